@@ -108,6 +108,8 @@ class Tensor(operators.Operators):
     @property
     def mT(self) -> Tensor:
         """The last two dimensions exchanged."""
+        if self.ndim < 2:                               # of a number, itself
+            return self.adjoint()
         return self.transpose(-1, -2)
 
     @property

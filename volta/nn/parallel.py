@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from volta import distributed
-from volta.errors import VoltaError
+from volta.errors import DTypeError, VoltaError
 from volta.nn.module import Module
 from volta.types import DeviceLike
 
@@ -22,6 +22,8 @@ class DataParallel(Module):
     def __init__(self, module: Module, device_ids: Sequence[DeviceLike] | None = None, output_device: DeviceLike = None,
                  dim: int = 0) -> None:
         super().__init__()
+        if not isinstance(module, Module) and device_ids:
+            raise DTypeError(f"DataParallel: module must be a Module, got {type(module).__name__}")
         self.dim, self.module = dim, module
         self.device_ids = list(device_ids or [])
         self.output_device = output_device if output_device is not None or not self.device_ids else self.device_ids[0]

@@ -80,6 +80,8 @@ class RNNBase(_Recurrent):
                 raise DTypeError(f"{name}: {argument} should be of type int, got: {type(value).__name__}")
             if value <= 0:
                 raise ArgumentError(f"{name}: {argument} must be greater than zero, got {value}")
+        if num_layers > 1 << 20:                        # whose weights would be made until memory ends
+            raise ArgumentError(f"{name}: num_layers must be at most {1 << 20}, got {num_layers}")
         if not 0 <= proj_size < hidden_size:
             raise ArgumentError(f"{name}: proj_size must be zero, for no projection, or a positive number smaller than hidden_size, got "
                                 f"{proj_size}")
@@ -207,6 +209,9 @@ class RNNCellBase(_Recurrent):
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device=None, dtype=None) -> None:
         super().__init__()
+        for argument, value in (("hidden_size", hidden_size), ("num_chunks", num_chunks)):
+            if not isinstance(value, int):
+                raise DTypeError(f"{type(self).__name__}: {argument} should be of type int, got: {type(value).__name__}")
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         rows = num_chunks * hidden_size
         for name, shape in (("weight_ih", (rows, input_size)), ("weight_hh", (rows, hidden_size)),

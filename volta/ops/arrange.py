@@ -163,13 +163,13 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 @composed(samples=(case((3, 4), 4), case((2, 3), 2, 1), case((2, 3))), kinds="fi", function=False,
           numpy=lambda x, *size: x.sum(axis=tuple(range(x.ndim - len(size)))).sum(
               axis=tuple(i for i, n in enumerate(size) if n == 1), keepdims=True).reshape(size))
-def sum_to_size(input: Tensor, *size: int | Sequence[int]) -> Tensor:
+def sum_to_size(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Tensor:
     """Summed to a shape that broadcasts to this tensor's.
 
     >>> volta.ones(2, 3).sum_to_size(3)
     tensor([2., 2., 2.])
     """
-    shape = as_shape(*size)
+    shape = as_shape(*(shape if size is None else (*shape, size)))
     if not broadcasts_to(shape, input.shape):
         raise ShapeError(f"sum_to_size: {input.shape} cannot be summed to {shape}")
     if not shape:

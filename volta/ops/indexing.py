@@ -161,6 +161,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     """
     if dim is None:
         return _gather("gather", flat(input), 0, flat(indices), False)
+    if not input.ndim and not indices.ndim:
+        raise IndexRangeError(f"take_along_dim: a number has no dimension {dim}; leave dim out")
     d = as_dim("take_along_dim", dim, input.ndim)
     if indices.ndim != input.ndim:
         raise ShapeError(f"take_along_dim: indices have shape {indices.shape}, the input {input.shape}; their ranks must be the same")

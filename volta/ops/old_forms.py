@@ -6,6 +6,7 @@ from volta._kernels.core import TensorBase
 
 _FACTOR = {"add": ("alpha", 3), "sub": ("alpha", 3), "addcmul": ("value", 4), "addcdiv": ("value", 4)}     # and how many arguments
 _PRODUCTS = {"addmm", "addmv", "addr", "addbmm", "baddbmm"}
+_DTYPES = {"norm": 4}                 # a last argument by position, `dtype`: after how many
 _SEVERAL = {"squeeze", "count_nonzero", "broadcast_to", "hsplit", "vsplit", "dsplit"}
 
 
@@ -13,8 +14,11 @@ def reordered(name: str, args: tuple, options: dict) -> tuple[tuple, dict] | Non
     """The arguments in today's order; None where they are in no order of old.
 
     `add(x, alpha, y)`, `addcmul(x, value, y, z)`; `addmm(beta, x, alpha, a, b)` and, as the method, `x.addmm(beta, alpha, a, b)`, both also
-    without alpha; `x.squeeze(0, 2)`.
+    without alpha; `x.squeeze(0, 2)`; `x.norm(p, dim, keepdim, dtype)`, and with an `out` of None before it.
     """
+    place = _DTYPES.get(name)
+    if place and "dtype" not in options and (len(args) == place + 1 or len(args) == place + 2 and args[place] is None):
+        return args[:place], {**options, "dtype": args[-1]}
     keyword, count = _FACTOR.get(name, ("", 0))
     if keyword and len(args) == count and keyword not in options and not isinstance(args[1], TensorBase):
         return (args[0], *args[2:]), {**options, keyword: args[1]}

@@ -12,7 +12,7 @@ from volta._kernels.core.record import Composed, Op, Primitive
 from volta.dtypes import bool_, can_cast, uint8
 from volta.errors import ArgumentError, AutogradError, DeviceError, DTypeError
 from volta.ops.records.copy import cast_op
-from volta.ops.records.view import reshape_op
+from volta.ops.records.view import part, reshape_op
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _FITS = {
     "one": can_cast,                            # of the one result; where there are several, "same"
     "same": lambda result, out: result is out,
+    "copy": lambda result, out: result is out,          # of an input
     "cast": can_cast,                           # any that a result of this kind can be stored in
     "bool": lambda result, out: out in (bool_, uint8),
     "any": lambda result, out: True,
@@ -37,11 +38,23 @@ _BESIDE = {"sum": ("dim", 1), "prod": ("dim", 1), "median": ("dim", 1), "nanmedi
 # Functions that PyTorch computes straight into `out`, which may then not overlap in part what they read; of the others the result is
 # whole before any of it is stored.
 _STRAIGHT = frozenset("""addbmm addmm addmv addr baddbmm bernoulli cumprod cumsum heaviside linalg.cross linalg.vector_norm
-logcumsumexp max min msort nextafter normal polygamma renorm sinc""".split())
+logcumsumexp max min msort nextafter normal normalize polygamma renorm sinc""".split())
+_WHOLE = frozenset({"special.ndtr"})            # and a record that is whole before it is stored
+
+# Functions whose `out` PyTorch does not look at for gradients: none of them has one.
+_UNDERIVED = frozenset("""special.airy_ai special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1 special.i1 i0
+special.modified_bessel_k0 special.modified_bessel_k1 special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1
+special.chebyshev_polynomial_t special.chebyshev_polynomial_u special.chebyshev_polynomial_v special.chebyshev_polynomial_w
+special.shifted_chebyshev_polynomial_t special.shifted_chebyshev_polynomial_u special.shifted_chebyshev_polynomial_v
+special.shifted_chebyshev_polynomial_w special.hermite_polynomial_h special.hermite_polynomial_he special.laguerre_polynomial_l
+special.legendre_polynomial_p special.spherical_bessel_j0 histc split_with_sizes_copy""".split())
 
 # Functions that give `out` the shape of the result without a warning.
-_QUIET = frozenset("""arange empty eye full linspace logsigmoid logspace mode narrow_copy ones rand randint randn randperm range
-zeros""".split())
+_QUIET = frozenset("""addbmm arange bernoulli empty eye full linspace logsigmoid logspace lu multinomial narrow_copy ones rand randint randn
+randperm range zeros""".split())
+
+# Functions that may be stored where several places are one element: as in PyTorch the last of their values stays there.
+_LAST = frozenset("cummax cummin full mv ones zeros".split())
 _LINES = frozenset("arange linspace logspace range".split())        # and keep its own where that has as many elements
 
 
@@ -55,17 +68,18 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
     for each in outs:
         if not isinstance(each, core.TensorBase):
             raise DTypeError(f"{op.name}: out must be a tensor, or one for each result, got {type(each).__name__}")
-    if is_grad_enabled() and any(map(wants_grad, (*outs, *_tensors((*args, *options.values()))))):
+    name, place = _BESIDE.get(op.name, ("", 0))
+    if len(args) <= place and name not in options and not (name == "dim" and "axis" in options) and name:
+        raise TypeError(f"{op.name}() missing a required argument: out= needs {name!r} to be given too")
+    record, straight = op if isinstance(op, Primitive) else op.record, op.name in _STRAIGHT
+    rule, apart = op.details.out or ("cast" if record is not None and _casts(record) else "same"), op.details.apart
+    rule = _special(op.name, args, options, outs[0], rule)
+    if is_grad_enabled() and op.name not in _UNDERIVED and any(map(wants_grad, (*outs, *_tensors((*args, *options.values()))))):
         raise AutogradError(f"{op.name}: out= is not differentiable, but one of the tensors requires grad; detach it, or call without out")
     for i, each in enumerate(outs):
         for other in outs[:i]:
             check_apart(op.name, each, other, True)
-    name, place = _BESIDE.get(op.name, ("", 0))
-    if len(args) <= place and name not in options and not (name == "dim" and "axis" in options) and name:
-        raise TypeError(f"{op.name}() missing a required argument: out= needs {name!r} to be given too")
-    record = op if isinstance(op, Primitive) else op.record
-    rule, apart = op.details.out or ("cast" if record is not None and _casts(record) else "same"), op.details.apart
-    if apart is not None or record is not None or op.details.elementwise or op.name in _STRAIGHT:
+    if (apart is not None or record is not None or op.details.elementwise or straight or rule == "copy") and op.name not in _WHOLE:
         for place, x in enumerate((*args, *options.values())):
             for read in _tensors((x,)):
                 for each in outs:
@@ -78,18 +92,40 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
                 options = {"dtype": out.dtype, "device": out.device, **options}         # a new tensor is made like `out`
             elif rule == "dtype":
                 options = {"dtype": out.dtype, **options}
-        result = op(*args, **options)
+        return _keep(op.name, op(*args, **options), out, outs, rule, _quiet(op.name, args, options))
+
+
+def _keep(name, result, out, outs, rule, quiet):
+    """Store the results, each in its own of `outs`."""
     several = isinstance(result, (tuple, list))
     results = tuple(result) if several else (result,)
     if len(results) != len(outs) or isinstance(out, (tuple, list)) != several:
-        raise ArgumentError(f"{op.name}: out must be {f'{len(results)} tensors, one for each result' if several else 'a tensor'}, got "
+        raise ArgumentError(f"{name}: out must be {f'{len(results)} tensors, one for each result' if several else 'a tensor'}, got "
                             f"{f'{len(outs)} in a {type(out).__name__}' if isinstance(out, (tuple, list)) else 'one'}")
     rule = "same" if rule == "one" and several else rule
     for each, value in zip(outs, results):
-        _check(op.name, each, value, rule)
+        _check(name, each, value, rule)
     for each, value in zip(outs, results):
-        _store(op.name, each, value)
+        _store(name, each, value, quiet)
     return type(result)(*outs) if hasattr(result, "_fields") else out
+
+
+def _special(name, args, options, out, rule):
+    """The rule of a call whose arguments make it another than that of its function."""
+    second = args[1] if len(args) > 1 else None
+    if name in ("std", "var") and (type(second) is bool or second is None and "unbiased" in options and "dim" not in options):
+        raise TypeError(f"{name}() missing a required argument: out= and unbiased need dim to be given too")
+    if name in ("cumsum", "cumprod") and out.dtype is bool_ and isinstance(args[0], core.TensorBase) and not args[0].shape:
+        return "any"                                    # a number is stored as it is
+    if name == "lerp" and any(isinstance(x, core.TensorBase) for x in (*args[2:3], options.get("weight"))):
+        return "same"
+    if name == "diff" and 0 in (second, options.get("n")):
+        return "copy"
+    if name == "normal" and options.get("dtype") is not None:
+        return "same"
+    if name == "inner" and not all(x.shape for x in _tensors((*args, *options.values()))):        # a product of numbers
+        return "cast"
+    return rule
 
 
 def _casts(record):
@@ -112,17 +148,37 @@ def _check(name, out, value, rule):
         raise DeviceError(f"{name}: the result is on {value.device}, out on {out.device}; give a tensor of that device")
     if not _FITS[rule](value.dtype, out.dtype):
         raise DTypeError(f"{name}: the result is {value.dtype} and cannot be stored in out of {out.dtype}; give one of {value.dtype}")
-    check_elements(name, out)
+    if name not in _LAST:
+        check_elements(name, out)
 
 
-def _store(name, out, value):
+def _quiet(name, args, options):
+    """Whether `out` of another shape gets that of the result without a warning."""
+    if name == "kthvalue":
+        return not (options.get("keepdim") or args[3:] == (True,))
+    if name == "mode":
+        return not any(x.shape for x in _tensors(args))
+    return name in _QUIET or name == "normal" and not any(True for _ in _tensors((*args, *options.values())))
+
+
+def _store(name, out, value, quiet):
     if value.dtype is not out.dtype:
         value = cast_op(value, dtype=out.dtype)
     if out.shape != value.shape and name in _LINES and out._size == value._size:
         value = reshape_op(value, shape=out.shape)
     if out.shape != value.shape:
-        if out._size and name not in _QUIET:
+        if out._size and not quiet:
             warnings.warn(f"{name}: out of shape {out._shape} now has that of the result, {value._shape}; give an empty tensor or one of "
                           "that shape", stacklevel=4)
         out.resize_(value.shape)
+    if name in _LAST:
+        out, value = _last(out, value)
     out.copy_(value)
+
+
+def _last(out, value):
+    """The parts of both that are left where `out` repeats an element."""
+    for d, (n, stride) in enumerate(zip(out._shape, out._strides)):
+        if n > 1 and stride == 0:
+            out, value = part(out, d, 0, 1), part(value, d, n - 1, 1)
+    return out, value

@@ -68,7 +68,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     return _cross("cross", input, other, as_dim("cross", dim, input.ndim))
 
 
-@composed(name="linalg.cross", function=False, method=False, kinds="fi", takes={"input": "fi", "other": "=input"}, in_float32=True,
+@composed(name="linalg.cross", apart=0, function=False, method=False, kinds="fi", takes={"input": "fi", "other": "=input"}, in_float32=True,
           samples=(case((2, 3), (2, 3)), case((1, 3), (2, 3)), case((3, 2), (3, 2), dim=0)),
           numpy=lambda a, b, dim=-1: np.cross(a, b, axis=dim))
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @composed(samples=(case((2, 3), repeats=2), case((2, 3), repeats=3, dim=1), case((2, 3), repeats=0, dim=1),
                    case((4, 3), Labels((4,), 5), 0), case((2, 3), Labels((6,), 3)), case((2, 3), Labels((1,), 3), 1)),
           kinds="fib", reads=True, numpy=lambda x, repeats, dim=None: np.repeat(x, repeats, dim))
-def repeat_interleave(input: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *,
+def repeat_interleave(input: Tensor | None = None, repeats: int | Tensor | None = None, dim: int | None = None, *,
                       output_size: int | None = None) -> Tensor:
     """Each slice along `dim` so many times in a row, by one count for all or one for each; without `dim`, of the elements as one dimension.
     Of counts alone: the position of each count, that many times. `output_size`, the sum of the counts, saves reading it from a tensor.
@@ -36,8 +36,11 @@ def repeat_interleave(input: Tensor, repeats: int | Tensor | None = None, dim: i
     >>> volta.repeat_interleave(volta.arange(2), volta.tensor([1, 2])).tolist()
     [0, 1, 1]
     """
-    if repeats is None:
-        return _repeated(input, output_size)
+    if input is None or repeats is None:
+        counts = repeats if input is None else input
+        if not isinstance(counts, TensorBase) or dim is not None:
+            raise DTypeError("repeat_interleave: needs a tensor, and how often each of its elements is repeated; or counts alone, a vector")
+        return _repeated(counts, output_size)
     if dim is None:
         input, dim = flat(input), 0
     d = as_dim("repeat_interleave", dim, input.ndim)
@@ -47,7 +50,7 @@ def repeat_interleave(input: Tensor, repeats: int | Tensor | None = None, dim: i
         if repeats.shape != shape[d:d + 1]:
             raise RankError(f"repeat_interleave: repeats of shape {repeats.shape} must be one count or a vector of {shape[d]}")
         return index_select_op(x, _repeated(repeats, output_size), dim=d)
-    if not hasattr(repeats, "__index__") or repeats < 0:
+    if not hasattr(repeats, "__index__") or repeats < 0 or repeats > 2 ** 60:
         raise ArgumentError(f"repeat_interleave: repeats must be an integer >= 0, got {repeats!r}")
     if output_size is not None and output_size != shape[d] * repeats:
         raise ArgumentError(f"repeat_interleave: output_size is {output_size}, but the counts add up to {shape[d] * repeats}")

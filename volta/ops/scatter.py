@@ -243,7 +243,8 @@ def _slices(op, d, input, index, source):
     index, source = alike(op, input, index, source)
     if index.ndim > 1:
         raise RankError(f"{op}: index must be a vector or one number, got shape {index.shape}")
-    if (source.shape or (1,)) != (input.shape[:d] + (index._size,) + input.shape[d + 1:] if input.shape else (index._size,)):
+    slices = input.shape[:d] + (index._size,) + input.shape[d + 1:] if input.shape else (index._size,)
+    if (source.shape or (1,)) != slices or op == "index_reduce" and not input.shape and source.shape:
         raise RankError(f"{op}: source {source.shape} must be like input {input.shape} with one slice along dimension {d} for each of "
                          f"the positions {index.shape}")
     return as_vector(index), source

@@ -182,12 +182,20 @@ def set_default(DType dtype not None):
     _default = dtype.code
 
 
-def result_type(*tensors):
+cdef tuple _PAIRS = ({"other"}, {"tensor", "other"}, {"tensor", "scalar"}, {"scalar1", "scalar2"})
+
+
+def result_type(*tensors, **named):
     """PyTorch's promoted dtype of tensors and numbers: a dimensioned tensor outranks a 0-d one, which outranks a number,
     within the same category; a higher category (bool < integer < floating) always wins.
 
     Raises: ArgumentError without any.
     """
+    if named:
+        if set(named) not in _PAIRS or len(tensors) + len(named) != 2:
+            raise TypeError(f"result_type() takes two arguments, by name tensor and other, scalar and tensor, or scalar1 and scalar2, got "
+                            f"{len(tensors)} and {', '.join(named)}")
+        tensors += tuple(named.values())
     if not tensors:
         raise ArgumentError("result_type: needs tensors or numbers, got none")
     return _result_type(tensors)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import TensorBase
-from volta.dtypes import int64
+from volta.dtypes import bool_, int64
 from volta.errors import ArgumentError, RankError, ShapeError
 from volta.nn.functional.loss import _reduce
 from volta.ops.copy import to
@@ -93,7 +93,7 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequenc
 def _lengths(name, given, batch, like, most):
     """(N,) int64 on the device of the probabilities, of 0 to `most` as far as the host knows."""
     found = given if isinstance(given, TensorBase) else tensor(np.asarray(given, np.int64), device=like.device)
-    if found._size != batch or found.dtype.is_floating_point:
+    if found._size != batch or found.dtype.is_floating_point or found.dtype is bool_:
         raise ShapeError(f"ctc_loss: {name} must hold {batch} integers, one for each sequence, got {found.dtype} of shape {found.shape}")
     known = known_range(found)
     if known and not 0 <= known[0] <= known[1] <= most:
