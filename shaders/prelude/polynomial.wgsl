@@ -6,10 +6,10 @@ const HERMITE_HE: u32 = 2u;
 const LAGUERRE: u32 = 3u;
 const LEGENDRE: u32 = 4u;
 
-// The polynomial of degree trunc(n), 0 for one that is negative, NaN or infinite, NaN for one beyond 10^5 (Hermite: 512): from 1 and
+// The polynomial of degree trunc(n), 0 for one that is negative, NaN or beyond int64, NaN for one beyond 10^5 (Hermite: 512): from 1 and
 // `first` on by P[k + 1] = (slope P[k] - weight P[k - 1]) / scale.
 fn polynomial(kind: u32, x: f32, n: f32, first: f32) -> f32 {
-    if (is_nan(n) || is_inf(n) || n <= -1.0) { return 0.0; }
+    if (is_nan(n) || abs(n) >= 9.223372e18 || n <= -1.0) { return 0.0; }
     if (n < 1.0) { return 1.0; }
     if (n >= select(100001.0, 513.0, kind == HERMITE_H || kind == HERMITE_HE)) { return nan(); }
     var p = 1.0;

@@ -20,7 +20,7 @@ def _reduced(g: Graph, c: Call):
         x = g.cast(x, int32 if out is bool_ else out)
     elif c.dtype is not out:
         x = g.cast(x, out)
-    x = g.node(_REDUCED[c.op], x, g.ints(c.dim), keepdims=int(c.keepdim))
+    x = g.node(_REDUCED[c.op], x, g.ints(c.dim), keepdims=int(bool(c.keepdim)))
     return g.cast(x, bool_) if out is bool_ else x
 
 

@@ -131,7 +131,7 @@ def logdet(input: Tensor) -> Tensor:
 
 
 @composed(samples=MATRICES, numpy=lambda a: (lambda w, v: v * np.exp(w)[..., None, :] @ np.swapaxes(v, -1, -2))(*np.linalg.eigh(a)),
-          smooth=False, aliases=("linalg.matrix_exp",), **DECLARED)
+          smooth=False, aliases=("linalg.matrix_exp",), halves=True, **DECLARED)
 def matrix_exp(input: Tensor) -> Tensor:
     """The exponential of a square matrix, the sum of A ** k / k!, on the CPU.
 

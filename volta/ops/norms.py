@@ -97,6 +97,8 @@ def vector_norm(x: Tensor, ord: float = 2, dim: int | Sequence[int] | None = Non
 
 def _singular(name, ord, A):
     """The singular values of matrices."""
+    if A.dtype in HALVES:
+        raise DTypeError(f"{name}: ord={ord!r} takes float32 and float64, got {A.dtype}; convert it with .float()")
     if A.device.is_gpu:
         beyond_gpu(DeviceError(f"{name}: ord={ord!r} needs singular values, which are computed on the CPU alone; use A.cpu()"),
                    "Computed there, and copied back.")

@@ -7,8 +7,9 @@ import numpy as np
 
 from volta.dtypes import int64
 from volta.errors import ArgumentError, RankError, ShapeError
-from volta.ops.creation import arange, eye
+from volta.ops.creation import eye, ones
 from volta.ops.inverse import inverse, square
+from volta.ops.join import cat
 from volta.ops.linalg import matmul
 from volta.ops.parts import diagonal
 from volta.ops.records.copy import cast
@@ -16,6 +17,7 @@ from volta.ops.records.linalg import cross_op
 from volta.ops.records.math import where_op
 from volta.ops.records.view import contiguous_op, expand_op, reshape_op, row_major
 from volta.ops.reduce import sum
+from volta.ops.scan import cumprod
 from volta.ops.table import Many, case, composed
 from volta.ops.view import unsqueeze
 from volta.shapes import as_dim, broadcast_shapes
@@ -170,7 +172,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     return out
 
 
-@composed(name="linalg.vander", function=False, method=False, kinds="fi", rtol=1e-4,
+@composed(name="linalg.vander", function=False, method=False, kinds="fi", rtol=1e-4, halves=False, takes={"x": "fi"},
           samples=(case((3,)), case((2, 3), N=4), case((3,), N=2)),
           numpy=lambda x, N=None: x[..., None] ** np.arange(x.shape[-1] if N is None else N))
 def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
@@ -181,11 +183,13 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
             [1, 2, 4],
             [1, 3, 9]])
     """
-    if x.ndim == 0 and N is None or N is not None and N <= 1:
-        raise ArgumentError(f"linalg.vander: needs N above 1, and for a tensor of no dimension N at all, got shape {x.shape} and N {N}")
     x = x if x.dtype.is_floating_point else cast(x, int64)
-    x = row_major(x) if x.ndim else unsqueeze(x, 0)
-    return unsqueeze(x, -1) ** arange(x.shape[-1] if N is None else N, dtype=x.dtype, device=x.device)
+    x = x if x.ndim else unsqueeze(x, 0)
+    count = x.shape[-1] if N is None else N
+    if count <= 1:
+        raise ArgumentError(f"linalg.vander: needs N above 1, by default the size of the last dimension, got shape {x.shape} and N {N}")
+    powers = expand_op(unsqueeze(x, -1), shape=(*x.shape, count - 1))
+    return cat([ones(*x.shape, 1, dtype=x.dtype, device=x.device), cumprod(powers, -1)], -1)
 
 
 @composed(name="linalg.diagonal", function=False, method=False, samples=(case((3, 4)), case((2, 3, 4), offset=1, dim1=0)), kinds="fib",

@@ -156,8 +156,9 @@ def _extreme(name, record, input, dim, keepdim):
     dims = as_dims(name, dim, input.ndim)
     if input._size == 0 and 0 in [input.shape[d] for d in dims]:
         raise IndexRangeError(f"{name}: cannot reduce {dims} of shape {input.shape}: there are no elements, and it has no neutral one")
+    if not input.ndim and input.dtype.is_floating_point:
+        return reshape_op(record(reshape_op(input, shape=(1,)), dim=(0,), keepdim=keepdim), shape=())
     return record(input, dim=dims, keepdim=keepdim) if dims else clone(input)
-
 
 @composed(samples=_FULL, numpy=_np(np.amax), kinds="fib", aliases=("max_dim", "max_reduce"))
 def amax(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
@@ -246,7 +247,7 @@ def _called(name, pick, of_all, of_two, input, dim_or_other, keepdim, dim, other
     if len(given) > 1 or keepdim and (two or not given):
         raise ArgumentError(f"{name}: takes a dimension, and keepdim with it, or another tensor, or neither")
     if not given:
-        return of_all(input)
+        return _extreme(name, of_all, input, None, None)
     return of_two(input, *given) if two else _pick(name, pick, input, *given, keepdim)
 
 
@@ -258,7 +259,7 @@ def max(input: Tensor, dim_or_other: int | Tensor | None = None, keepdim: bool =
     >>> volta.tensor([[1.0, 3.0], [2.0, 0.0]]).max(dim=1).indices
     tensor([1, 0])
     """
-    return _called("max", argmax_op, amax, maximum, input, dim_or_other, keepdim, dim, other)
+    return _called("max", argmax_op, amax_op, maximum, input, dim_or_other, keepdim, dim, other)
 
 
 @composed(out="one", samples=_ARGS, numpy=_np_pick(np.amin, np.argmin), kinds="fib")
@@ -269,7 +270,7 @@ def min(input: Tensor, dim_or_other: int | Tensor | None = None, keepdim: bool =
     >>> volta.tensor([[1.0, 3.0], [2.0, 0.0]]).min(dim=1).values
     tensor([1., 0.])
     """
-    return _called("min", argmin_op, amin, minimum, input, dim_or_other, keepdim, dim, other)
+    return _called("min", argmin_op, amin_op, minimum, input, dim_or_other, keepdim, dim, other)
 
 
 def _truth(name, record, input, dim, keepdim):

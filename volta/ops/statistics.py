@@ -88,7 +88,7 @@ def _np_quantile(function):
 _QUANTILES = (case((3, 7), 0.3), case((3, 7), 0.6, dim=1, keepdim=True), case((4, 3), 0.0, dim=0), case((), 0.5),
               case((2, 5), Derived(lambda x: np.array([0.1, 0.5, 1.0], x.dtype)), dim=1),
               *[case((3, 7), 0.37, dim=-1, interpolation=i) for i in ("lower", "higher", "midpoint", "nearest")])
-_OPTIONS = {"samples": _QUANTILES, "domain": (-900.0, 900.0), "in_float32": True}
+_OPTIONS = {"samples": _QUANTILES, "domain": (-900.0, 900.0), "halves": False}
 
 
 @composed(numpy=_np_quantile(np.quantile), **_OPTIONS)

@@ -80,6 +80,7 @@ class Details(SimpleNamespace):
     reads: bool = False             # a composed op that reads values on the host: the shape or type of its result depends on them
     apart: int | None = None        # inputs from this one on must not be what is written to: elsewhere that is refused of a part alone
     out: str = ""                   # which dtypes its `out=` may have, where that is not what `outputs` makes of the op
+    halves: bool = True             # whether a composed op takes float16 and bfloat16, or refuses them as PyTorch does on every device
     cpu_only: bool = False          # a GPU has no such algorithm: there it raises DeviceError
     untested: str = ""              # a composed op without samples or reference: where it is tested, and why
     dtype: Callable | None = None   # the result's dtype (or a tuple of them) by that of the inputs, where it is not the reference's
@@ -146,17 +147,19 @@ def enter(op: Primitive) -> None:
 def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str = "f", domain: tuple[float, float] = (-2.0, 2.0),
              rtol: float = 1e-5, smooth: bool = True, elementwise: bool = False, view: bool = False, reads: bool = False,
              cpu_only: bool = False, untested: str = "", dtype: Callable | None = None, in_float32: bool = False,
-             takes: dict[str, str] | None = None, apart: int | None = None, out: str = "", name: str | None = None,
+             halves: bool | None = None, takes: dict[str, str] | None = None, apart: int | None = None, out: str = "", name: str | None = None,
              **places: object) -> Callable:
     """Decorator: a function of other ops is an op of the table, tested by its `samples` against `numpy` in float64. `takes` and
-    `in_float32` are those of `Composed`. A function under the name of another one, not in `volta`, is called "functional.relu" here."""
+    `in_float32` are those of `Composed`; `halves` is by default what `cpu_only` is not. A function under the name of another one, not in `volta`, is called "functional.relu" here."""
+    halves = not cpu_only if halves is None else halves
     elementwise, view = elementwise or places.get("record") is not None, view or bool(places.get("geometry"))
 
     def make(function):
         details = Details(numpy=numpy, domain=domain, cases=tuple(samples), kinds=kinds, rtol=rtol, smooth=smooth,
                           elementwise=elementwise, view=view, reads=reads, cpu_only=cpu_only, untested=untested, dtype=dtype,
-                          apart=apart, out=out)
-        op = Composed(name or function.__name__, function, record=places.get("record"), in_float32=in_float32, takes=takes, details=details)
+                          apart=apart, out=out, halves=halves)
+        op = Composed(name or function.__name__, function, record=places.get("record"), in_float32=in_float32 or not halves, takes=takes,
+                      details=details)
         publish(op.name, op, Places(**places))
         return op
     return make

@@ -70,7 +70,7 @@ def result_dtype(op, case, reference, dtype, i=0):
 def dtypes_of(op, device):
     """The dtypes that an op takes, by its declared kinds, which this device has."""
     taken = [d for kind, dtypes in (("f", FLOATS), ("i", INTEGERS), ("b", (volta.bool,))) if kind in op.details.kinds for d in dtypes]
-    return [d for d in taken if table.has_dtype(device, d)]
+    return [d for d in taken if table.has_dtype(device, d) and (op.details.halves or d is not volta.float16)]
 
 
 def fits(case, device):

@@ -157,7 +157,8 @@ cdef class Composed(Op):
     """A function of other ops. Arguments are compared with the annotations before it runs, by a bit each; what that does not
     decide (an integer of NumPy's), `_settled` does. A call without options goes to the elementwise `record`, where there is one. `takes` says what some of its
     arguments may be, in the words of `Primitive`. With `in_float32`, a float16 or bfloat16 first input, and what comes with it, is widened
-    and the result is rounded once: steps of their own in float16 would overflow at 65,504 and round many times."""
+    and the result is rounded once: steps of their own in float16 would overflow at 65,504 and round many times. It is refused where
+    `details.halves` says so."""
 
     def __init__(self, str name, function, *, Primitive record=None, bint in_float32=False, dict takes=None, details=None):
         cdef list parameters = _parameters(function)
@@ -241,6 +242,8 @@ cdef class Composed(Op):
         if self.in_float32:
             x = args[0] if PyTuple_GET_SIZE(args) else options.get(self.first)
             if isinstance(x, TensorBase) and is_half((<TensorBase>x).dtype.code):
+                if not self.details.halves:
+                    raise DTypeError(f"{self.name}: takes float32 and float64, got {(<TensorBase>x).dtype}; convert it with .float()")
                 return _in_float32(self.function, args, options)
         return PyObject_Call(self.function, args, <PyObject*>options if options else NULL)
 

@@ -1,17 +1,19 @@
-# Orthogonal polynomials, in the forms of scalar.pxd: the three-term recurrences that all of them have. float32 goes through float64.
+# Orthogonal polynomials, in the forms of scalar.pxd: the three-term recurrences that all of them have. float32 goes
+# through float64, with overflow where float32 has it.
 from volta._kernels.cpu cimport special
 
 cdef extern from * nogil:
     """
     #ifndef VOLTA_POLYNOMIAL
     #define VOLTA_POLYNOMIAL
+    #include <float.h>
     enum { CHEBYSHEV, HERMITE_H, HERMITE_HE, LAGUERRE, LEGENDRE };
-    /* The polynomial of degree trunc(n), 0 for one that is negative, NaN or infinite, NaN for one beyond `most`: from 1 and `first` on by
-       P[k + 1] = (slope P[k] - weight P[k - 1]) / scale. */
-    static double volta_polynomial(int kind, double x, double n, double first, double most) {
+    /* The polynomial of degree trunc(n), 0 for one that is negative, NaN or beyond int64, NaN for one beyond `most`: from 1 and `first` on by
+       P[k + 1] = (slope P[k] - weight P[k - 1]) / scale. Values beyond `limit` are infinite. */
+    static double volta_polynomial(int kind, double x, double n, double first, double most, double limit) {
         double p = 1, q = first, next, k;
         n = trunc(n);
-        if (!(n >= 0 && n < INFINITY)) return 0;
+        if (!(n >= 0 && n < 9.223372036854775808e18)) return 0;
         if (n == 0) return 1;
         if (n > most) return NAN;
         for (k = 1; k < n && q == q; k++) {
@@ -23,13 +25,15 @@ cdef extern from * nogil:
                 default: next = ((2 * k + 1) * x * q - k * p) / (k + 1);
             }
             p = q;
-            q = next;
+            q = fabs(next) > limit ? copysign(INFINITY, next) : next;
         }
         return q;
     }
     #define VOLTA_POLYNOMIAL_OF(name, kind, argument, first, most)                                                     \
-        VOLTA_INLINE double name##_f64(double a, double n) { double x = argument; return volta_polynomial(kind, x, n, first, most); } \
-        VOLTA_NARROW2(name)
+        VOLTA_INLINE double name##_f64(double a, double n) {                                                            \
+            double x = argument; return volta_polynomial(kind, x, n, first, most, INFINITY); }                          \
+        VOLTA_INLINE float name##_f32(float a, float n) {                                                               \
+            double x = argument; return (float)volta_polynomial(kind, x, n, first, most, FLT_MAX); }
     #define VOLTA_CHEBYSHEV(letter, first)                                                                             \
         VOLTA_POLYNOMIAL_OF(chebyshev_polynomial_##letter, CHEBYSHEV, a, first, 1e5)                                   \
         VOLTA_POLYNOMIAL_OF(shifted_chebyshev_polynomial_##letter, CHEBYSHEV, 2 * a - 1, first, 1e5)

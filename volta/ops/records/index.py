@@ -93,14 +93,14 @@ def _own_gradient(g, x, src, index, out, dim, reduce):
     if reduce == "prod":
         nonzero = where_op(x == 0, 1, x)
         return g * scatter_reduce_op(nonzero, src, index, dim=dim, reduce=reduce) / nonzero
-    return where_op(x == out, _share(g, x, src, index, out, dim), 0)
+    return cast(x == out, g.dtype) * _share(g, x, src, index, out, dim)         # NaN where that is the result, as in PyTorch
 
 
 def _source_gradient(g, x, src, index, out, dim, reduce):
     if reduce == "last":
         return gather_op(g, index, dim=dim)
     if reduce != "prod":
-        return where_op(src == gather_op(out, index, dim=dim), gather_op(_share(g, x, src, index, out, dim), index, dim=dim), 0)
+        return cast(src == gather_op(out, index, dim=dim), g.dtype) * gather_op(_share(g, x, src, index, out, dim), index, dim=dim)
     zero = src == 0
     alone = zero & (gather_op(scatter_add_op(cast(zero, int64), index, dim=dim, size=x.shape[dim]), index, dim=dim) == 1)
     others = scatter_reduce_op(x, where_op(alone, 1, src), index, dim=dim, reduce=reduce)       # where a single 0 is among the factors

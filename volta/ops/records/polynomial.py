@@ -22,7 +22,7 @@ def _reference(first, following, shifted=False):
     def polynomial(x, n):
         x, n = np.broadcast_arrays(2 * x - 1 if shifted else x, np.trunc(n))
         p, q = np.ones_like(x), first(x)
-        found = np.where(n == 0, p, np.where(n == 1, q, np.where((n > 100_000) & (n < np.inf), np.nan, 0.0)))
+        found = np.where(n == 0, p, np.where(n == 1, q, np.where((n > 100_000) & (n < 2.0 ** 63), np.nan, 0.0)))
         for k in range(1, 10):
             p, q = q, following(k, x, p, q)
             found = np.where(n == k + 1, q, found)
@@ -33,7 +33,7 @@ def _reference(first, following, shifted=False):
 def _polynomial(name, formula, reference):
     value = float(reference(np.float64(0.2), np.float64(2)))
     most = "512" if name.startswith("hermite") else "100,000"
-    DOCS[name] = (f"The {formula}, of degree n rounded to 0; 0 for a negative or infinite one, NaN for one beyond {most}.",
+    DOCS[name] = (f"The {formula}, of degree n rounded to 0; 0 for a negative one and one beyond int64, NaN for one beyond {most}.",
                   f"tensor([{value:7.4f}])".replace("[ ", "["), "[0.2]", "[2.0]")
     binary(name, numpy=reference, takes="f", second="n", domain=(0.0, 3.9), smooth=False, room="special", family="polynomial")
 

@@ -43,8 +43,10 @@ def sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _extreme_vjp(g, x, out, dim, keepdim):
-    """Shared equally among equal extremes, as in torch.amax, and where there is a NaN among those, as in torch.max."""
-    hit = cast((x == _expanded(out, x.shape, dim, keepdim)) | (x != x), g.dtype)
+    """Shared equally among equal extremes, where there is a NaN all NaN, as in torch.amax. A `keepdim` of None is that of torch.max of all
+    elements, whose gradient goes to NaN as to an extreme."""
+    hit = x == _expanded(out, x.shape, dim, keepdim)
+    hit = cast(hit if keepdim is not None else hit | (x != x), g.dtype)
     return hit * _expanded(g, x.shape, dim, keepdim) / sum_op(hit, dim=dim, keepdim=True)
 
 
