@@ -18,7 +18,7 @@ from volta.ops.norms import matrix_norm
 from volta.ops.records.decomposition import cholesky_op, eigh_op, pinv_op, qr_op, svd_op
 from volta.ops.records.linalg import turned
 from volta.ops.records.math import clamp_min, where_op
-from volta.ops.records.view import reshape_op
+from volta.ops.records.view import part, reshape_op
 from volta.ops.reduce import amax, sum
 from volta.ops.table import Definite, Derived, case, composed
 from volta.results import Result
@@ -259,6 +259,8 @@ def pinv(A: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False
     tensor([[0.5000, 0.0000]])
     """
     atol, rtol = _tolerances("linalg.pinv", A, atol, rtol if rcond is None else rcond)
+    if hermitian and not A._size and A.shape[-2] != A.shape[-1]:
+        return turned(A)
     if hermitian:
         square("linalg.pinv", A)
         A = _symmetric(A.detach()) + (A - A.detach())       # differentiated as a whole matrix, as in PyTorch
@@ -286,9 +288,9 @@ def matrix_rank(A: Tensor, tol: float | Tensor | None = None, hermitian: bool = 
     1
     """
     atol, rtol = _tolerances("linalg.matrix_rank", A, *((atol, rtol) if tol is None else (tol, 0.0)))
+    if not A._size:
+        return A.new_zeros(A.shape[:-2], dtype=int64)
     values = abs(eigvalsh(A)) if hermitian else svdvals(A)
-    if not values.shape[-1]:
-        return sum(values, -1).to(int64)
     return sum(values > clamp_min(amax(values, -1, True) * rtol, atol), -1)
 
 
@@ -342,7 +344,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     none = new_empty(A, (0,))
     values = none if driver == "gels" else svdvals(A.detach())
     rank = none.to(int64) if driver == "gels" else matrix_rank(A.detach(), rtol=rtol)
-    residuals = none
+    residuals = reshape_op(part(X, X.ndim - 1, 0, 0), shape=(0,))           # of none, too, there is a gradient
     if A.shape[-2] > A.shape[-1] and driver not in (None, "gelsy") and not (rank < A.shape[-1]).any().item():
         residuals = sum((matmul(A, X) - b) ** 2, -2)
     return LeastSquares(reshape_op(X, shape=X.shape[:-1]) if vector else X, residuals, rank, none if driver in (None, "gelsy") else values)

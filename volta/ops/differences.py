@@ -153,6 +153,14 @@ def _trapezoids(name, y, x, dx, dim, add):
         if 1 < x.ndim < y.ndim:
             x = reshape_op(x, shape=(1,) * (y.ndim - x.ndim) + x.shape)
         dx = _steps(x, d) if x.ndim > 1 else _across(_steps(x, 0), d, y.ndim)
+    if not n and add is sum:
+        return sum(y, d).detach()               # zeros, as in PyTorch without a gradient
+    if not n and x is not None:
+        at = as_dim(name, dim, x.ndim) if x.ndim > 1 else 0
+        if x.shape[at] > 1:
+            raise ShapeError(f"{name}: x must have as many places along dimension {dim} as y {y.shape}, got {x.shape}")
+        x = narrow(x, at, 0, 0)
+        y = y * (x if x.ndim > 1 else _across(x, d, y.ndim))
     if n and x is None and add is sum:          # of equal steps, only the ends count half
         out = (sum(y, d) - (select(y, d, 0) + select(y, d, n - 1)) * 0.5) * dx
     else:

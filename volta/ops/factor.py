@@ -137,7 +137,8 @@ def lu(input: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tens
     return found if get_infos else tuple(found[:2])
 
 
-@composed(samples=(case((2, 3, 3), _PIVOTS), case((2, 3, 2), Derived(lambda a: np.array([[2, 3], [1, 2]], np.int32)))), halves=True, **DECLARED,
+@composed(samples=(case((2, 3, 3), _PIVOTS), case((2, 3, 2), Derived(lambda a: np.array([[2, 3], [1, 2]], np.int32)))),
+          halves=True, **DECLARED,
           numpy=lambda a, p: (np.swapaxes(np.eye(3)[[_np_order(x, 3) for x in p]], -1, -2), np.tril(a, -1) + np.eye(*a.shape[-2:]),
                               np.triu(a[..., :a.shape[-1], :])))
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> PLU:

@@ -42,7 +42,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     >>> volta.bincount(volta.tensor([1, 2, 2]), minlength=4)
     tensor([0, 1, 2, 0])
     """
-    if input.ndim != 1 or weights is not None and weights.shape != input.shape:
+    if input.ndim != 1 or weights is not None and input._size and weights.shape != input.shape:
         raise ShapeError(f"bincount: needs vectors of one length, got {input.shape}{'' if weights is None else f' and {weights.shape}'}")
     if input.dtype.is_floating_point or input.dtype.code == 0:
         raise DTypeError(f"bincount: needs an integer tensor, got {input.dtype}; convert it with .long()")

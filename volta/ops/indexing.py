@@ -12,6 +12,7 @@ from volta._kernels.core import TensorBase, indexing
 from volta._kernels.core.call import run_kernel
 from volta.dtypes import as_integer, bool_, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, IndexTypeError, RankError, ShapeError
+from volta.ops.copy import clone
 from volta.ops.creation import arange
 from volta.ops.from_data import tensor
 from volta.ops.join import pad
@@ -218,6 +219,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
                          f"of the positions {index.shape}")
     if source.dtype is not input.dtype:
         raise DTypeError(f"index_add: source must be {input.dtype} as input is, got {source.dtype}; convert it with .to({input.dtype})")
+    if not input._size and input.ndim > 1 and index._size:          # nothing is added, wherever it would be
+        return clone(input)
     x = as_vector(input)
     index = positions("index_add", as_vector(index), x.shape[d], kernel_checks=True)
     factor = alpha if input.dtype.is_floating_point else bool(alpha) if input.dtype is bool_ else as_integer("index_add", alpha)

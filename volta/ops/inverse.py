@@ -240,6 +240,8 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """
     if ind < 1:
         raise ShapeError(f"linalg.tensorinv: ind must be at least 1, got {ind}")
+    if ind > A.ndim:
+        raise ShapeError(f"linalg.tensorinv: ind must be at most {A.ndim}, the dimensions of {A.shape}, got {ind}")
     rows, columns = A.shape[:ind], A.shape[ind:]
     if math.prod(rows) != math.prod(columns):
         raise ShapeError(f"linalg.tensorinv: the first {ind} dimensions of {A.shape} must have as many elements as the others")

@@ -186,6 +186,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     before, after = [0] * input.ndim, [0] * input.ndim
     for i in range(len(pad) // 2):
         before[-1 - i], after[-1 - i] = int(pad[2 * i]), int(pad[2 * i + 1])
+    if mode in ("reflect", "replicate") and 0 in input.shape[max(input.ndim - len(pad) // 2 - 1, 0):]:
+        raise ShapeError(f"pad: mode {mode!r} needs an input of which only the batch may have a size of 0, got {input.shape}")
     if mode != "constant":
         return _extended(input, before, after, mode)
     if any(n + a + b < 0 for n, a, b in zip(input.shape, before, after)):

@@ -16,7 +16,7 @@ from volta.ops.records.decomposition import svd_op
 from volta.ops.records.math import floor, where_op
 from volta.ops.records.reduce import norm2_op
 from volta.ops.records.view import permute_op, reshape_op, row_major
-from volta.ops.reduce import amax, amin, root, sum
+from volta.ops.reduce import amax, amin, root, shared_extreme, sum
 from volta.ops.table import case, composed
 from volta.shapes import as_dim, as_dims, reduced
 
@@ -64,7 +64,7 @@ def _norm(input, p, dim, keepdim):
     if p == 1:
         return sum(abs(input), dim, keepdim)
     if p in (math.inf, -math.inf):
-        return (amax if p > 0 else amin)(abs(input), dim, keepdim)
+        return shared_extreme("norm", p > 0, abs(input), dim, keepdim)
     size, zero = abs(input), input == 0
     if p == 0:
         return sum(floor(where_op(zero, size, 1.0)), dim, keepdim)      # 0 and 1, in the graph, with derivative 0
@@ -136,12 +136,12 @@ def matrix_norm(A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -
     as_dims("matrix_norm", (rows, columns), A.ndim)
     if ord in ("nuc", 2, -2):
         values = _singular("matrix_norm", ord, permute_op(A, dims=(*[d for d in range(A.ndim) if d not in (rows, columns)], rows, columns)))
-        extreme = sum if ord == "nuc" else amin if ord < 0 else amax if values.shape[-1] else sum       # of no values 0
-        out = extreme(values, -1)
+        extreme = sum if ord == "nuc" else amin if ord < 0 else amax
+        out = extreme(values, -1) if values.shape[-1] or ord != 2 else sum(values, -1).detach()
     else:
         first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
-        extreme = amin if ord < 0 else amax if A.shape[second] else sum         # of no sums 0
-        out = extreme(sum(abs(A), first, True), second, True)
+        sums = sum(abs(A), first, True)                 # of no sums the largest is 0
+        out = amin(sums, second, True) if ord < 0 else amax(sums, second, True) if A.shape[second] else sum(sums, second, True).detach()
     return reshape_op(out, shape=reduced(A.shape, (rows, columns), keepdim))
 
 

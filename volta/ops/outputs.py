@@ -42,7 +42,7 @@ logcumsumexp max min msort nextafter normal normalize polygamma renorm sinc""".s
 _WHOLE = frozenset({"special.ndtr"})            # and a record that is whole before it is stored
 
 # Functions whose `out` PyTorch does not look at for gradients: none of them has one.
-_UNDERIVED = frozenset("""special.airy_ai special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1 special.i1 i0
+_UNDERIVED = frozenset("""special.airy_ai special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1
 special.modified_bessel_k0 special.modified_bessel_k1 special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1
 special.chebyshev_polynomial_t special.chebyshev_polynomial_u special.chebyshev_polynomial_v special.chebyshev_polynomial_w
 special.shifted_chebyshev_polynomial_t special.shifted_chebyshev_polynomial_u special.shifted_chebyshev_polynomial_v

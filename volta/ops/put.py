@@ -8,7 +8,7 @@ import numpy as np
 
 from volta._kernels.core import TensorBase, indexing, inplace
 from volta.dtypes import int64
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.ops.creation import arange, full
 from volta.ops.indexing import as_vector, check_integers, coordinates, flat, positions
 from volta.ops.join import stack
@@ -19,6 +19,7 @@ from volta.ops.records.index import index_add_op, index_select_op
 from volta.ops.records.math import add_op, where_op
 from volta.ops.records.sort import searchsorted_op
 from volta.ops.records.view import clone_op, contiguous_op, expand_op, reshape_op, row_major
+from volta.ops.reduce import sum
 from volta.ops.scan import cumsum
 from volta.ops.scatter import alike, as_held, different, writing
 from volta.ops.subscript import Positions, setitem
@@ -80,7 +81,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     check_integers("put", index)
     index, source = alike("put", input, index, source)
     if index._size != source._size:
-        raise ShapeError(f"put: index {index.shape} and source {source.shape} must have equally many elements")
+        raise RankError(f"put: index {index.shape} and source {source.shape} must have equally many elements")
     at, source = positions("put", flat(index), input._size, wrap=True), flat(source)
     if accumulate:
         return inplace.into(add_op, input, reshape_op(index_add_op(source, at, dim=0, size=input._size), shape=input.shape))
@@ -168,7 +169,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if not mask.device.is_gpu and place._size and int(place[-1]) >= source._size:
         raise ShapeError(f"masked_scatter: the mask holds {int(place[-1]) + 1} times, but source has {source._size} elements")
     if not source._size:
-        return contiguous_op(input)
+        return where_op(mask, cast(sum(source), input.dtype), input)        # nothing of it, with a gradient of zeros
     picked = index_select_op(flat(source), clamp(place, 0, source._size - 1), dim=0)
     return where_op(row_major(mask), reshape_op(picked, shape=shape), row_major(input))
 

@@ -180,6 +180,12 @@ def amin(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = 
     return _extreme("amin", amin_op, input, dim, keepdim)
 
 
+def shared_extreme(name: str, largest: bool, input: Tensor, dim: int | Sequence[int] | None, keepdim: bool) -> Tensor:
+    """amax or amin whose gradient goes to NaN as to an extreme."""
+    out = _extreme(name, amax_op if largest else amin_op, input, dim, None)
+    return reshape_op(out, shape=reduced(input.shape, as_dims(name, dim, input.ndim), True)) if keepdim else out
+
+
 def _arg(name, record, input, dim, keepdim):
     if dim is None:
         flat = reshape_op(input, shape=(input._size,))
@@ -416,7 +422,7 @@ def root(x: Tensor, power: float) -> Tensor:
     if not (x.requires_grad and graph.is_grad_enabled()):
         return x ** power
     zero = x == 0
-    return where_op(zero, 0.0, where_op(zero, 1.0, x) ** power)
+    return where_op(zero, 0.0 if power > 0 else math.inf, where_op(zero, 1.0, x) ** power)
 
 
 @composed(out="cast", samples=(case((3, 4), dim=1), case((2, 3, 4), dim=(0, -1), keepdim=True)), in_float32=True,

@@ -5,6 +5,7 @@ on a GPU.
 """
 from __future__ import annotations
 
+import math
 from functools import wraps
 from typing import TYPE_CHECKING
 
@@ -19,9 +20,10 @@ from volta.ops.indexing import as_vector, check_index, check_integers, masked_fi
 from volta.ops.math import div
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
-from volta.ops.records.index import index_put_op, scatter_reduce_op
+from volta.ops.records.index import index_put_op, scale_gradient, scatter_reduce_op
 from volta.ops.records.math import where_op
 from volta.ops.records.view import contiguous_op, expand_op, reshape_op
+from volta.ops.reduce import sum as reduce_sum
 from volta.ops.subscript import setitem
 from volta.ops.table import Derived, Labels, case, composed
 from volta.shapes import as_dim
@@ -119,6 +121,8 @@ def _combined(op, input, x, d, at, source, reduce):
     if at.shape == x.shape or all(n == m for i, (n, m) in enumerate(zip(at.shape, x.shape)) if i != d):
         out = scatter_reduce_op(x, source, at, dim=d, reduce=reduce)
     else:
+        if reduce != "last" and x.requires_grad:        # what is not finite in the rest, too, has the gradient NaN
+            x = scale_gradient(x, where_op(x.isfinite() if reduce == "prod" else x == x, 1.0, math.nan))
         out, part = contiguous_op(x), tuple(slice(0, m if i == d else n) for i, (n, m) in enumerate(zip(at.shape, x.shape)))
         setitem(out, part, scatter_reduce_op(slice_view(x, part), source, at, dim=d, reduce=reduce))
     return out if input.shape else reshape_op(out, shape=())
@@ -232,6 +236,8 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
     d = as_dim("index_reduce", dim, input.ndim)
     index, source = _slices("index_reduce", d, input, index, source)
     check_index("index_reduce", index, input.shape[d] if input.shape else 1)
+    if not index._size:
+        return where_op(new_zeros(input, (), dtype=bool_), cast(reduce_sum(source), input.dtype), input)     # nothing of it, with a gradient of zeros
     index = reshape_op(index, shape=(index._size,) + (1,) * (input.ndim - 1 - d))
     return scatter_reduce(input, d, expand_op(index, shape=source.shape or (1,)), as_vector(source), reduce, include_self=include_self)
 

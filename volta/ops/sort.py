@@ -9,7 +9,8 @@ from volta._kernels.core import TensorBase, graph, stands_in
 from volta._kernels.core.order import dense_strides
 from volta.dtypes import iinfo, int32, int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
-from volta.ops.creation import arange, full
+from volta.ops.copy import clone
+from volta.ops.creation import arange, full, zeros
 from volta.ops.indexing import check_index
 from volta.ops.join import cat
 from volta.ops.math import where
@@ -100,7 +101,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     >>> volta.topk(volta.tensor([3.0, 1.0, 2.0]), 2).values
     tensor([3., 2.])
     """
-    length = input.shape[as_dim("topk", dim, input.ndim)] if input.ndim else 1
+    d = as_dim("topk", dim, input.ndim)
+    length = input.shape[d] if input.ndim else 1
     if not 0 <= k <= length:
         raise ArgumentError(f"topk: k must be from 0 to {length}, the size of dimension {dim}, got {k}")
     values, indices, _ = _sorted("topk", input, dim, largest, k if input.ndim else 1)
@@ -142,7 +144,10 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     >>> volta.kthvalue(volta.tensor([3.0, 1.0, 2.0]), 2).values
     tensor(2.)
     """
-    _check_line("kthvalue", input, dim)
+    if input.ndim or input.dtype.code:                  # of a number, also of bool, there is nothing to compare
+        _check_line("kthvalue", input, dim)
+    elif k == 1:
+        return ValuesIndices(clone(input), zeros((), dtype=int64, device=input.device))
     length = input.shape[as_dim("kthvalue", dim, input.ndim)] if input.ndim else 1
     if not 1 <= k <= length:
         raise ArgumentError(f"kthvalue: k must be from 1 to {length}, the size of dimension {dim}, got {k}")

@@ -147,10 +147,11 @@ def enter(op: Primitive) -> None:
 def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str = "f", domain: tuple[float, float] = (-2.0, 2.0),
              rtol: float = 1e-5, smooth: bool = True, elementwise: bool = False, view: bool = False, reads: bool = False,
              cpu_only: bool = False, untested: str = "", dtype: Callable | None = None, in_float32: bool = False,
-             halves: bool | None = None, takes: dict[str, str] | None = None, apart: int | None = None, out: str = "", name: str | None = None,
-             **places: object) -> Callable:
+             halves: bool | None = None, takes: dict[str, str] | None = None, apart: int | None = None, out: str = "",
+             name: str | None = None, **places: object) -> Callable:
     """Decorator: a function of other ops is an op of the table, tested by its `samples` against `numpy` in float64. `takes` and
-    `in_float32` are those of `Composed`; `halves` is by default what `cpu_only` is not. A function under the name of another one, not in `volta`, is called "functional.relu" here."""
+    `in_float32` are those of `Composed`; `halves` is by default what `cpu_only` is not. A function under the name of another one, not in
+    `volta`, is called "functional.relu" here."""
     halves = not cpu_only if halves is None else halves
     elementwise, view = elementwise or places.get("record") is not None, view or bool(places.get("geometry"))
 

@@ -200,7 +200,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
     """
     if not isinstance(var, TensorBase):
         var = input.new_full(input.shape, float(var))
-    if var._size and core.host_sees(var) and as_wide(var.detach()).numpy().min() < 0:
+    if var._size and core.host_sees(var) and (as_wide(var.detach()).numpy() < 0).any():
         raise ArgumentError("gaussian_nll_loss: var must not be negative")
     if var.shape != input.shape:
         if var.shape == input.shape[:-1]:
@@ -338,6 +338,8 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
     _check_reduction(name, reduction)
     if input.ndim > 2 or target.shape != input.shape:
         raise ShapeError(f"{name}: needs two tensors of shape (N, C) or (C,), got shapes {input.shape} and {target.shape}")
+    if 0 in input.shape[-1:]:
+        raise ShapeError(f"{name}: only the batch may have a size of 0, got an input {input.shape}")
     classes, shape = input.shape[-1] if input.ndim else 1, input.shape[:-1]
     check_index(name, target, classes, -1)
     x, labels = (reshape_op(v, shape=(v._size // max(classes, 1), classes)) for v in (input, cast(target, int64)))

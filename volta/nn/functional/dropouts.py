@@ -38,6 +38,11 @@ def _passes(op, input, p, train):
     return not train or p == 0.0 or not input._size
 
 
+def _none(input):
+    """What is left of it with p = 1, in its dtype: zeros, but of infinity and NaN, as in PyTorch."""
+    return input * (0.0 if input.dtype.is_floating_point else False)
+
+
 def _channels(op, input):
     """The shape of a mask for whole channels."""
     if input.ndim < 2:
@@ -68,7 +73,7 @@ def _dropout(input: Tensor, p: float = 0.5, train: bool = True, generator: Gener
     if _passes("dropout", input, p, train):
         return input
     if p == 1.0:
-        return input * 0.0
+        return _none(input)
     seed, offset = check_generator("dropout", generator).advance(input._size)
     return dropout_op(input, p=float(p), seed=seed, offset=offset)
 
@@ -84,6 +89,8 @@ def _feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """
     if _passes("feature_dropout", input, p, train):
         return input
+    if p == 1.0:
+        return _none(input)
     return input * _dropout(ones(_channels("feature_dropout", input), dtype=input.dtype, device=input.device), p)
 
 
@@ -109,7 +116,9 @@ def _feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     [[1.0, 1.0]]
     """
     name = "feature_alpha_dropout"
-    return input if _passes(name, input, p, train) else _shifted(name, input, p, _channels(name, input))
+    if _passes(name, input, p, train):
+        return input
+    return _none(input) if p == 1.0 else _shifted(name, input, p, _channels(name, input))
 
 
 _IN_PLACE = {op: InPlace(op.name + "_", op) for op in (_dropout, _feature_dropout, _alpha_dropout, _feature_alpha_dropout)}

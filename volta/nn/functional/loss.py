@@ -20,7 +20,7 @@ from volta.ops.records.math import logical_or, logistic_loss, where_op
 from volta.ops.records.view import expand_op, permute_op, reshape_op, tied
 from volta.ops.reduce import log_softmax, mean, sum
 from volta.ops.table import Labels, case, composed
-from volta.shapes import broadcast_shapes
+from volta.shapes import broadcast_shapes, broadcasts_to
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -335,6 +335,9 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
     name = "binary_cross_entropy_with_logits"
     if input.shape != target.shape:
         raise ShapeError(f"{name}: input {input.shape} and target {target.shape} must have the same shape")
+    for what, factors in (("weight", weight), ("pos_weight", pos_weight)):
+        if factors is not None and not broadcasts_to(factors.shape, input.shape):
+            raise ShapeError(f"{name}: {what} {factors.shape} does not broadcast to the input's shape {input.shape}")
     reduction = reduction_of(name, size_average, reduce, reduction)
     return cast(_half_in_float32(_logistic, *_pair(name, input, target), weight, pos_weight, name, reduction), target.dtype)
 

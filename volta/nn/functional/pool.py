@@ -45,8 +45,8 @@ def _op(function, name, rank, samples, numpy, /, takes="f", **options):
     return composed(name=f"{name}{rank}d", samples=samples, numpy=numpy, method=False, takes={"input": takes}, **options)(function)
 
 
-def _batched(op, rank, input, empty_channels=False):
-    """(the input as (N, C, ...), whether it was so).
+def _batched(op, rank, input, adaptive=0):
+    """(the input as (N, C, ...), whether it was so). Of `adaptive` pools, 1, any first dimension may be empty; with 2, all channels, too.
 
     Raises: ShapeError for another rank, or a size of 0 elsewhere than of the batch.
     """
@@ -54,7 +54,7 @@ def _batched(op, rank, input, empty_channels=False):
     if input.ndim not in (rank + 1, rank + 2):
         raise RankError(f"{op}: needs an input (N, C, {letters}) or (C, {letters}), got {input.shape}")
     batched = input.ndim == rank + 2
-    if 0 in input.shape[batched + empty_channels:]:
+    if 0 in input.shape[(0, 1, batched + 1)[adaptive] or batched:]:
         raise ShapeError(f"{op}: only the batch may have a size of 0, got an input {input.shape}")
     return (input if batched else reshape_op(input, shape=(1,) + input.shape)), batched
 
@@ -175,7 +175,7 @@ def _np_adaptive(numpy, rank, **params):
 def _adaptive_max_pool(rank, input, output_size, placed=True):
     """(values, places) of adaptive_max_pool1d, 2d and 3d; unless they are to be `placed`, the places are any of the largest ones'."""
     op = f"adaptive_max_pool{rank}d"
-    x, batched = _batched(op, rank, input, True)
+    x, batched = _batched(op, rank, input, 1)
     window = _adaptive(op, rank, x.shape[2:], output_size)
     if 0 in window["size"] or not x._size:
         out = _none(x, window["size"]), zeros(x.shape[:2] + window["size"], dtype=int64, device=x.device)
@@ -255,7 +255,7 @@ def _make_adaptive_avg_pool(rank):
         volta.Size([1, 3{twos}])
         """
         op = f"adaptive_avg_pool{rank}d"
-        x, batched = _batched(op, rank, input, True)
+        x, batched = _batched(op, rank, input, 2 if rank < 3 else 1)
         window = _adaptive(op, rank, x.shape[2:], output_size)
         if 0 in window["size"] or not x._size:
             out = _none(x, window["size"])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.errors import ArgumentError, RankError, ShapeError
+from volta.ops.copy import clone
 from volta.ops.records.fold import columns, fold_op, np_fold
 from volta.ops.records.view import contiguous_op, permute_op, reshape_op
 from volta.ops.table import case, composed
@@ -158,6 +159,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     >>> volta.pixel_unshuffle(volta.arange(4).reshape(1, 2, 2), 2).flatten().tolist()
     [0, 1, 2, 3]
     """
+    if not input._size and input.ndim > 2:
+        return clone(input)                     # as in PyTorch, which leaves it in its shape
     r, area = downscale_factor, _factor("pixel_unshuffle", "downscale_factor", input, downscale_factor)
     *lead, c, h, w = input.shape
     if h % r or w % r:

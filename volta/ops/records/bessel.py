@@ -85,10 +85,10 @@ def _ratio(out, x):
 
 # ---------------------------------------------------------------- I, plain and scaled
 i0 = unary("i0", lambda g, x: g * i1(x), numpy=np.i0, domain=(-4.0, 4.0), aliases=("special.i0", "special.modified_bessel_i0"))
-i1 = unary("i1", lambda g, x, out: g * (i0(x) - _ratio(out, x)), numpy=_np_i1, domain=(-4.0, 4.0), room="special",
+i1 = unary("i1", lambda g, x, out: g * where_op(x == x, i0(x) - _ratio(out, x), 0.5), numpy=_np_i1, domain=(-4.0, 4.0), room="special",
            aliases=("special.modified_bessel_i1",))
 i0e = unary("i0e", lambda g, x, out: g * (i1e(x) - sign(x) * out), numpy=_scaled(np.i0), domain=(-4.0, 4.0), room="special")
-i1e = unary("i1e", lambda g, x, out: g * (i0e(x) - _ratio(out, x) - sign(x) * out), numpy=_scaled(_np_i1),
+i1e = unary("i1e", lambda g, x, out: g * where_op(x == x, i0e(x) - _ratio(out, x) - sign(x) * out, 0.5), numpy=_scaled(_np_i1),
             domain=(-4.0, 4.0), room="special")
 
 

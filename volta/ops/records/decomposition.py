@@ -111,10 +111,15 @@ def _np_cofactor(a):
     return np.linalg.det(a)[..., None, None] * np.swapaxes(np.linalg.inv(a), -1, -2)
 
 
+def _slogdet_vjp(g_out, g_sign, a):
+    """The sign is constant."""
+    return (a * 0.0 if g_out is None else _scalar(g_out) * turned(inv_op(a)[0]),)
+
+
 cofactor_op = register("cofactor", ("a",), numpy=_np_cofactor, cases=_SQUARE, vjp=(_cofactor_vjp,), **_DECLARED)
 det_op = register("det", ("a",), numpy=np.linalg.det, cases=_SQUARE, vjp=(lambda g, a: _scalar(g) * cofactor_op(a),), **_DECLARED)
-slogdet_op = register("slogdet", ("a",), outputs=("out", "sign"), numpy=lambda a: tuple(np.linalg.slogdet(a))[::-1], cases=_SQUARE,
-                      vjp=(lambda g, a: _scalar(g) * turned(inv_op(a)[0]),), **_DECLARED)
+slogdet_op = register("slogdet", ("a",), outputs=("out", "sign"), differentiable=("out", "sign"), cases=_SQUARE, vjp=_slogdet_vjp,
+                      numpy=lambda a: tuple(np.linalg.slogdet(a))[::-1], **_DECLARED)
 
 
 # ---------------------------------------------------------------- decompositions

@@ -54,7 +54,7 @@ def _prod_vjp(g, x, dim, keepdim):
     """g times the product of the others. Multiplications alone give it, so it and its derivatives are right where x is 0, too."""
     g, n = _expanded(g, x.shape, dim, keepdim), count(x.shape, dim)
     if n == 0:
-        return g
+        return g * x
     if len(dim) == 1:
         return g * _others(x, dim[0])
     order = (*dim, *[d for d in range(x.ndim) if d not in dim])

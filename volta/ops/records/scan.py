@@ -54,7 +54,9 @@ def _cumprod_vjp(g, x, out, dim):
 def _logcumsumexp_vjp(g, x, out, dim):
     """The sum over all later ones of g * exp(x - out), as exp(x - out) * r with r = g + exp(out - next out) * next r: no factor overflows,
     and it is linear in g, so that forward derivatives follow from it."""
-    n = x.shape[dim] if x.ndim else 1
+    if not x.ndim:                                      # the number itself
+        return g
+    n = x.shape[dim]
     if n > 1:
         here, after = part(out, dim, 0, n - 1), part(out, dim, 1, n - 1)
         step = where_op(here == after, 1.0, exp(here - after))              # infinite ones, too
