@@ -122,7 +122,7 @@ def _combined(op, input, x, d, at, source, reduce):
         out = scatter_reduce_op(x, source, at, dim=d, reduce=reduce)
     else:
         if reduce != "last" and x.requires_grad:        # what is not finite in the rest, too, has the gradient NaN
-            x = scale_gradient(x, where_op(x.isfinite() if reduce == "prod" else x == x, 1.0, math.nan))
+            x = scale_gradient(x, cast(where_op(x.isfinite() if reduce == "prod" else x == x, 1.0, math.nan), x.dtype))
         out, part = contiguous_op(x), tuple(slice(0, m if i == d else n) for i, (n, m) in enumerate(zip(at.shape, x.shape)))
         setitem(out, part, scatter_reduce_op(slice_view(x, part), source, at, dim=d, reduce=reduce))
     return out if input.shape else reshape_op(out, shape=())
@@ -237,7 +237,7 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
     index, source = _slices("index_reduce", d, input, index, source)
     check_index("index_reduce", index, input.shape[d] if input.shape else 1)
     if not index._size:
-        return where_op(new_zeros(input, (), dtype=bool_), cast(reduce_sum(source), input.dtype), input)     # nothing of it, with a gradient of zeros
+        return where_op(new_zeros(input, (), dtype=bool_), cast(reduce_sum(source), input.dtype), input)
     index = reshape_op(index, shape=(index._size,) + (1,) * (input.ndim - 1 - d))
     return scatter_reduce(input, d, expand_op(index, shape=source.shape or (1,)), as_vector(source), reduce, include_self=include_self)
 

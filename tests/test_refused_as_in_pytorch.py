@@ -1,0 +1,208 @@
+"""What is refused, taken and passed on in corners, as in PyTorch 2.13 on the CPU: dtypes, `out=`, empty tensors, 0-d tensors, NaN."""
+import math
+
+import numpy as np
+import pytest
+
+import volta
+from volta import nn
+from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, RankError, ShapeError
+
+F = nn.functional
+NAN, INF = math.nan, math.inf
+
+
+def gradients(function, *values, dtype=volta.float64):
+    """Of the sum of what a function gives, by each of its tensors."""
+    leaves = [volta.tensor(v, dtype=dtype, requires_grad=True) for v in values]
+    return volta.autograd.grad(function(*leaves).sum(), leaves, allow_unused=True)
+
+
+# ---------------------------------------------------------------- dtypes
+@pytest.mark.parametrize("dtype", [volta.float16, volta.bfloat16])
+@pytest.mark.parametrize("name", "cholesky det eigh inv inv_ex ldl_factor lu lu_factor matrix_rank pinv qr slogdet svd svdvals".split())
+def test_decompositions_refuse_halves(name, dtype):
+    """As PyTorch does on every device; what it takes, it takes on."""
+    x = volta.eye(2, dtype=dtype)
+    with pytest.raises(DTypeError, match=f"takes float32 and float64, got {dtype}; convert it with .float\\(\\)"):
+        getattr(volta.linalg, name)(x)
+    getattr(volta.linalg, name)(x.float())
+
+
+def test_others_that_refuse_halves():
+    x = volta.eye(2).half()
+    for call in (lambda: volta.quantile(x, 0.5), lambda: volta.nanquantile(x, 0.5), lambda: volta.linalg.vander(x),
+                 lambda: volta.linalg.matrix_norm(x, "nuc"), lambda: x.norm("nuc"), lambda: volta.linalg.solve(x, x)):
+        with pytest.raises(DTypeError, match="takes float32 and float64, got volta.float16"):
+            call()
+    with pytest.raises(DTypeError, match="x must be floating point or integer, got bool"):
+        volta.linalg.vander(x > 0)
+    assert volta.linalg.matrix_norm(x).dtype is volta.linalg.matrix_norm(x, 1).dtype is volta.float16
+    assert volta.matrix_exp(x).dtype is volta.float16
+
+
+# ---------------------------------------------------------------- keywords
+def test_keywords_of_other_forms(device):
+    x = volta.ones(2, 3, device=device)
+    assert x.norm(2, 1, True, volta.float32).shape == volta.norm(x, 2, 1, True, None, volta.float32).shape == (2, 1)
+    assert volta.repeat_interleave(repeats=volta.tensor([1, 2], device=device)).tolist() == [0, 1, 1]
+    assert x.sum_to_size(size=(1, 3)).tolist() == [[2.0, 2.0, 2.0]]
+    assert volta.result_type(tensor=x, scalar=1) is volta.result_type(scalar=1, tensor=x) is volta.result_type(x, other=1) is volta.float32
+    assert volta.result_type(scalar1=1, scalar2=2.0) is volta.float32
+    with pytest.raises(TypeError, match="result_type\\(\\) takes two arguments, by name tensor and other"):
+        volta.result_type(x, scalar=1)
+    with pytest.raises(DTypeError, match="repeat_interleave: needs a tensor"):
+        volta.repeat_interleave()
+    with pytest.raises(ArgumentError, match="repeats must be an integer >= 0"):
+        volta.repeat_interleave(x, 2 ** 62)
+
+
+def test_sizes_that_make_no_sense():
+    for make in (nn.RNN, nn.LSTM, nn.GRU):
+        with pytest.raises(ArgumentError, match="num_layers must be at most 1048576, got 4294967296"):
+            make(1, 1, 2 ** 32)
+    for call in (lambda: nn.RNNCell(3, 2 ** 70), lambda: nn.LSTM(2 ** 70, 3), lambda: nn.MultiheadAttention(2 ** 70, 1)):
+        with pytest.raises((TypeError, ValueError, RuntimeError)):
+            call()
+    with pytest.raises(DTypeError, match="DataParallel: module must be a Module, got int"):
+        nn.DataParallel(1, [0])
+    log_probs = volta.zeros(3, 1, 4).log_softmax(-1)
+    with pytest.raises(ShapeError, match="input_lengths must hold 1 integers, one for each sequence, got volta.bool"):
+        F.ctc_loss(log_probs, volta.tensor([[1]]), volta.tensor([True]), volta.tensor([1]))
+
+
+# ---------------------------------------------------------------- out=
+def test_out_that_takes_no_part_in_gradients():
+    """Of functions without a derivative it is not asked whether one is wanted."""
+    x = volta.ones(3, requires_grad=True)
+    out = volta.empty(3)
+    for name in ("airy_ai", "bessel_j0", "spherical_bessel_j0"):
+        assert getattr(volta.special, name)(x, out=out) is out and not out.requires_grad
+    with pytest.raises(AutogradError, match="out= is not differentiable"):
+        volta.exp(x, out=out)
+
+
+def test_out_that_repeats_an_element():
+    out = volta.zeros(1, 1).expand(2, 3)
+    assert volta.full((2, 3), 7.0, out=out).tolist() == [[7.0] * 3] * 2
+    assert volta.cummax(volta.arange(6.0).reshape(2, 3), 0, out=(out, volta.zeros(2, 3, dtype=volta.int64))).values[0, 0].item() == 5.0
+    with pytest.raises(AutogradError, match="more than one element of the written-to tensor"):
+        volta.add(volta.ones(2, 3), 1, out=out)
+
+
+def test_out_by_arguments():
+    x = volta.arange(6.0).reshape(2, 3)
+    double = volta.empty(2, 3, dtype=volta.float64)
+    assert volta.lerp(x, x, 0.5, out=double) is double and volta.inner(volta.tensor(2.0), x, out=double)[1, 2].item() == 10.0
+    for call in (lambda: volta.lerp(x, x, x, out=double), lambda: volta.diff(x, 0, out=double),
+                 lambda: volta.inner(x, x, out=volta.empty(2, 2, dtype=volta.float64)),
+                 lambda: volta.normal(0.0, 1.0, (2, 3), dtype=volta.float32, out=double)):
+        with pytest.raises(DTypeError, match="cannot be stored in out of volta.float64"):
+            call()
+    for name in ("std", "var"):
+        with pytest.raises(TypeError, match="out= and unbiased need dim to be given too"):
+            getattr(volta, name)(x, True, out=volta.empty(()))
+    assert volta.cumsum(volta.tensor(2.0), 0, out=volta.empty((), dtype=volta.bool)).item() is True
+    line = volta.arange(1.0, 8.0)
+    with pytest.raises(ArgumentError, match="some elements of the input tensor and the written-to tensor"):
+        F.normalize(line[:6], dim=0, out=line[1:])
+    with pytest.raises(ArgumentError, match="some elements of the input tensor and the written-to tensor"):
+        volta.linalg.cross(line[:3], line[3:6], out=line[:3])
+
+
+@pytest.mark.parametrize("call", [lambda x, out: volta.kthvalue(x, 1, 1, out=out),
+                                  lambda x, out: volta.addbmm(x, x[None], x[None], out=out[0])])
+def test_out_of_another_shape_without_a_warning(call, recwarn):
+    out = volta.empty(3), volta.empty(3, dtype=volta.int64)
+    call(volta.ones(2, 2), out)
+    assert out[0].shape in ((2,), (2, 2)) and not recwarn.list
+
+
+# ---------------------------------------------------------------- nothing, and numbers
+def test_numbers_are_matrices_of_none(device):
+    x = volta.tensor(3.0, device=device)
+    assert x.mT.item() == x.mH.item() == 3.0
+    with pytest.raises(ShapeError, match="needs a matrix, or a batch of them"):
+        volta.ones(3, device=device).mT
+    with pytest.raises(IndexRangeError, match="take_along_dim: a number has no dimension 0"):
+        volta.take_along_dim(x, volta.tensor(0, device=device), 0)
+    with pytest.raises(RankError, match="index_reduce: source"):
+        volta.index_reduce(x, 0, volta.tensor([0], device=device), volta.ones(1, device=device), "mean")
+    with pytest.raises(IndexRangeError, match="topk: dim 1 is out of range"):
+        volta.topk(x, 3, 1)
+    assert volta.kthvalue(volta.tensor(True), 1).values.item() is True
+
+
+@pytest.mark.parametrize("call", [
+    lambda: F.adaptive_max_pool2d(volta.ones(3, 0, 4, 4), 2), lambda: F.adaptive_avg_pool3d(volta.ones(0, 0, 4, 4, 4), 2),
+    lambda: F.pad(volta.ones(3, 0, 4), (1, 2), "reflect"), lambda: F.pad(volta.ones(0, 4), (1, 2), "replicate"),
+    lambda: F.conv1d(volta.ones(1, 3, 0), volta.ones(3, 3, 3), padding=2),
+    lambda: F.conv2d(volta.ones(1, 3, 0, 4), volta.ones(3, 3, 3, 3), padding=2),
+    lambda: F.multilabel_margin_loss(volta.ones(10, 0), volta.zeros(10, 0, dtype=volta.int64)),
+    lambda: F.binary_cross_entropy_with_logits(volta.ones(5), volta.ones(5), weight=volta.ones(2, 5)),
+    lambda: volta.linalg.tensorinv(volta.ones(1, 1), ind=3), lambda: volta.cumulative_trapezoid(volta.ones(2, 0), volta.ones(2, 3))])
+def test_empty_tensors_that_are_refused(call):
+    with pytest.raises(ShapeError):
+        call()
+
+
+def test_empty_tensors_that_are_taken():
+    assert F.adaptive_max_pool2d(volta.ones(0, 4, 4), 2).shape == (0, 2, 2)
+    assert F.interpolate(volta.ones(2, 0, 4), 3, mode="area").shape == (2, 0, 3)
+    assert volta.bincount(volta.zeros(0, dtype=volta.int64), weights=volta.ones(5), minlength=3).tolist() == [0, 0, 0]
+    assert volta.ones(0, 5).index_add(0, volta.tensor([0, 7]), volta.ones(2, 5)).shape == (0, 5)
+    assert volta.linalg.matrix_rank(volta.ones(0, 5), hermitian=True).item() == 0
+    assert volta.linalg.pinv(volta.ones(0, 5), hermitian=True).shape == (5, 0)
+    assert F.dropout2d(volta.ones(2, 3, 4, 4, dtype=volta.int64), 1.0, True).dtype is volta.int64
+    assert F.feature_alpha_dropout(volta.tensor(2.0), 1.0, True).item() == 0.0
+
+
+def test_gradients_of_nothing():
+    """Zeros, where there is a way to the tensor; none at all where PyTorch makes a new one."""
+    empty = np.zeros((0, 5))
+    assert gradients(lambda a, b: a.masked_scatter(volta.ones(0, 5, dtype=volta.bool), b), empty, empty)[1].shape == (0, 5)
+    nowhere = volta.zeros(0, dtype=volta.int64)
+    assert gradients(lambda a, b: a.index_reduce(0, nowhere, b, "amax"), np.zeros(0), np.zeros(0))[1].shape == (0,)
+    x = volta.ones(2, 0, requires_grad=True)
+    assert not volta.trapezoid(x).requires_grad and not volta.linalg.matrix_norm(x, 1).requires_grad
+    y = volta.eye(2).requires_grad_()
+    assert volta.slogdet(y).sign.requires_grad and volta.linalg.lstsq(y, y).residuals.requires_grad
+    assert volta.autograd.grad(volta.slogdet(y).sign, [y])[0].tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+# ---------------------------------------------------------------- NaN, infinity and overflow
+def test_gradients_of_extremes_at_nan():
+    """amax and amin give NaN to all; max and min of all elements, and norms of infinite order, give their gradient to the NaN."""
+    for values in ([1.0, NAN], [NAN, 1.0, NAN], NAN):
+        for extreme in (volta.amax, volta.amin, lambda x: volta.aminmax(x).max):
+            assert np.isnan(gradients(extreme, values)[0].numpy()).all()
+    assert gradients(volta.max, [NAN, 1.0, NAN])[0].tolist() == gradients(volta.min, [NAN, 1.0, NAN])[0].tolist() == [0.5, 0.0, 0.5]
+    assert gradients(volta.amax, [2.0, 2.0, 1.0])[0].tolist() == [0.5, 0.5, 0.0]
+    found = gradients(lambda x: volta.norm(x, INF, 0, True), [1.0, NAN])[0].numpy()
+    assert found[0] == 0.0
+    place = volta.tensor([0, 0])
+    for reduce in ("amax", "amin"):
+        own, source = gradients(lambda x, y, r=reduce: x.scatter_reduce(0, place, y, r), [1.0, 5.0], [2.0, NAN])
+        assert np.isnan(own.numpy()[0]) and own.numpy()[1] == 1.0 and np.isnan(source.numpy()).all()
+
+
+def test_gradients_of_special_functions_at_their_corners():
+    assert gradients(volta.special.i1, [NAN, 0.0])[0].tolist() == gradients(volta.special.i1e, [NAN, 0.0])[0].tolist() == [0.5, 0.5]
+    assert gradients(volta.sinc, [1e-40, 0.0], dtype=volta.float32)[0].tolist() == [0.0, 0.0]
+    assert gradients(lambda x: volta.logcumsumexp(x, 0), NAN)[0].item() == 1.0
+    with volta.enable_grad():
+        assert volta.norm(volta.tensor([INF, INF], requires_grad=True), -2).item() == volta.norm(volta.tensor([INF, INF]), -2).item() == INF
+
+
+def test_polynomials_of_huge_degrees():
+    """Degrees beyond int64 count as negative ones; in float32 the recurrences overflow, also where a later value would be small again."""
+    for name in ("chebyshev_polynomial_t", "hermite_polynomial_h", "laguerre_polynomial_l", "legendre_polynomial_p"):
+        polynomial = getattr(volta.special, name)
+        assert polynomial(volta.tensor([0.3, 2.0]), volta.tensor([1e30, -1e30])).tolist() == [0.0, 0.0]
+    assert math.isnan(volta.special.chebyshev_polynomial_t(volta.tensor(2.0), volta.tensor(200.0)).item())
+    assert math.isfinite(volta.special.chebyshev_polynomial_t(volta.tensor(2.0, dtype=volta.float64), volta.tensor(200.0)).item())
+
+
+def test_variances_that_are_negative_beside_nan():
+    with pytest.raises(ArgumentError, match="gaussian_nll_loss: var must not be negative"):
+        F.gaussian_nll_loss(volta.ones(2), volta.ones(2), volta.tensor([NAN, -1.0]))
