@@ -20,7 +20,7 @@ def gradients(function, *values, dtype=volta.float64):
 
 # ---------------------------------------------------------------- dtypes
 @pytest.mark.parametrize("dtype", [volta.float16, volta.bfloat16])
-@pytest.mark.parametrize("name", "cholesky det eigh inv inv_ex ldl_factor lu lu_factor matrix_rank pinv qr slogdet svd svdvals".split())
+@pytest.mark.parametrize("name", "cholesky det eigh inv inv_ex ldl_factor lu lu_factor matrix_rank pinv qr slogdet svd".split())
 def test_decompositions_refuse_halves(name, dtype):
     """As PyTorch does on every device; what it takes, it takes on."""
     x = volta.eye(2, dtype=dtype)
