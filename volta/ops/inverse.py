@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta.errors import LinAlgError, ShapeError
+from volta.errors import LinAlgError, RankError, ShapeError
 from volta.ops.records.decomposition import det_op, inv_op, matrix_exp_op, slogdet_op, solve_op, triangular_op
 from volta.ops.records.linalg import turned
 from volta.ops.records.math import where_op
@@ -49,7 +49,7 @@ def matrices(name: str, *tensors: Tensor) -> None:
     """Raise ShapeError for less than 2 dimensions."""
     for x in tensors:
         if x.ndim < 2:
-            raise ShapeError(f"{name}: needs matrices, tensors of at least 2 dimensions, got shape {x.shape}")
+            raise RankError(f"{name}: needs matrices, tensors of at least 2 dimensions, got shape {x.shape}")
 
 
 def square(name: str, x: Tensor) -> None:

@@ -288,7 +288,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
     terms = positive_part(margin - gather_op(x, labels, dim=1) + x)
     terms = terms * terms if p == 2 else terms
     if weight is not None:
-        terms = terms * weight[labels]
+        terms = where_op(terms > 0, terms * weight[labels], terms)      # an infinite weight of nothing is nothing
     own = labels == arange(x.shape[1], device=x.device)
     terms = where_op(own, 0.0, terms)
     if reduction == "mean":

@@ -19,7 +19,7 @@ from volta.ops.records.copy import cast
 from volta.ops.records.index import index_add_op, index_select_op, scale_gradient
 from volta.ops.records.math import where_op
 from volta.ops.records.view import reshape_op
-from volta.ops.reduce import amax, sum
+from volta.ops.reduce import shared_extreme, sum
 from volta.ops.scan import cumsum
 from volta.ops.scatter import index_reduce
 from volta.ops.sparse import SparseTensor
@@ -175,7 +175,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
     if not at._size:
         return _totals(rows, bag, bags)
     if bag is None:
-        out = amax(reshape_op(rows, shape=(bags, at._size // bags, weight.shape[1])), 1)
+        out = shared_extreme("embedding_bag", True, reshape_op(rows, shape=(bags, at._size // bags, weight.shape[1])), 1, False)
     else:
         start = full((bags + 1, weight.shape[1]), -math.inf, dtype=weight.dtype, device=weight.device)
         out = index_reduce(start, 0, bag, rows, "amax")[:bags]

@@ -90,7 +90,7 @@ def interpolate(input: Tensor, size: int | Sequence[int] | None = None, scale_fa
         raise ArgumentError(f"interpolate: mode must be one of {', '.join(_MODES)}, got {mode!r}")
     kind, ranks = _MODES[mode]
     rank = input.ndim - 2
-    if rank not in ranks or 0 in input.shape[1 + (mode == "area"):]:
+    if rank not in ranks or 0 in input.shape[1 + (mode == "area" and rank < 3):]:
         raise ShapeError(f"interpolate: mode {mode!r} needs an input (N, C, ...) of {' or '.join(str(r + 2) for r in ranks)} dimensions, "
                          f"none but the first empty, got {input.shape}")
     if antialias:
