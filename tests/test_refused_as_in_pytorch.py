@@ -90,6 +90,16 @@ def test_out_that_repeats_an_element():
         volta.add(volta.ones(2, 3), 1, out=out)
 
 
+def test_out_that_repeats_an_element_is_reduced_to_it():
+    x = volta.arange(6.0).reshape(2, 3)
+    assert volta.sum(x, 1, out=volta.zeros(1).expand(2)).tolist() == [15.0, 15.0]
+    assert volta.amax(x, 1, out=volta.zeros(1).expand(2)).tolist() == [5.0, 5.0]
+    assert volta.norm(x, INF, 1, out=volta.zeros(1).expand(2)).tolist() == [5.0, 5.0]
+    assert volta.all(x > -1, 1, out=volta.zeros(1, dtype=volta.bool).expand(2)).tolist() == [True, True]
+    with pytest.raises(AutogradError, match="more than one element of the written-to tensor"):
+        volta.argmax(x, 1, out=volta.zeros(1, dtype=volta.int64).expand(2))
+
+
 def test_out_by_arguments():
     x = volta.arange(6.0).reshape(2, 3)
     double = volta.empty(2, 3, dtype=volta.float64)
@@ -207,6 +217,25 @@ def test_infinite_weights_of_no_loss():
     scores, weight = volta.tensor([[9.0, 0.0], [0.0, 9.0]]), volta.tensor([INF, 1.0])
     losses = F.multi_margin_loss(scores, volta.tensor([0, 0]), weight=weight, reduction="none")
     assert losses.tolist() == [0.0, INF]
+
+
+def test_triangles_that_are_not_read_have_gradients_of_zero():
+    """Beside NaN, too."""
+    a, b = volta.tensor([[1.0, NAN], [0.0, 2.0]], requires_grad=True), volta.ones(2, 1)
+    volta.linalg.solve_triangular(a, b, upper=True).sum().backward()
+    assert a.grad[1, 0].item() == 0.0
+
+
+def test_degenerate_arguments_of_mvlgamma():
+    assert gradients(lambda x: volta.mvlgamma(x, 1), [-0.0])[0].item() == gradients(lambda x: volta.mvlgamma(x, 1), [0.0])[0].item() == -INF
+    with pytest.raises(DTypeError, match="mvlgamma: needs a floating point or integer tensor, got bool"):
+        volta.mvlgamma(volta.tensor([True]), 1)
+
+
+def test_empty_halves_where_nothing_is_decomposed():
+    assert volta.linalg.svd(volta.empty(0, 0).half()).S.shape == (0,)
+    with pytest.raises(DTypeError, match="takes float32 and float64"):
+        volta.linalg.inv(volta.empty(0, 0).half())
 
 
 def test_variances_that_are_negative_beside_nan():

@@ -64,7 +64,10 @@ def widened(function, args, options):
     common."""
     dtype = result_type(*[x for x in (*args, *options.values()) if isinstance(x, core.TensorBase)])
     out = function(*map(as_wide, args), **{name: as_wide(x) for name, x in options.items()})
-    return tuple([cast(o, dtype) for o in out]) if isinstance(out, tuple) else cast(out, dtype)
+    if not isinstance(out, tuple):
+        return cast(out, dtype)
+    parts = [cast(o, dtype) if o.dtype.is_floating_point else o for o in out]
+    return type(out)(*parts) if hasattr(out, "_fields") else tuple(parts)
 
 
 def promoted(function):

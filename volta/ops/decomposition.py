@@ -105,8 +105,8 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     return CholeskyInfo(turned(out) if upper else out, info)
 
 
-@composed(out="cast", samples=(case((2, 3, 2), Definite((2, 3, 3))), case((2, 3, 2), Definite((2, 3, 3)), upper=True)), **DECLARED,
-          numpy=lambda b, a, upper=False: (lambda r: np.linalg.solve(np.swapaxes(r, -1, -2) @ r, b))(
+@composed(out="cast", samples=(case((2, 3, 2), Definite((2, 3, 3))), case((2, 3, 2), Definite((2, 3, 3)), upper=True)),
+          halves=False, **DECLARED, numpy=lambda b, a, upper=False: (lambda r: np.linalg.solve(np.swapaxes(r, -1, -2) @ r, b))(
               np.triu(a) if upper else np.swapaxes(np.tril(a), -1, -2)))
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """X of A X = input, of a matrix A that is given by its Cholesky factor `input2`; on the CPU.
@@ -249,7 +249,7 @@ def _symmetric(A):
 
 
 @composed(out="cast", name="linalg.pinv", function=False, method=False, numpy=lambda a, **_: np.linalg.pinv(a), dtype=lambda d: d,
-          **DECLARED, samples=(case((2, 4, 3)), case((2, 3), rtol=1e-5), case(Definite((2, 3, 3)), atol=1e-6)))
+          halves=False, **DECLARED, samples=(case((2, 4, 3)), case((2, 3), rtol=1e-5), case(Definite((2, 3, 3)), atol=1e-6)))
 def pinv(A: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False, *, atol: float | Tensor | None = None,
          rtol: float | Tensor | None = None) -> Tensor:
     """The pseudo-inverse of Moore and Penrose on the CPU. Singular values up to `atol` and up to `rtol` (or `rcond`) times the largest
@@ -267,7 +267,7 @@ def pinv(A: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False
     return pinv_op(A, atol=float(atol), rtol=float(rtol))
 
 
-@composed(samples=(case((2, 4, 3)),), numpy=np.linalg.pinv, **DECLARED)
+@composed(samples=(case((2, 4, 3)),), numpy=np.linalg.pinv, halves=False, **DECLARED)
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """`linalg.pinv` with a relative tolerance.
 
@@ -277,8 +277,8 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     return pinv(input, rtol=rcond)
 
 
-@composed(out="cast", name="linalg.matrix_rank", function=False, method=False, numpy=lambda a, **_: np.linalg.matrix_rank(a), **DECLARED,
-          samples=(case((2, 4, 3)), case((2, 3), rtol=1e-5), case(Definite((2, 3, 3)), atol=1e-6)))
+@composed(out="cast", name="linalg.matrix_rank", function=False, method=False, numpy=lambda a, **_: np.linalg.matrix_rank(a),
+          halves=False, **DECLARED, samples=(case((2, 4, 3)), case((2, 3), rtol=1e-5), case(Definite((2, 3, 3)), atol=1e-6)))
 def matrix_rank(A: Tensor, tol: float | Tensor | None = None, hermitian: bool = False, *, atol: float | Tensor | None = None,
                 rtol: float | Tensor | None = None) -> Tensor:
     """How many singular values of matrices are not 0, on the CPU, with the tolerances of `pinv`, with tensors of one for each matrix, or
@@ -322,7 +322,7 @@ def cond(A: Tensor, p: float | str | None = None) -> Tensor:
 _DRIVERS = (None, "gels", "gelsy", "gelsd", "gelss")
 
 
-@composed(out="cast", name="linalg.lstsq", function=False, method=False, **DECLARED,
+@composed(out="cast", name="linalg.lstsq", function=False, method=False, halves=False, **DECLARED,
           samples=(case((4, 2), (4, 3)), case((2, 4, 2), (2, 4, 1)), case((2, 2, 4), (2, 2, 1))),
           numpy=lambda a, b: (np.linalg.pinv(a) @ b, np.zeros(0), np.linalg.matrix_rank(a), np.zeros(0)))
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:

@@ -10,9 +10,9 @@ from volta._kernels.core.graph import is_grad_enabled, wants_grad
 from volta._kernels.core.inplace import check_apart, check_elements, write
 from volta._kernels.core.record import Composed, Op, Primitive
 from volta.dtypes import bool_, can_cast, uint8
-from volta.errors import ArgumentError, AutogradError, DeviceError, DTypeError
+from volta.errors import ArgumentError, AutogradError, DeviceError, DTypeError, ShapeError
 from volta.ops.records.copy import cast_op
-from volta.ops.records.view import part, reshape_op
+from volta.ops.records.view import expand_op, part, reshape_op
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -58,6 +58,10 @@ _LAST = frozenset("cummax cummin full mv ones zeros".split())
 _LINES = frozenset("arange linspace logspace range".split())        # and keep its own where that has as many elements
 
 
+# Reductions that PyTorch goes on with where several places of `out` are one element: all that meets there is reduced to it.
+_FURTHER = frozenset("all amax amin any linalg.vector_norm nansum norm sum".split())
+
+
 def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -> object:
     """Call `op` unrecorded, with its results in `out`: a tensor, or one for each result. A tensor of another shape gets that of the
     result, with a warning unless it is empty.
@@ -92,7 +96,24 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
                 options = {"dtype": out.dtype, "device": out.device, **options}         # a new tensor is made like `out`
             elif rule == "dtype":
                 options = {"dtype": out.dtype, **options}
-        return _keep(op.name, op(*args, **options), out, outs, rule, _quiet(op.name, args, options))
+        result = op(*args, **options)
+        if op.name in _FURTHER and isinstance(result, core.TensorBase):
+            result = _further(op, args, options, result, outs[0])
+        return _keep(op.name, result, out, outs, rule, _quiet(op.name, args, options))
+
+
+def _repeated(out):
+    """The dimensions along which a tensor repeats an element."""
+    return tuple([d for d, (n, stride) in enumerate(zip(out._shape, out._strides)) if n > 1 and stride == 0])
+
+
+def _further(op, args, options, result, out):
+    """The result, reduced along the dimensions that `out` repeats elements of as well."""
+    dims = _repeated(out)
+    if not dims or result.shape != out.shape:
+        return result
+    order = (args[1] if len(args) > 1 else options.get("p", options.get("ord", 2)),) if "norm" in op.name else ()
+    return expand_op(op(result, *order, dims, True), shape=out._shape)
 
 
 def _keep(name, result, out, outs, rule, quiet):
@@ -112,15 +133,19 @@ def _keep(name, result, out, outs, rule, quiet):
 
 def _special(name, args, options, out, rule):
     """The rule of a call whose arguments make it another than that of its function."""
-    second = args[1] if len(args) > 1 else None
+    first, second = (*args[:2], None, None)[:2]
     if name in ("std", "var") and (type(second) is bool or second is None and "unbiased" in options and "dim" not in options):
         raise TypeError(f"{name}() missing a required argument: out= and unbiased need dim to be given too")
-    if name in ("cumsum", "cumprod") and out.dtype is bool_ and isinstance(args[0], core.TensorBase) and not args[0].shape:
+    if name in ("cumsum", "cumprod") and out.dtype is bool_ and isinstance(first, core.TensorBase) and not first.shape:
         return "any"                                    # a number is stored as it is
+    if name == "nansum" and out.dtype is bool_ and isinstance(first, core.TensorBase) and not first.dtype.is_floating_point:
+        return "any"
     if name == "lerp" and any(isinstance(x, core.TensorBase) for x in (*args[2:3], options.get("weight"))):
         return "same"
     if name == "diff" and 0 in (second, options.get("n")):
         return "copy"
+    if name == "normal" and isinstance(first, core.TensorBase) and not isinstance(second, core.TensorBase) and out.shape != first.shape:
+        raise ShapeError(f"normal: out must have the shape of the means, {first.shape}, got {out.shape}")
     if name == "normal" and options.get("dtype") is not None:
         return "same"
     if name == "inner" and not all(x.shape for x in _tensors((*args, *options.values()))):        # a product of numbers
@@ -148,7 +173,7 @@ def _check(name, out, value, rule):
         raise DeviceError(f"{name}: the result is on {value.device}, out on {out.device}; give a tensor of that device")
     if not _FITS[rule](value.dtype, out.dtype):
         raise DTypeError(f"{name}: the result is {value.dtype} and cannot be stored in out of {out.dtype}; give one of {value.dtype}")
-    if name not in _LAST:
+    if name not in _LAST and name not in _FURTHER:
         check_elements(name, out)
 
 
@@ -171,14 +196,13 @@ def _store(name, out, value, quiet):
             warnings.warn(f"{name}: out of shape {out._shape} now has that of the result, {value._shape}; give an empty tensor or one of "
                           "that shape", stacklevel=4)
         out.resize_(value.shape)
-    if name in _LAST:
+    if name in _LAST or name in _FURTHER:
         out, value = _last(out, value)
     out.copy_(value)
 
 
 def _last(out, value):
     """The parts of both that are left where `out` repeats an element."""
-    for d, (n, stride) in enumerate(zip(out._shape, out._strides)):
-        if n > 1 and stride == 0:
-            out, value = part(out, d, 0, 1), part(value, d, n - 1, 1)
+    for d in _repeated(out):
+        out, value = part(out, d, 0, 1), part(value, d, value._shape[d] - 1, 1)
     return out, value

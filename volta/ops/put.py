@@ -18,7 +18,7 @@ from volta.ops.records.copy import cast
 from volta.ops.records.index import index_add_op, index_select_op
 from volta.ops.records.math import add_op, where_op
 from volta.ops.records.sort import searchsorted_op
-from volta.ops.records.view import clone_op, contiguous_op, expand_op, reshape_op, row_major
+from volta.ops.records.view import clone_op, expand_op, reshape_op, row_major
 from volta.ops.reduce import sum
 from volta.ops.scan import cumsum
 from volta.ops.scatter import alike, as_held, different, writing

@@ -22,7 +22,8 @@ from volta.ops.records.reduce import argmax_op
 from volta.ops.records.scan import cummax_op
 from volta.ops.records.sort import order, searchsorted_op, sort_op
 from volta.ops.records.view import permute_op, reshape_op
-from volta.ops.reduce import ValuesIndices, max, sum
+from volta.ops.reduce import ValuesIndices, sum
+from volta.ops.reduce import max as max_of
 from volta.ops.table import Derived, case, composed
 from volta.shapes import as_dim, reduced
 
@@ -178,7 +179,7 @@ def _of_all(input, skip):
     found = _middle("median", flat.detach(), 0, False, skip).values
     if not (input.requires_grad and graph.is_grad_enabled()):
         return found
-    return max(where((flat <= found) | isnan(found), flat, float("-inf")))
+    return max_of(where((flat <= found) | isnan(found), flat, float("-inf")))
 
 
 _MEDIANS = (case((3, 5)), case((2, 4)), *_PICKED)

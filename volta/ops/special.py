@@ -91,7 +91,10 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     """
     if p < 1:
         raise ArgumentError(f"mvlgamma: p must be >= 1, got {p}")
-    rows = unsqueeze(input, -1) - arange(p, dtype=float64 if input.dtype is float64 else float32, device=input.device) * 0.5
+    if input.dtype.code == 0:
+        raise DTypeError("mvlgamma: needs a floating point or integer tensor, got bool; convert it with .float()")
+    halves = arange(p, dtype=float64 if input.dtype is float64 else float32, device=input.device) * 0.5
+    rows = unsqueeze(input, -1) + (0.0 - halves)        # 0 is added, not subtracted, which -0 becomes 0 by
     return sum_of(s.lgamma(rows), -1) + p * (p - 1) / 4 * math.log(math.pi)
 
 

@@ -80,7 +80,8 @@ class Details(SimpleNamespace):
     reads: bool = False             # a composed op that reads values on the host: the shape or type of its result depends on them
     apart: int | None = None        # inputs from this one on must not be what is written to: elsewhere that is refused of a part alone
     out: str = ""                   # which dtypes its `out=` may have, where that is not what `outputs` makes of the op
-    halves: bool = True             # whether a composed op takes float16 and bfloat16, or refuses them as PyTorch does on every device
+    halves: bool | None = True      # whether a composed op takes float16 and bfloat16; as PyTorch on every device, some refuse them, or
+    #                                 (None) all but empty ones
     cpu_only: bool = False          # a GPU has no such algorithm: there it raises DeviceError
     untested: str = ""              # a composed op without samples or reference: where it is tested, and why
     dtype: Callable | None = None   # the result's dtype (or a tuple of them) by that of the inputs, where it is not the reference's
@@ -147,12 +148,12 @@ def enter(op: Primitive) -> None:
 def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str = "f", domain: tuple[float, float] = (-2.0, 2.0),
              rtol: float = 1e-5, smooth: bool = True, elementwise: bool = False, view: bool = False, reads: bool = False,
              cpu_only: bool = False, untested: str = "", dtype: Callable | None = None, in_float32: bool = False,
-             halves: bool | None = None, takes: dict[str, str] | None = None, apart: int | None = None, out: str = "",
+             halves: bool | str | None = "usual", takes: dict[str, str] | None = None, apart: int | None = None, out: str = "",
              name: str | None = None, **places: object) -> Callable:
     """Decorator: a function of other ops is an op of the table, tested by its `samples` against `numpy` in float64. `takes` and
-    `in_float32` are those of `Composed`; `halves` is by default what `cpu_only` is not. A function under the name of another one, not in
-    `volta`, is called "functional.relu" here."""
-    halves = not cpu_only if halves is None else halves
+    `in_float32` are those of `Composed`; `halves` is by default None with `cpu_only`, else True. A function under the name of another
+    one, not in `volta`, is called "functional.relu" here."""
+    halves = (None if cpu_only else True) if halves == "usual" else halves
     elementwise, view = elementwise or places.get("record") is not None, view or bool(places.get("geometry"))
 
     def make(function):

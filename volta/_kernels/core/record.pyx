@@ -158,7 +158,7 @@ cdef class Composed(Op):
     decide (an integer of NumPy's), `_settled` does. A call without options goes to the elementwise `record`, where there is one. `takes` says what some of its
     arguments may be, in the words of `Primitive`. With `in_float32`, a float16 or bfloat16 first input, and what comes with it, is widened
     and the result is rounded once: steps of their own in float16 would overflow at 65,504 and round many times. It is refused where
-    `details.halves` says so."""
+    `details.halves` is False, and unless it is empty where that is None."""
 
     def __init__(self, str name, function, *, Primitive record=None, bint in_float32=False, dict takes=None, details=None):
         cdef list parameters = _parameters(function)
@@ -242,7 +242,7 @@ cdef class Composed(Op):
         if self.in_float32:
             x = args[0] if PyTuple_GET_SIZE(args) else options.get(self.first)
             if isinstance(x, TensorBase) and is_half((<TensorBase>x).dtype.code):
-                if not self.details.halves:
+                if self.details.halves is False or not self.details.halves and (<TensorBase>x).size:
                     raise DTypeError(f"{self.name}: takes float32 and float64, got {(<TensorBase>x).dtype}; convert it with .float()")
                 return _in_float32(self.function, args, options)
         return PyObject_Call(self.function, args, <PyObject*>options if options else NULL)

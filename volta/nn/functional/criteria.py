@@ -176,8 +176,8 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
     reduction = reduction_of("poisson_nll_loss", size_average, reduce, reduction)
     values = exp(input) - target * input if log_input else input - target * log(input + eps)
     if full:
-        safe = where_op(target > 1, target, 1.0)
-        values = values + where_op(target > 1, safe * log(safe) - safe + 0.5 * log(safe * (2 * math.pi)), 0.0)
+        stirling = target * log(target) - target + 0.5 * log(target * (2 * math.pi))
+        values = values + where_op(target > 1, stirling, 0.0)
     return _reduce("poisson_nll_loss", values, reduction)
 
 
@@ -288,7 +288,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
     terms = positive_part(margin - gather_op(x, labels, dim=1) + x)
     terms = terms * terms if p == 2 else terms
     if weight is not None:
-        terms = where_op(terms > 0, terms * weight[labels], terms)      # an infinite weight of nothing is nothing
+        terms = terms * where_op(terms > 0, weight[labels], 1.0)        # an infinite weight of nothing is nothing
     own = labels == arange(x.shape[1], device=x.device)
     terms = where_op(own, 0.0, terms)
     if reduction == "mean":

@@ -24,10 +24,11 @@ def _beside(x, array):
 
 
 def weighted(x, below, diagonal, above):
-    """Matrices with their elements below, on and above the diagonal multiplied by these."""
+    """Matrices with their elements below, on and above the diagonal multiplied by these; what is multiplied by 0 is 0, also NaN."""
     place = np.subtract.outer(np.arange(x.shape[-2]), np.arange(x.shape[-1]))
     weights = np.where(place > 0, below, np.where(place < 0, above, diagonal))
-    return x * _beside(x, weights.astype(to_numpy(x.dtype)))
+    out = x * _beside(x, weights.astype(to_numpy(x.dtype)))
+    return where_op(_beside(x, weights != 0), out, 0.0) if 0 in (below, diagonal, above) else out
 
 
 def _on_diagonal(values, x):
