@@ -75,7 +75,7 @@ def _np_cholesky(a, upper=False):
 
 
 @composed(samples=(*MATRICES, case(Definite((2, 3, 3)), upper=True)), numpy=_np_cholesky, smooth=False,
-          aliases=("linalg.cholesky",), **DECLARED)
+          aliases=("linalg.cholesky",), halves=None, **DECLARED)
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """The lower triangular L with L L' = A, or with `upper` its transpose, of a symmetric positive definite matrix, of which only that
     triangle is read; on the CPU.
@@ -89,7 +89,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     return cholesky_ex(input, upper=upper, check_errors=True).L
 
 
-@composed(name="linalg.cholesky_ex", function=False, method=False, samples=MATRICES, smooth=False, **DECLARED,
+@composed(name="linalg.cholesky_ex", function=False, method=False, samples=MATRICES, smooth=False, halves=None, **DECLARED,
           numpy=lambda a: (np.linalg.cholesky(a), np.zeros(a.shape[:-2], np.int32)))
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyInfo:
     """The factor of `cholesky`, and per matrix 0, or the order of the first leading part that is not positive definite: the factor is NaN
@@ -106,7 +106,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
 
 
 @composed(out="cast", samples=(case((2, 3, 2), Definite((2, 3, 3))), case((2, 3, 2), Definite((2, 3, 3)), upper=True)),
-          halves=False, **DECLARED, numpy=lambda b, a, upper=False: (lambda r: np.linalg.solve(np.swapaxes(r, -1, -2) @ r, b))(
+          **DECLARED, numpy=lambda b, a, upper=False: (lambda r: np.linalg.solve(np.swapaxes(r, -1, -2) @ r, b))(
               np.triu(a) if upper else np.swapaxes(np.tril(a), -1, -2)))
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """X of A X = input, of a matrix A that is given by its Cholesky factor `input2`; on the CPU.
@@ -155,7 +155,7 @@ def qr(input: Tensor, some: bool = True) -> QR:
 
 
 # ---------------------------------------------------------------- singular values and eigenvalues
-@composed(name="linalg.svd", function=False, method=False, **DECLARED,
+@composed(name="linalg.svd", function=False, method=False, halves=None, **DECLARED,
           numpy=lambda a, full_matrices=True: tuple(np.linalg.svd(a, full_matrices)),
           samples=(case(Definite((2, 3, 3))), case(_WIDE), case((4, 3), full_matrices=False), case((2, 2, 3), full_matrices=False)))
 def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
@@ -172,7 +172,7 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
     return SVD(*svd_op(A, full_matrices=full_matrices))
 
 
-@composed(name="linalg.svdvals", function=False, method=False, numpy=lambda a: np.linalg.svd(a, compute_uv=False), **DECLARED,
+@composed(name="linalg.svdvals", function=False, method=False, numpy=lambda a: np.linalg.svd(a, compute_uv=False), halves=None, **DECLARED,
           samples=(case(Definite((2, 3, 3))), case((4, 3)), case((2, 2, 3)), case((0, 3))))
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values of matrices in falling order, on the CPU.
@@ -188,7 +188,7 @@ def _np_svd(a, some=True):
     return u, s, np.swapaxes(vh, -1, -2)
 
 
-@composed(samples=(case((2, 4, 3)), case(_WIDE, some=False)), numpy=_np_svd, **DECLARED)
+@composed(samples=(case((2, 4, 3)), case(_WIDE, some=False)), numpy=_np_svd, halves=None, **DECLARED)
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> USV:
     """input = U diag(S) V' on the CPU; U and V are square unless `some`, and zeros unless `compute_uv`.
 
@@ -200,7 +200,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> USV:
 
 
 @composed(name="linalg.eigh", function=False, method=False, samples=(*MATRICES, case(Definite((2, 3, 3)), UPLO="U")),
-          numpy=lambda a, UPLO="L": tuple(np.linalg.eigh(a, UPLO)), smooth=False, **DECLARED)
+          numpy=lambda a, UPLO="L": tuple(np.linalg.eigh(a, UPLO)), smooth=False, halves=None, **DECLARED)
 def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
     """The eigenvalues of symmetric matrices in ascending order, and their vectors as columns, on the CPU. Only the lower triangle is read,
     or the upper one ("U").
@@ -215,7 +215,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
 
 
 @composed(name="linalg.eigvalsh", function=False, method=False, samples=(*MATRICES, case(Definite((2, 3, 3)), UPLO="U")),
-          numpy=lambda a, UPLO="L": np.linalg.eigvalsh(a, UPLO), smooth=False, **DECLARED)
+          numpy=lambda a, UPLO="L": np.linalg.eigvalsh(a, UPLO), smooth=False, halves=None, **DECLARED)
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of `eigh`.
 
@@ -249,7 +249,7 @@ def _symmetric(A):
 
 
 @composed(out="cast", name="linalg.pinv", function=False, method=False, numpy=lambda a, **_: np.linalg.pinv(a), dtype=lambda d: d,
-          halves=False, **DECLARED, samples=(case((2, 4, 3)), case((2, 3), rtol=1e-5), case(Definite((2, 3, 3)), atol=1e-6)))
+          **DECLARED, samples=(case((2, 4, 3)), case((2, 3), rtol=1e-5), case(Definite((2, 3, 3)), atol=1e-6)))
 def pinv(A: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False, *, atol: float | Tensor | None = None,
          rtol: float | Tensor | None = None) -> Tensor:
     """The pseudo-inverse of Moore and Penrose on the CPU. Singular values up to `atol` and up to `rtol` (or `rcond`) times the largest
@@ -267,7 +267,7 @@ def pinv(A: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False
     return pinv_op(A, atol=float(atol), rtol=float(rtol))
 
 
-@composed(samples=(case((2, 4, 3)),), numpy=np.linalg.pinv, halves=False, **DECLARED)
+@composed(samples=(case((2, 4, 3)),), numpy=np.linalg.pinv, **DECLARED)
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """`linalg.pinv` with a relative tolerance.
 
@@ -278,7 +278,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 
 
 @composed(out="cast", name="linalg.matrix_rank", function=False, method=False, numpy=lambda a, **_: np.linalg.matrix_rank(a),
-          halves=False, **DECLARED, samples=(case((2, 4, 3)), case((2, 3), rtol=1e-5), case(Definite((2, 3, 3)), atol=1e-6)))
+          **DECLARED, samples=(case((2, 4, 3)), case((2, 3), rtol=1e-5), case(Definite((2, 3, 3)), atol=1e-6)))
 def matrix_rank(A: Tensor, tol: float | Tensor | None = None, hermitian: bool = False, *, atol: float | Tensor | None = None,
                 rtol: float | Tensor | None = None) -> Tensor:
     """How many singular values of matrices are not 0, on the CPU, with the tolerances of `pinv`, with tensors of one for each matrix, or
@@ -322,7 +322,7 @@ def cond(A: Tensor, p: float | str | None = None) -> Tensor:
 _DRIVERS = (None, "gels", "gelsy", "gelsd", "gelss")
 
 
-@composed(out="cast", name="linalg.lstsq", function=False, method=False, halves=False, **DECLARED,
+@composed(out="cast", name="linalg.lstsq", function=False, method=False, **DECLARED,
           samples=(case((4, 2), (4, 3)), case((2, 4, 2), (2, 4, 1)), case((2, 2, 4), (2, 2, 1))),
           numpy=lambda a, b: (np.linalg.pinv(a) @ b, np.zeros(0), np.linalg.matrix_rank(a), np.zeros(0)))
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:

@@ -187,7 +187,7 @@ def _np_lu_solve(a, p, b, left=True, adjoint=False):
     return np.linalg.solve(whole, b) if left else b @ np.linalg.inv(whole)
 
 
-@composed(name="linalg.lu_solve", function=False, method=False, numpy=_np_lu_solve, in_float32=True, **DECLARED,
+@composed(name="linalg.lu_solve", function=False, method=False, numpy=_np_lu_solve, in_float32=True, halves=None, **DECLARED,
           samples=(case(Definite((2, 3, 3)), _PIVOTS, (2, 3, 2)), case(Definite((2, 3, 3)), _PIVOTS, (3, 2), adjoint=True),
                    case(Definite((2, 3, 3)), _PIVOTS, (2, 2, 3), left=False),
                    case(Definite((2, 3, 3)), _PIVOTS, (2, 2, 3), left=False, adjoint=True)))
@@ -211,7 +211,7 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
     return solve_triangular(LU, solve_triangular(LU, ordered(B, order), upper=False, unitriangular=True), upper=True)
 
 
-@composed(samples=(case((2, 3, 2), Definite((2, 3, 3)), _PIVOTS),), numpy=lambda b, a, p: _np_lu_solve(a, p, b), **DECLARED)
+@composed(samples=(case((2, 3, 2), Definite((2, 3, 3)), _PIVOTS),), numpy=lambda b, a, p: _np_lu_solve(a, p, b), halves=None, **DECLARED)
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """`linalg.lu_solve` with the right side first.
 
@@ -227,7 +227,7 @@ def _np_cholesky_inverse(a, upper=False):
     return np.linalg.inv(np.swapaxes(r, -1, -2) @ r)
 
 
-@composed(out="cast", samples=(*MATRICES, case(Definite((2, 3, 3)), upper=True)), numpy=_np_cholesky_inverse, halves=False, **DECLARED)
+@composed(out="cast", samples=(*MATRICES, case(Definite((2, 3, 3)), upper=True)), numpy=_np_cholesky_inverse, **DECLARED)
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of a matrix that is given by its Cholesky factor, on the CPU.
 

@@ -68,7 +68,7 @@ def succeeded(name: str, info: Tensor, reason: str) -> None:
 
 
 # ---------------------------------------------------------------- inverses and determinants
-@composed(samples=MATRICES, numpy=np.linalg.inv, aliases=("linalg.inv",), halves=False, **DECLARED)
+@composed(samples=MATRICES, numpy=np.linalg.inv, aliases=("linalg.inv",), **DECLARED)
 def inverse(input: Tensor) -> Tensor:
     """The inverse of a square matrix, on the CPU.
 
@@ -81,7 +81,7 @@ def inverse(input: Tensor) -> Tensor:
     return inv_ex(input, check_errors=True).inverse
 
 
-@composed(name="linalg.inv_ex", function=False, method=False, samples=MATRICES, halves=False, **DECLARED,
+@composed(name="linalg.inv_ex", function=False, method=False, samples=MATRICES, **DECLARED,
           numpy=lambda a: (np.linalg.inv(a), np.zeros(a.shape[:-2], np.int32)))
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseInfo:
     """The inverse, and per matrix 0, or the first pivot that is 0 where there is none: it is NaN then, or raises with `check_errors`.
@@ -96,7 +96,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseInfo:
     return InverseInfo(out, info)
 
 
-@composed(samples=MATRICES, numpy=np.linalg.det, aliases=("linalg.det",), **DECLARED)
+@composed(samples=MATRICES, numpy=np.linalg.det, aliases=("linalg.det",), halves=None, **DECLARED)
 def det(input: Tensor) -> Tensor:
     """The determinant of a square matrix, on the CPU.
 
@@ -107,7 +107,7 @@ def det(input: Tensor) -> Tensor:
     return det_op(input)
 
 
-@composed(samples=MATRICES, numpy=lambda a: tuple(np.linalg.slogdet(a)), aliases=("linalg.slogdet",), halves=False, **DECLARED)
+@composed(samples=MATRICES, numpy=lambda a: tuple(np.linalg.slogdet(a)), aliases=("linalg.slogdet",), **DECLARED)
 def slogdet(input: Tensor) -> SignLogabsdet:
     """The sign of the determinant of a square matrix, and the logarithm of its absolute value, on the CPU.
 
@@ -119,7 +119,7 @@ def slogdet(input: Tensor) -> SignLogabsdet:
     return SignLogabsdet(sign, size)
 
 
-@composed(samples=MATRICES, numpy=lambda a: np.linalg.slogdet(a)[1], halves=False, **DECLARED)
+@composed(samples=MATRICES, numpy=lambda a: np.linalg.slogdet(a)[1], **DECLARED)
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant of a square matrix, on the CPU; NaN where that is negative.
 
@@ -170,7 +170,7 @@ def _np_solve(a, b, left=True):
 
 
 @composed(name="linalg.solve", function=False, method=False, samples=(*_EQUATIONS, case(Definite((2, 3, 3)), (2, 2, 3), left=False)),
-          numpy=_np_solve, **DECLARED)
+          numpy=_np_solve, halves=None, **DECLARED)
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X of A X = B, or of X A = B unless `left`, on the CPU. B may be one vector, or one per matrix.
 
@@ -182,7 +182,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return solve_ex(A, B, left=left, check_errors=True).result
 
 
-@composed(name="linalg.solve_ex", function=False, method=False, samples=_EQUATIONS, **DECLARED,
+@composed(name="linalg.solve_ex", function=False, method=False, samples=_EQUATIONS, halves=None, **DECLARED,
           numpy=lambda a, b: (_np_solve(a, b), np.zeros(a.shape[:-2], np.int32)))
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> ResultInfo:
     """The solution of `solve`, and per matrix 0, or the first pivot that is 0: it is NaN then, or raises with `check_errors`.
@@ -229,7 +229,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 # ---------------------------------------------------------------- of more dimensions
 @composed(out="cast", name="linalg.tensorinv", function=False, method=False, numpy=np.linalg.tensorinv,
           samples=(case(Derived(lambda: np.eye(6).reshape(2, 3, 6) + 0.1)), case(Derived(lambda: np.eye(4).reshape(4, 2, 2) + 0.1), ind=1)),
-          halves=False, **DECLARED)
+          **DECLARED)
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of A as a map from its dimensions after the first `ind` to those, on the CPU.
 

@@ -15,7 +15,8 @@ from volta.results import Result
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
-_SYMMETRIC = {"function": False, "method": False, "cpu_only": True, "untested": "tests/test_linalg.py: it has no derivative"}
+_SYMMETRIC = {"function": False, "method": False, "cpu_only": True, "halves": None,
+              "untested": "tests/test_linalg.py: it has no derivative"}
 
 
 class LDLFactors(Result):

@@ -151,9 +151,9 @@ def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str =
              halves: bool | str | None = "usual", takes: dict[str, str] | None = None, apart: int | None = None, out: str = "",
              name: str | None = None, **places: object) -> Callable:
     """Decorator: a function of other ops is an op of the table, tested by its `samples` against `numpy` in float64. `takes` and
-    `in_float32` are those of `Composed`; `halves` is by default None with `cpu_only`, else True. A function under the name of another
+    `in_float32` are those of `Composed`; `halves` is by default what `cpu_only` is not. A function under the name of another
     one, not in `volta`, is called "functional.relu" here."""
-    halves = (None if cpu_only else True) if halves == "usual" else halves
+    halves = not cpu_only if halves == "usual" else halves
     elementwise, view = elementwise or places.get("record") is not None, view or bool(places.get("geometry"))
 
     def make(function):
