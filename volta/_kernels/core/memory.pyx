@@ -1,7 +1,9 @@
 """Host memory for tensors.
 
-Freed blocks are kept by size class, since fresh pages of a large block cost more than most loops over it. A block is malloc's; the bytes
-start at its next 64-byte boundary, and its first word is the block's class. Knows no tensor.
+Freed blocks are kept by size class, since fresh pages of a large block cost more than most loops over it. Where none of its class is free,
+a large request takes the least of the free blocks up to twice as large: kernels' work space, of many sizes, then lies in few blocks. A
+block is malloc's; the bytes start at its next 64-byte boundary. Its first words are its class and that of the bytes asked for. Knows no
+tensor.
 """
 import os
 
@@ -15,6 +17,8 @@ cdef extern from "Python.h":
 
 cdef enum:
     CLASSES = 256
+    LARGE = 64                              # class from which on requests take larger blocks: 64 KiB,
+    LARGER = 4                              # by at most so many classes
 
 cdef void* _free_blocks[CLASSES]
 cdef Py_ssize_t _cached_bytes = 0
@@ -46,15 +50,19 @@ cdef inline Py_ssize_t _class_bytes(int size_class) noexcept nogil:
 cdef void* allocate(Py_ssize_t nbytes) except NULL:
     """Block for nbytes; its first usable byte is `usable(block)`."""
     global _cached_bytes, _live_bytes, _peak_bytes
-    cdef int size_class = _size_class(nbytes)
+    cdef int size_class = _size_class(nbytes), found = size_class
     cdef void* block
     if size_class >= CLASSES:
         raise _out_of_memory(nbytes)
-    block = _free_blocks[size_class]
     cdef Py_ssize_t capacity = _class_bytes(size_class)
+    block = _free_blocks[size_class]
+    if block == NULL and size_class >= LARGE:
+        while block == NULL and found < size_class + LARGER and found < CLASSES - 1:
+            found += 1
+            block = _free_blocks[found]
     if block != NULL:
-        _free_blocks[size_class] = (<void**>usable(block))[0]
-        _cached_bytes -= capacity
+        _free_blocks[found] = (<void**>usable(block))[0]
+        _cached_bytes -= _class_bytes(found)
     else:
         if capacity > memory_size():
             raise _out_of_memory(nbytes)
@@ -65,6 +73,7 @@ cdef void* allocate(Py_ssize_t nbytes) except NULL:
             if block == NULL:
                 raise _out_of_memory(nbytes)
         (<int*>block)[0] = size_class
+    (<int*>block)[1] = size_class
     _live_bytes += capacity
     if _live_bytes > _peak_bytes:
         _peak_bytes = _live_bytes
@@ -105,7 +114,7 @@ cdef void release(void* block) noexcept:
     global _cached_bytes, _live_bytes
     cdef int size_class = (<int*>block)[0]
     cdef Py_ssize_t capacity = _class_bytes(size_class)
-    _live_bytes -= capacity
+    _live_bytes -= _class_bytes((<int*>block)[1])
     if _cached_bytes + capacity > CACHE_LIMIT:
         free(block)
         return
