@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from test_cpu_families import FLOATS, KERNELS, close, dtype, strided, tensor, values
 
+from volta._kernels import core
 from volta._kernels.core import threads
 from volta._kernels.cpu import random
 from volta.errors import DTypeError, ShapeError
@@ -154,7 +155,6 @@ def test_matmul(a, b, name, make, rng):
 
 
 def test_matmul_takes_transposed_and_repeated_operands(rng):
-    from volta._kernels import core
     a = rng.standard_normal((40, 30))
     t = tensor(a)
     flipped = core.view(t, (30, 40), (1, 30), 0)
@@ -209,6 +209,26 @@ def test_products_do_not_depend_on_threads(rng):
     for pair, out in zip(pairs, found[0], strict=True):
         a, b = (values(t).astype("f8") for t in pair)
         assert (abs(out - a @ b) <= 1e-6 * (abs(a) @ abs(b))).all()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("n", [1, 63, 65, 8191, 8192, 8193, 300001])
+def test_products_of_vectors(n, dtype, rng):
+    """Whole parts and their ends, of vectors with gaps, too; as many threads as one likes."""
+    whole = tensor(rng.standard_normal((n, 2)).astype(dtype))
+    x, y = (core.view(whole, (n,), (2,), i) for i in (0, 1))
+    before, found = threads.get_num_threads(), set()
+    try:
+        for count in (1, 2, 7):
+            threads.assume_processors(count)
+            threads.set_num_threads(count)
+            found.add(values(KERNELS["dot"](x, y)).item())
+    finally:
+        threads.assume_processors(0)
+        threads.set_num_threads(before)
+    a, b = values(whole).astype("f8").T
+    (out,) = found
+    assert abs(out - a @ b) <= (1e-6 if dtype == "f4" else 1e-14) * (abs(a) @ abs(b))
 
 
 # ---------------------------------------------------------------- float16

@@ -9,6 +9,7 @@ GEOMETRY = dict(stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1)
 CALLS = {           # shapes of the tensors, and parameters
     "linear": (((4, 8), (8, 8), (8,)), {}),
     "matmul": (((4, 8), (8, 8)), {}),
+    "dot": (((8,), (8,)), {}),
     "conv2d": (((1, 2, 4, 4), (2, 2, 3, 3), (2,)), GEOMETRY),
     "conv2d_grad_input": (((1, 2, 2, 2), (2, 2, 3, 3)), dict(GEOMETRY, height=4, width=4)),
     "conv2d_grad_weight": (((1, 2, 2, 2), (1, 2, 4, 4)), dict(GEOMETRY, kernel=(3, 3))),

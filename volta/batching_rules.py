@@ -236,6 +236,13 @@ def _row_norm(call, op, inputs, params):
     return (out, *[reshape_op(s, shape=(call.size, s._size // call.size)) for s in statistics])
 
 
+def _dot(call, op, inputs, params):
+    (n,) = inputs[0].shape
+    row, column = (reshape_op(call.of(x), shape=(call.size, *shape)) if call.has(x) else reshape_op(x, shape=shape)
+                   for x, shape in zip(inputs, ((1, n), (n, 1))))
+    return reshape_op(matmul_op(row, column), shape=(call.size,))
+
+
 def _linear(call, op, inputs, params):
     x, weight, bias = inputs
     if not call.has(weight) and not call.has(bias):
@@ -308,7 +315,7 @@ RULES: dict[str, Callable] = {
                      "attention", "cross_entropy_softmax", "cross_entropy", "grid_sample", "grid_sample_input", "grid_sample_grid",
                      "fold"), _folded),
     **dict.fromkeys([name + of for name in ("conv2d", "conv3d") for of in ("", "_grad_input", "_grad_weight")], _convolution),
-    "matmul": elementwise, "permute": _permute, "linear": _linear,
+    "matmul": elementwise, "permute": _permute, "linear": _linear, "dot": _dot,
     "batch_norm": _batch_norm, "row_norm": _row_norm, "as_strided": _as_strided, "index_select": _index_select, "index_add": _index_add,
     "dropout": _dropout, "searchsorted": _searchsorted,
 }

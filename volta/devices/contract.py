@@ -47,6 +47,7 @@ moments      var(x, dim, keepdim, correction) -> (variance, mean)     dim: neigh
 
 linalg       matmul(a[..., M, K], b[..., K, N])    batch dims broadcast; both have rank >= 2
              linear(x[R, K], weight[N, K], bias[N] or None) -> [R, N]
+             dot(a[K], b[K]) -> []
 
 softmax      softmax(x, dim: int) log_softmax(x, dim) softmax_grad(g, out, dim) log_softmax_grad(g, out, dim)
              logsumexp(x, dim)                     without dim

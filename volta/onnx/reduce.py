@@ -67,7 +67,7 @@ def _sort(g: Graph, c: Call):
 
 
 # ---------------------------------------------------------------- products
-@translates("matmul")
+@translates("matmul", "dot")
 def _matmul(g: Graph, c: Call):
     return g.node("MatMul", c[0], c[1])
 

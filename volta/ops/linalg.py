@@ -9,7 +9,7 @@ import numpy as np
 from volta.dtypes import bool_, promote_types
 from volta.errors import ArgumentError, RankError, ShapeError
 from volta.ops.records.copy import cast
-from volta.ops.records.linalg import matmul_op
+from volta.ops.records.linalg import dot_op, matmul_op
 from volta.ops.records.math import where_op
 from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.table import case, composed
@@ -37,9 +37,10 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         raise ShapeError(f"matmul: inner sizes differ, got {a} @ {b}")
     if len(a) == 2 and len(b) == 2:
         return matmul_op(input, other)
-    if len(a) <= 2 and len(b) == 1:
-        left = input if len(a) == 2 else reshape_op(input, shape=(1, *a))
-        return reshape_op(matmul_op(left, reshape_op(other, shape=(*b, 1))), shape=a[:-1])
+    if len(b) == 1 and len(a) == 1:
+        return dot_op(input, other)
+    if len(b) == 1 and len(a) == 2:
+        return reshape_op(matmul_op(input, reshape_op(other, shape=(*b, 1))), shape=a[:-1])
     if len(a) == 1 or len(b) == 1:
         left = input if len(a) > 1 else reshape_op(input, shape=(1, *a))
         out = matmul(left, other if len(b) > 1 else reshape_op(other, shape=(*b, 1)))
@@ -95,9 +96,11 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     >>> volta.tensor([1, 2]).dot(volta.tensor([3, 4]))
     tensor(11)
     """
-    if input.ndim != 1 or tensor.ndim != 1:
+    if len(input._shape) != 1 or len(tensor._shape) != 1:
         raise ShapeError(f"dot: needs two vectors, got {input.shape} and {tensor.shape}")
-    return matmul(input, tensor)
+    if input._shape != tensor._shape:
+        raise ShapeError(f"dot: needs vectors of one length, got {input.shape} and {tensor.shape}")
+    return dot_op(input, tensor)
 
 
 @composed(samples=(case((4,), (4,)), case((0,), (0,))), numpy=np.vdot, kinds="fi", rtol=1e-4)

@@ -1,10 +1,11 @@
-# Matrix products of tensors: `matmul` and `linear`.
+# Products of tensors: `matmul`, `linear`, `dot`, and cross products.
 #
 # Layout: any strides; gemm.pyx packs what it reads. Integers go through NumPy, which has a plain loop for them.
-# Threads: gemm's. Sizes: the front end.
+# Threads: gemm's; those of `dot` take parts of PART elements, whose sums are added in order. Sizes: the front end.
 
 import numpy
 
+from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
@@ -14,10 +15,15 @@ from volta._kernels.core.base cimport (
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.elementwise_driver cimport broadcast_shape
 from volta._kernels.cpu.gemm cimport Plan, Products, gemm, plan_products
+from volta._kernels.cpu.thin cimport inner_product
 from volta._kernels.cpu.tile cimport real
+from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport pointer, same_type
 
 from volta.errors import DTypeError
+
+cdef enum:
+    PART = 8192                 # elements of vectors that are summed apart
 
 cdef object new_array = numpy.ndarray
 cdef list element_types = [numpy.dtype(name) for name in
@@ -124,6 +130,57 @@ cdef TensorBase spread_bias(TensorBase out, TensorBase bias):
     return out
 
 
+# ---------------------------------------------------------------- vectors
+
+cdef real part_of_dot(Py_ssize_t i, Py_ssize_t n, const real* x, const real* y) noexcept nogil:
+    return inner_product(min(<Py_ssize_t>PART, n - i * PART), x + i * PART, y + i * PART)
+
+
+cdef void long_dot(Py_ssize_t n, const real* x, const real* y, real* out, real* sums, int threads) noexcept nogil:
+    """OUT: out; sums, of each part."""
+    cdef Py_ssize_t parts = (n + PART - 1) // PART, i
+    cdef double total = 0
+    if threads == 1:
+        for i in range(parts):
+            sums[i] = part_of_dot(i, n, x, y)
+    else:
+        for i in prange(parts, num_threads=threads, schedule="static"):
+            sums[i] = part_of_dot(i, n, x, y)
+    for i in range(parts):
+        total += sums[i]
+    out[0] = <real>total
+
+
+cdef void dot_of(Py_ssize_t n, const real* x, const real* y, real* out):
+    cdef int threads
+    cdef Storage space
+    if n <= PART:
+        out[0] = inner_product(n, x, y)
+        return
+    threads = threads_for(n // 2)
+    space = host_storage((n + PART - 1) // PART * sizeof(real))
+    with nogil:
+        long_dot(n, x, y, out, <real*>space.data, threads)
+
+
+def dot(TensorBase a not None, TensorBase b not None):
+    """Sum of a[K] * b[K]."""
+    check_type("dot", a)
+    same_type("dot", a, b)
+    cdef TensorBase out = empty_host((), a.dtype)
+    if is_trivial(out, a, b):
+        return out
+    if out.dtype.category != 2:
+        as_array(out, out.shape, out._strides)[...] = numpy.dot(as_array(a, a.shape, a._strides), as_array(b, b.shape, b._strides))
+        return out
+    a, b = packed(a), packed(b)
+    if out.dtype.code == FLOAT32:
+        dot_of(a.size, <const float*>address(a), <const float*>address(b), <float*>address(out))
+    else:
+        dot_of(a.size, <const double*>address(a), <const double*>address(b), <double*>address(out))
+    return out
+
+
 # ---------------------------------------------------------------- cross products
 
 ctypedef fused number:
@@ -173,4 +230,4 @@ def cross(TensorBase a not None, TensorBase b not None, *, Py_ssize_t dim):
     return out
 
 
-KERNELS = {"matmul": matmul, "linear": linear, "cross": cross}
+KERNELS = {"matmul": matmul, "linear": linear, "dot": dot, "cross": cross}

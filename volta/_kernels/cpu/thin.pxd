@@ -129,6 +129,22 @@ cdef extern from *:
         VOLTA_UNROLL for (i = 0; i < ROWS; i++)                                                                     \\
             VOLTA_UNROLL for (j = 0; j < COUNT; j++) out[i * out_row + j] = volta_total##S(sum[i][j][0] + sum[i][j][1]); \\
     }
+    /* The sum of x[p] * y[p], in four vectors of sums. */
+    #define VOLTA_DOT(S, T, LANES)                                                                                  \\
+    static T volta_inner_product##S(Py_ssize_t n, const T* x, const T* y) {                                         \\
+        volta_v##S sum[4] = {{0}, {0}, {0}, {0}};                                                                   \\
+        Py_ssize_t p = 0; int h;                                                                                    \\
+        for (; p + 4 * LANES <= n; p += 4 * LANES)                                                                  \\
+            VOLTA_UNROLL for (h = 0; h < 4; h++)                                                                    \\
+                sum[h] = VOLTA_MADD##S(((const volta_v##S*)(x + p))[h], ((const volta_v##S*)(y + p))[h], sum[h]);   \\
+        for (; p < n; p += LANES) {                                                                                 \\
+            const int count = n - p < LANES ? (int)(n - p) : LANES;                                                 \\
+            sum[0] = VOLTA_MADD##S(volta_part##S(x + p, count), volta_part##S(y + p, count), sum[0]);               \\
+        }                                                                                                           \\
+        return volta_total##S((sum[0] + sum[1]) + (sum[2] + sum[3]));                                               \\
+    }
+    VOLTA_DOT(32, float, VOLTA_LANES32)
+    VOLTA_DOT(64, double, VOLTA_LANES64)
     /* Up to 3 rows of x and 4 of b; several of x at once where 32 registers hold their sums. */
     #define VOLTA_DOTS_OF(S, T)                                                                                     \\
     VOLTA_DOTS(volta_dot##S, 1, 1, T, volta_v##S, VOLTA_LANES##S, S)                                                \\
@@ -155,6 +171,8 @@ cdef extern from *:
                                       const float*, float*, Py_ssize_t, Py_ssize_t) noexcept nogil
     void short64 "volta_short64_rows"(Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, Py_ssize_t, Py_ssize_t, const double*, Py_ssize_t,
                                       const double*, double*, Py_ssize_t, Py_ssize_t) noexcept nogil
+    float inner_product32 "volta_inner_product32"(Py_ssize_t, const float*, const float*) noexcept nogil
+    double inner_product64 "volta_inner_product64"(Py_ssize_t, const double*, const double*) noexcept nogil
     void dots32 "volta_dots32"(int, int, Py_ssize_t, const float*, Py_ssize_t, const float*, Py_ssize_t, float*, Py_ssize_t) noexcept nogil
     void dots64 "volta_dots64"(int, int, Py_ssize_t, const double*, Py_ssize_t, const double*, Py_ssize_t, double*,
                                Py_ssize_t) noexcept nogil
@@ -167,6 +185,14 @@ cdef inline void add_rows(Py_ssize_t rows, Py_ssize_t n, const real* x, const re
         add_rows32(rows, n, x, b, b_row, out, fresh)
     else:
         add_rows64(rows, n, x, b, b_row, out, fresh)
+
+
+cdef inline real inner_product(Py_ssize_t n, const real* x, const real* y) noexcept nogil:
+    """The sum of x[i] * y[i]."""
+    if real is float:
+        return inner_product32(n, x, y)
+    else:
+        return inner_product64(n, x, y)
 
 
 cdef inline void dots(Py_ssize_t rows, Py_ssize_t count, Py_ssize_t n, const real* x, Py_ssize_t x_row, const real* b, Py_ssize_t b_row,

@@ -193,6 +193,13 @@ def _operand(x: Layout, outer: int) -> Operand | None:
     return None
 
 
+def _dot(a, b):
+    """a[K] @ b[K]: a row by a column."""
+    _check_dtypes("dot", a, b)
+    row, column = (core.view(x, shape, (x._strides[0],) * 2, x.offset) for x, shape in ((a, (1, *a.shape)), (b, (*b.shape, 1))))
+    return core.reshaped(KERNELS["matmul"](row, column), ())
+
+
 def _cross(a, b, *, dim):
     """a x b of the vectors of 3 elements along dim."""
     plan = Plan(a, b)
@@ -224,5 +231,6 @@ def _cut_cross(run, a, b, *, dim):
 KERNELS = {
     "cross": Kernel("cross", _cross, cut=_cut_cross),
     "matmul": Kernel("matmul", _matmul, strided=(0, 1), cut=cuts.matmul),
+    "dot": _dot,
     "linear": Kernel("linear", _linear, strided=(0, 1), cut=cuts.linear),
 }

@@ -1,4 +1,4 @@
-"""Records of the matrix products: `matmul` of two operands of at least 2 dimensions, and `linear` with its bias."""
+"""Records of the matrix products: `matmul` of two operands of at least 2 dimensions, `dot` of two vectors, and `linear` with its bias."""
 from __future__ import annotations
 
 import numpy as np
@@ -33,6 +33,10 @@ matmul_op = register(
     cases=(case((3, 4), (4, 5)), case((2, 3, 4), (2, 4, 5)), case((2, 1, 3, 4), (5, 4, 2)), case((1, 1), (1, 1)), case((0, 3), (3, 2)),
            case((2, 0), (0, 3)), case((33, 65), (65, 17)), case((1, 70), (70, 5)), case((2, 0, 1, 3), (2, 0, 3, 2)),
            case((2, 1, 5), (1, 5, 3))))
+dot_op = register(
+    "dot", ("a", "b"), names=("input", "tensor"), family="linalg", takes="fi", numpy=np.dot, kinds="fi", rtol=1e-4,
+    vjp=(lambda g, b: g * b, lambda g, a: g * a),
+    cases=(case((4,), (4,)), case((0,), (0,)), case((1,), (1,)), case((700,), (700,)), case((20001,), (20001,))))
 cross_op = register(
     "cross", ("a", "b"), family="linalg", takes={"a": "fi", "b": "=a"}, kinds="fi", rtol=1e-4,
     numpy=lambda a, b, dim: np.cross(a, b, axis=dim),
