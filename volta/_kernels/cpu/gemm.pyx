@@ -13,12 +13,13 @@
 #   times as long where both were busy), and this tile is faster than the BLAS of many NumPy builds.
 
 from cython.parallel cimport prange, threadid
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.product cimport up
-from volta._kernels.cpu.thin cimport add_rows, dots, short_rows
-from volta._kernels.cpu.tile cimport MASKED, TILE_ROWS, add_lanes, copy_line, copy_run, inner, lanes, multiply_ahead, real, zero_run
+from volta._kernels.cpu.lines cimport LINE_ROWS, by_lines
+from volta._kernels.cpu.thin cimport add_rows, short_rows
+from volta._kernels.cpu.tile cimport MASKED, TILE_ROWS, copy_line, copy_run, lanes, multiply_ahead, real
 from volta._kernels.cpu.turn cimport turn8, turn_few
 
 cdef enum:
@@ -31,7 +32,10 @@ cdef enum:
     TILE_PAYS = 12              # and k from which on tiles of few rows pay
     CACHED = 4194304            # elements of b up to which it comes from a cache
     HIGH = 16                   # rows at a time of strips of columns, where k is short
-    DEEP = 768                  # longest part of k of inner products: rows of a tile of a stay in the first cache
+    DEEP = 768                  # longest part of k of inner products: lines of both stay in the first cache
+    LINED = 70                  # cycles to begin and end a block of them
+    LINES = 16                  # most lines that are turned for them
+    SMALL = 8                   # rows and columns up to which long products of few of them are inner products
     THIN = 3                    # rows or columns up to which reading the other operand is all that counts
     LINE = 1024                 # columns whose sums are held at a time
     LONG = 2048                 # parts of k in thin products; in others at least half as much, and at most PARTS of them
@@ -216,29 +220,32 @@ cdef inline Py_ssize_t longest_short(const Products* p, Py_ssize_t width) noexce
 
 cdef void inner_block(const Products* p, Py_ssize_t rows, Py_ssize_t first, Py_ssize_t last, Py_ssize_t k, const real* a, const real* b,
                       const real* bias, real* out, real* space) noexcept nogil:
-    """out[rows] = a[rows][k] @ b[k] + bias in columns first .. last, where the elements of rows of a and of columns of b are neighbours."""
-    cdef Py_ssize_t width = lanes(out), whole = k // width * width, wide = whole + width, tiles = (rows + TILE_ROWS - 1) // TILE_ROWS
-    cdef Py_ssize_t i, j, q, tile, column = first, start
-    cdef real* sums = space + tiles * TILE_ROWS * wide
-    cdef real* rest = sums + TILE_ROWS * 3 * width
-    cdef real* totals = rest + 3 * width
-    memset(space, 0, tiles * TILE_ROWS * wide * sizeof(real))
-    memset(rest, 0, 3 * width * sizeof(real))
-    for i in range(rows):
-        memcpy(space + i * wide, a + i * p.a_row, k * sizeof(real))
-    while column < last:
-        start = min(column, p.n - 3)                        # a panel of 3 columns, of which the last may repeat some
-        for j in range(3):
-            memcpy(rest + j * width, b + (start + j) * p.b_column + whole, (k - whole) * sizeof(real))
-        for tile in range(tiles):
-            zero_run(sums, TILE_ROWS * 3 * width)
-            inner(whole, <const real*>space + tile * TILE_ROWS * wide, wide, b + start * p.b_column, p.b_column, sums)
-            inner(width, <const real*>space + tile * TILE_ROWS * wide + whole, wide, <const real*>rest, width, sums)
-            add_lanes(<const real*>sums, totals)
-            for i in range(tile * TILE_ROWS, min(rows, (tile + 1) * TILE_ROWS)):
-                for j in range(column, min(last, start + 3)):
-                    out[i * p.n + j] = totals[i % TILE_ROWS * 3 + j - start] + (bias[j] if bias != NULL else 0)
-        column = start + 3
+    """out[rows] = a[rows][k] @ b[k] + bias in columns first .. last, by lines of a and of columns of b, which few of are turned."""
+    cdef Py_ssize_t a_row = p.a_row, b_column = p.b_column, i, j
+    if p.a_column != 1:
+        turn_lines(rows, k, a, a_row, p.a_column, space)
+        a, a_row = space, k
+        space += rows * k
+    b += first * b_column
+    if p.b_row != 1:
+        turn_lines(last - first, k, b, b_column, p.b_row, space)
+        b, b_column = space, k
+    by_lines(rows, last - first, k, a, a_row, b, b_column, out + first, p.n, False)
+    if bias != NULL:
+        for i in range(rows):
+            for j in range(first, last):
+                out[i * p.n + j] += bias[j]
+
+
+cdef void turn_lines(Py_ssize_t n, Py_ssize_t k, const real* x, Py_ssize_t across, Py_ssize_t along, real* out) noexcept nogil:
+    """out[n][k] = x[i * across + p * along]"""
+    cdef Py_ssize_t i, p
+    if across == 1:
+        turn(k, n, x, along, out, k)
+        return
+    for i in range(n):
+        for p in range(k):
+            out[i * k + p] = x[i * across + p * along]
 
 
 cdef void line(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* x, Py_ssize_t x_row, const real* y, Py_ssize_t step,
@@ -247,8 +254,7 @@ cdef void line(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* x,
     cdef Py_ssize_t row, j, q, count
     cdef real* to
     if step == 1 and (across != 1 or columns == 1):
-        for j in range(0, columns, 4):
-            dots(rows, min(4, columns - j), k, x, x_row, y + j * across, across, out + j, out_row)
+        by_lines(rows, columns, k, x, x_row, y, across, out, out_row, rows == 1)
         return
     for q in range(0, k, 8):
         for row in range(rows):
@@ -392,8 +398,14 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
     """Decide how products are computed: sums by their sizes alone, blocks by the threads too. `kind` only names the type."""
     cdef Py_ssize_t width = lanes(kind)
     plan.outer = p.m > THIN and p.k <= longest_short(p, width) and (p.n > THIN or MASKED and p.a_row != 1)
+    if p.n <= 2 and p.k > 4 * p.n and p.a_column == 1:
+        plan.outer = False
     plan.thin = not plan.outer and min(p.m, p.n) <= THIN and not (p.n > THIN and tiles_pay(p, width))
-    plan.inner = not plan.thin and not plan.outer and inner_pays(p, width)
+    if plan.thin and max(p.m, p.n) <= SMALL and p.k >= 4 * SMALL and (p.a_column if p.m > p.n else p.b_row) != 1:
+        plan.thin = False                                                       # sums of one vector would wait for one another
+        plan.inner = True
+    else:
+        plan.inner = not plan.thin and not plan.outer and inner_pays(p, width)
     plan.few = p.b_column == 1 and p.m <= (2 * FEW if p.k * p.n > FETCHED else FEW) and (p.k <= KC or p.n >= WIDE)
     plan.depth = NEAR if plan.few and p.k * p.n > FETCHED else KC
     plan.wide = max((OUT // p.m if plan.few else SWEPT // min(plan.depth, p.k)) // (3 * width), 1) * 3 * width
@@ -417,7 +429,7 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
         if plan.threads > 1:
             choose_blocks(plan, p, width)
         if plan.inner:
-            plan.own = (min(MC, p.m) + TILE_ROWS) * (plan.length + width) + (TILE_ROWS + 2) * 3 * width + PAD
+            plan.own = ((p.m if p.a_column != 1 else 0) + (p.n if p.b_row != 1 else 0)) * plan.length + PAD
         else:
             plan.own = min(plan.depth, plan.length) * ((p.m if plan.few else 0) + 2 * TILE_ROWS + min(plan.wide, p.n) + 3 * width) + PAD
     plan.own = (plan.own + PAD - 1) // PAD * PAD
@@ -442,10 +454,15 @@ cdef bint tiles_pay(const Products* p, Py_ssize_t width) noexcept nogil:
 
 
 cdef bint inner_pays(const Products* p, Py_ssize_t width) noexcept nogil:
-    """Whether rows of a times columns of b, as they lie, take less time than turning b for the tiles: both in cycles."""
-    cdef Py_ssize_t tiles = (p.m + TILE_ROWS - 1) // TILE_ROWS, turned = p.k * (4 * tiles * ((p.n + width - 1) // width) + 2 * p.n // 5)
-    cdef Py_ssize_t each = 12 * p.k // width + (450 if p.k % width else 250) * ((p.k + DEEP - 1) // DEEP)
-    return p.a_column == 1 and p.b_row == 1 and p.b_column != 1 and tiles * ((p.n + 2) // 3) * each < turned
+    """Whether lines of a times lines of columns of b take less time than tiles: both in cycles."""
+    cdef Py_ssize_t tiles = (p.m + TILE_ROWS - 1) // TILE_ROWS, blocks = (p.m + LINE_ROWS - 1) // LINE_ROWS * ((p.n + 3) // 4)
+    cdef Py_ssize_t turned = p.k * (4 * tiles * ((p.n + width - 1) // width) + (0 if p.b_column == 1 else 2 * p.n // 5)) + 40 * tiles
+    cdef Py_ssize_t lined = blocks * (8 * p.k // width + LINED * ((p.k + DEEP - 1) // DEEP))
+    if p.a_column != 1:
+        lined += p.m * p.k
+    if p.b_row != 1:
+        lined += p.n * p.k
+    return (p.a_column == 1 or p.m <= LINES) and (p.b_row == 1 or p.n <= LINES) and lined < turned
 
 
 cdef void choose_blocks(Plan* plan, const Products* p, Py_ssize_t width) noexcept nogil:

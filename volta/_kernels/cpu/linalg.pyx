@@ -15,7 +15,7 @@ from volta._kernels.core.base cimport (
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.elementwise_driver cimport broadcast_shape
 from volta._kernels.cpu.gemm cimport Plan, Products, gemm, plan_products
-from volta._kernels.cpu.thin cimport inner_product
+from volta._kernels.cpu.lines cimport inner_product
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport pointer, same_type

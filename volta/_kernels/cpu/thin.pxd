@@ -88,82 +88,6 @@ cdef extern from *:
     }
     VOLTA_SHORT_OF(32, float)
     VOLTA_SHORT_OF(64, double)
-
-    /* The sum of a vector's numbers, by halves. */
-    #define VOLTA_TOTAL_OF(S, T, LANES)                                                                             \\
-    static inline T volta_total##S(volta_v##S x) {                                                                  \\
-        T lane[LANES]; int h, p;                                                                                    \\
-        memcpy(lane, &x, sizeof(x));                                                                                \\
-        for (h = LANES / 2; h > 0; h /= 2) for (p = 0; p < h; p++) lane[p] += lane[p + h];                          \\
-        return lane[0];                                                                                             \\
-    }
-    #if defined(__AVX512F__)
-    static inline float volta_total32(volta_v32 x) { return _mm512_reduce_add_ps((__m512)x); }
-    static inline double volta_total64(volta_v64 x) { return _mm512_reduce_add_pd((__m512d)x); }
-    #else
-    VOLTA_TOTAL_OF(32, float, VOLTA_LANES32)
-    VOLTA_TOTAL_OF(64, double, VOLTA_LANES64)
-    #endif
-    /* out[i][j] = sum over p < n of x[i][p] * b[j][p], for ROWS rows of x and COUNT of b: each in two vectors of sums, then over their
-       lanes. */
-    #define VOLTA_DOTS(NAME, ROWS, COUNT, T, V, LANES, S)                                                           \\
-    static void NAME(Py_ssize_t n, const T* x, Py_ssize_t x_row, const T* b, Py_ssize_t b_row, T* out, Py_ssize_t out_row) { \\
-        V sum[ROWS][COUNT][2]; Py_ssize_t p = 0; int i, j, h;                                                       \\
-        VOLTA_UNROLL for (i = 0; i < ROWS; i++)                                                                     \\
-            VOLTA_UNROLL for (j = 0; j < COUNT; j++) sum[i][j][0] = sum[i][j][1] = (V){0};                          \\
-        for (; p + 2 * LANES <= n; p += 2 * LANES)                                                                  \\
-            VOLTA_UNROLL for (h = 0; h < 2; h++)                                                                    \\
-                VOLTA_UNROLL for (j = 0; j < COUNT; j++) {                                                          \\
-                    V y = *(const V*)(b + j * b_row + p + h * LANES);                                               \\
-                    VOLTA_UNROLL for (i = 0; i < ROWS; i++)                                                         \\
-                        sum[i][j][h] = VOLTA_MADD##S(*(const V*)(x + i * x_row + p + h * LANES), y, sum[i][j][h]);  \\
-                }                                                                                                   \\
-        for (; p < n; p += LANES) {                                                                                 \\
-            const int count = n - p < LANES ? (int)(n - p) : LANES;                                                 \\
-            VOLTA_UNROLL for (j = 0; j < COUNT; j++) {                                                              \\
-                V y = volta_part##S(b + j * b_row + p, count);                                                      \\
-                VOLTA_UNROLL for (i = 0; i < ROWS; i++)                                                             \\
-                    sum[i][j][0] = VOLTA_MADD##S(volta_part##S(x + i * x_row + p, count), y, sum[i][j][0]);         \\
-            }                                                                                                       \\
-        }                                                                                                           \\
-        VOLTA_UNROLL for (i = 0; i < ROWS; i++)                                                                     \\
-            VOLTA_UNROLL for (j = 0; j < COUNT; j++) out[i * out_row + j] = volta_total##S(sum[i][j][0] + sum[i][j][1]); \\
-    }
-    /* The sum of x[p] * y[p], in four vectors of sums. */
-    #define VOLTA_DOT(S, T, LANES)                                                                                  \\
-    static T volta_inner_product##S(Py_ssize_t n, const T* x, const T* y) {                                         \\
-        volta_v##S sum[4] = {{0}, {0}, {0}, {0}};                                                                   \\
-        Py_ssize_t p = 0; int h;                                                                                    \\
-        for (; p + 4 * LANES <= n; p += 4 * LANES)                                                                  \\
-            VOLTA_UNROLL for (h = 0; h < 4; h++)                                                                    \\
-                sum[h] = VOLTA_MADD##S(((const volta_v##S*)(x + p))[h], ((const volta_v##S*)(y + p))[h], sum[h]);   \\
-        for (; p < n; p += LANES) {                                                                                 \\
-            const int count = n - p < LANES ? (int)(n - p) : LANES;                                                 \\
-            sum[0] = VOLTA_MADD##S(volta_part##S(x + p, count), volta_part##S(y + p, count), sum[0]);               \\
-        }                                                                                                           \\
-        return volta_total##S((sum[0] + sum[1]) + (sum[2] + sum[3]));                                               \\
-    }
-    VOLTA_DOT(32, float, VOLTA_LANES32)
-    VOLTA_DOT(64, double, VOLTA_LANES64)
-    /* Up to 3 rows of x and 4 of b; several of x at once where 32 registers hold their sums. */
-    #define VOLTA_DOTS_OF(S, T)                                                                                     \\
-    VOLTA_DOTS(volta_dot##S, 1, 1, T, volta_v##S, VOLTA_LANES##S, S)                                                \\
-    VOLTA_DOTS(volta_dots##S##_1, 1, 4, T, volta_v##S, VOLTA_LANES##S, S)                                           \\
-    VOLTA_DOTS(volta_dots##S##_2, 2, 4, T, volta_v##S, VOLTA_LANES##S, S)                                           \\
-    VOLTA_DOTS(volta_dots##S##_3, 3, 4, T, volta_v##S, VOLTA_LANES##S, S)                                           \\
-    static void volta_dots##S(int rows, int count, Py_ssize_t n, const T* x, Py_ssize_t x_row, const T* b, Py_ssize_t b_row, T* out, \\
-                              Py_ssize_t out_row) {                                                                 \\
-        int i, j;                                                                                                   \\
-        if (count == 4 && rows > 1 && VOLTA_TILE_ROWS == 8)                                                         \\
-            (rows == 3 ? volta_dots##S##_3 : volta_dots##S##_2)(n, x, x_row, b, b_row, out, out_row);               \\
-        else                                                                                                        \\
-            for (i = 0; i < rows; i++, x += x_row, out += out_row) {                                                \\
-                if (count == 4) volta_dots##S##_1(n, x, 0, b, b_row, out, 0);                                       \\
-                else for (j = 0; j < count; j++) volta_dot##S(n, x, 0, b + j * b_row, 0, out + j, 0);               \\
-            }                                                                                                       \\
-    }
-    VOLTA_DOTS_OF(32, float)
-    VOLTA_DOTS_OF(64, double)
     """
     void add_rows32 "volta_add_rows32"(Py_ssize_t, Py_ssize_t, const float*, const float*, Py_ssize_t, float*, bint) noexcept nogil
     void add_rows64 "volta_add_rows64"(Py_ssize_t, Py_ssize_t, const double*, const double*, Py_ssize_t, double*, bint) noexcept nogil
@@ -171,11 +95,6 @@ cdef extern from *:
                                       const float*, float*, Py_ssize_t, Py_ssize_t) noexcept nogil
     void short64 "volta_short64_rows"(Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, Py_ssize_t, Py_ssize_t, const double*, Py_ssize_t,
                                       const double*, double*, Py_ssize_t, Py_ssize_t) noexcept nogil
-    float inner_product32 "volta_inner_product32"(Py_ssize_t, const float*, const float*) noexcept nogil
-    double inner_product64 "volta_inner_product64"(Py_ssize_t, const double*, const double*) noexcept nogil
-    void dots32 "volta_dots32"(int, int, Py_ssize_t, const float*, Py_ssize_t, const float*, Py_ssize_t, float*, Py_ssize_t) noexcept nogil
-    void dots64 "volta_dots64"(int, int, Py_ssize_t, const double*, Py_ssize_t, const double*, Py_ssize_t, double*,
-                               Py_ssize_t) noexcept nogil
 
 
 cdef inline void add_rows(Py_ssize_t rows, Py_ssize_t n, const real* x, const real* b, Py_ssize_t b_row, real* out,
@@ -185,23 +104,6 @@ cdef inline void add_rows(Py_ssize_t rows, Py_ssize_t n, const real* x, const re
         add_rows32(rows, n, x, b, b_row, out, fresh)
     else:
         add_rows64(rows, n, x, b, b_row, out, fresh)
-
-
-cdef inline real inner_product(Py_ssize_t n, const real* x, const real* y) noexcept nogil:
-    """The sum of x[i] * y[i]."""
-    if real is float:
-        return inner_product32(n, x, y)
-    else:
-        return inner_product64(n, x, y)
-
-
-cdef inline void dots(Py_ssize_t rows, Py_ssize_t count, Py_ssize_t n, const real* x, Py_ssize_t x_row, const real* b, Py_ssize_t b_row,
-                      real* out, Py_ssize_t out_row) noexcept nogil:
-    """out[i][j] = the product of row i of x and row j of b; at most 3 and 4 rows."""
-    if real is float:
-        dots32(<int>rows, <int>count, n, x, x_row, b, b_row, out, out_row)
-    else:
-        dots64(<int>rows, <int>count, n, x, x_row, b, b_row, out, out_row)
 
 
 cdef inline void short_rows(Py_ssize_t k, Py_ssize_t rows, Py_ssize_t n, const real* x, Py_ssize_t x_row, Py_ssize_t x_step, const real* b,

@@ -118,6 +118,22 @@ cdef extern from *:
     VOLTA_PARTS(double, volta_v64, 64, VOLTA_LANES64)
     #endif
 
+    /* The sum of a vector's numbers, by halves. */
+    #define VOLTA_TOTAL_OF(S, T, LANES)                                                                             \\
+    static inline T volta_total##S(volta_v##S x) {                                                                  \\
+        T lane[LANES]; int h, p;                                                                                    \\
+        memcpy(lane, &x, sizeof(x));                                                                                \\
+        for (h = LANES / 2; h > 0; h /= 2) for (p = 0; p < h; p++) lane[p] += lane[p + h];                          \\
+        return lane[0];                                                                                             \\
+    }
+    #if defined(__AVX512F__)
+    static inline float volta_total32(volta_v32 x) { return _mm512_reduce_add_ps((__m512)x); }
+    static inline double volta_total64(volta_v64 x) { return _mm512_reduce_add_pd((__m512d)x); }
+    #else
+    VOLTA_TOTAL_OF(32, float, VOLTA_LANES32)
+    VOLTA_TOTAL_OF(64, double, VOLTA_LANES64)
+    #endif
+
     /* Where GCC would waste registers or instructions: sum += x * y, not over x or y; and x = row i of a, whose eight places are one
        address and four distances. */
     #if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512F__)
