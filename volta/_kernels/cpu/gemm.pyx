@@ -34,6 +34,7 @@ cdef enum:
     HIGH = 16                   # rows at a time of strips of columns, where k is short
     DEEP = 768                  # longest part of k of inner products: lines of both stay in the first cache
     LINED = 70                  # cycles to begin and end a block of them
+    AT_HAND = 1048576           # elements of b up to which its lines are taken as fast as they are used
     LINES = 16                  # most lines that are turned for them
     SMALL = 8                   # rows and columns up to which long products of few of them are inner products
     THIN = 3                    # rows or columns up to which reading the other operand is all that counts
@@ -456,8 +457,9 @@ cdef bint tiles_pay(const Products* p, Py_ssize_t width) noexcept nogil:
 cdef bint inner_pays(const Products* p, Py_ssize_t width) noexcept nogil:
     """Whether lines of a times lines of columns of b take less time than tiles: both in cycles."""
     cdef Py_ssize_t tiles = (p.m + TILE_ROWS - 1) // TILE_ROWS, blocks = (p.m + LINE_ROWS - 1) // LINE_ROWS * ((p.n + 3) // 4)
-    cdef Py_ssize_t turned = p.k * (4 * tiles * ((p.n + width - 1) // width) + (0 if p.b_column == 1 else 2 * p.n // 5)) + 40 * tiles
-    cdef Py_ssize_t lined = blocks * (8 * p.k // width + LINED * ((p.k + DEEP - 1) // DEEP))
+    cdef Py_ssize_t vectors = (p.n + width - 1) // width
+    cdef Py_ssize_t turned = p.k * ((4 * vectors + (vectors == 1)) * tiles + (0 if p.b_column == 1 else p.n // 3 + 2)) + 40 * tiles
+    cdef Py_ssize_t lined = p.m * up(p.n, 4) * p.k // width * (5 if p.n * p.k <= AT_HAND else 8) // 8 + blocks * LINED * (1 + p.k // DEEP)
     if p.a_column != 1:
         lined += p.m * p.k
     if p.b_row != 1:
