@@ -137,6 +137,7 @@ cdef inline void tile(const Products* p, const Block* s, Py_ssize_t q, Py_ssize_
     cdef Py_ssize_t i = q * s.height + min(q, s.higher), end = i + s.height + (q < s.higher), b_step = p.b_row, next_step = p.n
     cdef Py_ssize_t first = lanes(out) * panel_start(j, s.vectors), last = lanes(out) * panel_start(j + 1, s.vectors)
     cdef Py_ssize_t count = min(last, s.columns) - first, stretch = s.stretch
+    cdef bint whole = False
     cdef real* copy = space + s.room + (first * s.depth if s.sweep else 0)
     cdef const real* next = out + (end * p.n + first if q + 1 < s.tiles else last)     # read next: the tile of out that follows
     a += i * p.a_row + s.k0 * p.a_column
@@ -155,10 +156,10 @@ cdef inline void tile(const Products* p, const Block* s, Py_ssize_t q, Py_ssize_
         copy = NULL
     elif q > 0 or p.b_column != 1 or not MASKED:
         b = packed(q == 0, count, last - first, s.depth, b, p.b_column, p.b_row, copy)
-        b_step, copy = last - first, NULL
+        b_step, copy, whole = last - first, NULL, True
     multiply_ahead(s.depth, a, 1 if s.turn_a else p.a_row, TILE_ROWS if s.turn_a else p.a_column, <int>(end - i), b, b_step, next,
                    next_step, stretch, out + i * p.n + first, p.n, <int>count,
-                   bias + first if bias != NULL and s.k0 == 0 else <const real*>NULL, s.k0 > 0, copy)
+                   bias + first if bias != NULL and s.k0 == 0 else <const real*>NULL, s.k0 > 0, copy, whole)
 
 
 cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* a, const real* b,

@@ -183,7 +183,6 @@ cdef extern from *:
         Py_ssize_t far[ROWS];                        /* of rows of a from the first, in bytes */                     \\
         T* line = out;                                                                                              \\
         Py_ssize_t p = 0, end; int i, j, u;                                                                         \\
-        if (VOLTA_MASKED && !EDGE) last = LANES;                                                                    \\
         VOLTA_UNROLL for (i = 0; i < ROWS; i++) {                                                                   \\
             far[i] = i == 0 ? 0 : far[i - 1] + (VOLTA_EXISTS(ROWS, i) ? a_row * (Py_ssize_t)sizeof(T) : 0);         \\
             VOLTA_HIDE(far[i]);                                                                                     \\
@@ -233,12 +232,12 @@ cdef extern from *:
     VOLTA_HEIGHTS(S, T)                                                                                             \\
     static void volta_multiply##S(Py_ssize_t k, const T* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const T* b, Py_ssize_t b_step, \\
                                   const T* next, Py_ssize_t next_step, Py_ssize_t stretch, T* out, Py_ssize_t out_row, int columns,   \\
-                                  const T* bias, int add, T* copy) {                                                \\
+                                  const T* bias, int add, T* copy, int whole) {                                     \\
         static void (*const of[][3][2])(Py_ssize_t, const T*, Py_ssize_t, Py_ssize_t, int, const T*, Py_ssize_t, const T*, Py_ssize_t,   \\
                                      Py_ssize_t, T*, Py_ssize_t, int, const T*, int, T*) = {VOLTA_HEIGHTS_OF(S)};       \\
         const int n = (columns + VOLTA_LANES##S - 1) / VOLTA_LANES##S, low = VOLTA_TILE_ROWS / 2;                   \\
         const int last = columns - (n - 1) * VOLTA_LANES##S;                                                        \\
-        of[rows > low ? rows - low : 0][n - 1][last < VOLTA_LANES##S || copy](k, a, a_row, a_step, rows, b, b_step, next, next_step,  \\
+        of[rows > low ? rows - low : 0][n - 1][last < VOLTA_LANES##S && !whole || copy](k, a, a_row, a_step, rows, b, b_step, next, next_step,  \\
                                                                               stretch, out, out_row, last, bias, add, copy);          \\
     }
     VOLTA_MULTIPLY_OF(32, float)
@@ -350,10 +349,10 @@ cdef extern from *:
     const bint MASKED "VOLTA_MASKED"                    # whether `multiply` reads no more of b than its columns
     void multiply32 "volta_multiply32"(Py_ssize_t k, const float* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const float* b,
                                        Py_ssize_t b_step, const float* next, Py_ssize_t next_step, Py_ssize_t stretch, float* out,
-                                       Py_ssize_t out_row, int columns, const float* bias, bint add, float* copy) noexcept nogil
+                                       Py_ssize_t out_row, int columns, const float* bias, bint add, float* copy, bint whole) noexcept nogil
     void multiply64 "volta_multiply64"(Py_ssize_t k, const double* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const double* b,
                                        Py_ssize_t b_step, const double* next, Py_ssize_t next_step, Py_ssize_t stretch, double* out,
-                                       Py_ssize_t out_row, int columns, const double* bias, bint add, double* copy) noexcept nogil
+                                       Py_ssize_t out_row, int columns, const double* bias, bint add, double* copy, bint whole) noexcept nogil
     void outer_at32 "volta_outer_at32"(Py_ssize_t k, const float* a, const int* at, const float* b, float* sums,
                                        int vectors) noexcept nogil
     void outer_at64 "volta_outer_at64"(Py_ssize_t k, const double* a, const int* at, const double* b, double* sums,
@@ -386,20 +385,21 @@ cdef inline int lanes(real* kind) noexcept nogil:
 
 cdef inline void multiply_ahead(Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const real* b,
                                 Py_ssize_t b_step, const real* next, Py_ssize_t next_step, Py_ssize_t stretch, real* out,
-                                Py_ssize_t out_row, int columns, const real* bias, bint add, real* copy) noexcept nogil:
+                                Py_ssize_t out_row, int columns, const real* bias, bint add, real* copy, bint whole) noexcept nogil:
     """`multiply`, during which the caches fetch what is read next: the beginning of a line every `stretch` of k, from `next` on
-    `next_step` apart. Where MASKED, b is copied to `copy`, too, a row of whole vectors behind the other; NULL for not."""
+    `next_step` apart. Where MASKED, b is copied to `copy`, too, a row of whole vectors behind the other; NULL for not. IN: whole, that b
+    has whole vectors anyway."""
     if real is float:
-        multiply32(k, a, a_row, a_step, rows, b, b_step, next, next_step, stretch, out, out_row, columns, bias, add, copy)
+        multiply32(k, a, a_row, a_step, rows, b, b_step, next, next_step, stretch, out, out_row, columns, bias, add, copy, whole)
     else:
-        multiply64(k, a, a_row, a_step, rows, b, b_step, next, next_step, stretch, out, out_row, columns, bias, add, copy)
+        multiply64(k, a, a_row, a_step, rows, b, b_step, next, next_step, stretch, out, out_row, columns, bias, add, copy, whole)
 
 
 cdef inline void multiply(Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const real* b, Py_ssize_t b_step,
                           real* out, Py_ssize_t out_row, int columns, const real* bias, bint add) noexcept nogil:
     """out[rows][columns] = a[rows][k] @ b[k][columns] + bias (NULL for none), + out if `add`; all where they lie. IN: at most TILE_ROWS
     rows and 3 vectors of columns, which have to be whole in b unless MASKED."""
-    multiply_ahead(k, a, a_row, a_step, rows, b, b_step, b, 0, k, out, out_row, columns, bias, add, <real*>NULL)
+    multiply_ahead(k, a, a_row, a_step, rows, b, b_step, b, 0, k, out, out_row, columns, bias, add, <real*>NULL, False)
 
 
 cdef inline void outer_at(Py_ssize_t k, const real* a, const int* at, const real* b, real* sums, int vectors) noexcept nogil:
