@@ -4,7 +4,7 @@
 #   lie, and panels of b (KC x 3 vectors) packed one after another, where that pays: by the first tile that reads them, or where transposed
 #   operands are turned. Each tile of a then meets SWEPT elements of them.
 #   Few rows read b where it lies, in blocks of NEAR of its rows. Where a or b is hardly more than a vector, thin.pxd reads the other one
-#   once; few rows of a by columns of b that lie at hand are inner products; where k is short b stays in registers.
+#   once; where few rows or columns have long sums, lines.pxd multiplies lines by lines; where k is short b stays in registers.
 # Threads: each product is cut into blocks of rows and columns, and into parts of k where it is long and the rest small. A sum's order
 #   follows from the sizes: k in parts, these in blocks of at most KC; blocks of out may therefore follow the number of threads. Blocks of
 #   large products are dealt out as threads come for them: of 16 processors one or another always has something else to do, and a product
