@@ -39,9 +39,23 @@ cdef extern from * nogil:
         }
         return sum;
     }
+    /* The derivative of digamma for q > 0, where no square vanishes: as digamma, the terms before its series as one fraction. */
+    VOLTA_INLINE double volta_trigamma(double q) {
+        double above = 0, below = 1, z;
+        for (; q < 8; q += 1) {
+            above = above * (q * q) + below;
+            below *= q * q;
+        }
+        z = 1 / (q * q);
+        return above / below + 1 / q + 0.5 * z + z / q * (1 / 6. - z * (1 / 30. - z * (1 / 42. - z * (1 / 30. - z * (5 / 66. - z * (
+            691 / 2730. - z * (7 / 6. - z * (3617 / 510.))))))));
+    }
     /* Below 0, for whole s: a sum over all integers less that from the other side. */
     static double zeta_f64(double s, double q) {
-        double f = q - floor(q), sign = fmod(s, 2) == 1 ? -1 : 1;
+        double f, sign;
+        if (s == 2 && q > 1e-30 && q < 1e30) return volta_trigamma(q);
+        f = q - floor(q);
+        sign = fmod(s, 2) == 1 ? -1 : 1;
         if (s == 1) return INFINITY;
         if (s < 1) return NAN;
         if (q <= 0 && q == floor(q)) return INFINITY;
