@@ -41,13 +41,18 @@ cdef extern from * nogil:
     }
     /* The derivative of digamma for q > 0, where no square vanishes: as digamma, the terms before its series as one fraction. */
     VOLTA_INLINE double volta_trigamma(double q) {
-        double above = 0, below = 1, z;
-        for (; q < 8; q += 1) {
-            above = above * (q * q) + below;
-            below *= q * q;
+        double sum = 0, z;
+        if (q < 8) {
+            double p[8], s[4];
+            int k;
+            for (k = 0; k < 8; k++) p[k] = (q + k) * (q + k);
+            for (k = 0; k < 4; k++) s[k] = p[2 * k] + p[2 * k + 1], p[k] = p[2 * k] * p[2 * k + 1];
+            for (k = 0; k < 2; k++) s[k] = s[2 * k] * p[2 * k + 1] + s[2 * k + 1] * p[2 * k], p[k] = p[2 * k] * p[2 * k + 1];
+            sum = (s[0] * p[1] + s[1] * p[0]) / (p[0] * p[1]);
+            q += 8;
         }
         z = 1 / (q * q);
-        return above / below + 1 / q + 0.5 * z + z / q * (1 / 6. - z * (1 / 30. - z * (1 / 42. - z * (1 / 30. - z * (5 / 66. - z * (
+        return sum + 1 / q + 0.5 * z + z / q * (1 / 6. - z * (1 / 30. - z * (1 / 42. - z * (1 / 30. - z * (5 / 66. - z * (
             691 / 2730. - z * (7 / 6. - z * (3617 / 510.))))))));
     }
     /* Below 0, for whole s: a sum over all integers less that from the other side. */

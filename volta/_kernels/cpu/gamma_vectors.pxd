@@ -25,13 +25,20 @@ cdef extern from * nogil:
           for (k = n - 2; k >= 0; k--) p = W_FMA(p, z, W_SET(c[k]));
           return p;
       }
-      /* log(x) of normal numbers; of 0 and infinity infinite. With s = (m - 1) / (m + 1), log(m) = 2 (s + s**3 / 3 + s**5 / 5 + ...). */
-      VOLTA_INLINE volta_w w_log(volta_w x) {
+      /* log(x) of normal numbers is e ln 2 + log(m), of 0 and infinity infinite; with s = (m - 1) / (m + 1), log(m) is
+         2 (s + s**3 / 3 + s**5 / 5 + ...). The division is left to the caller, who may have several. */
+      VOLTA_INLINE volta_w w_split(volta_w x, volta_w *e) {
+          volta_w m = _mm512_getmant_pd(x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_zero), k = _mm512_getexp_pd(x);
+          *e = _mm512_mask_add_pd(k, W_BELOW(m, W_SET(1)), k, W_SET(1));
+          return m;
+      }
+      VOLTA_INLINE volta_w w_log_of(volta_w s, volta_w e) {
           static const double c[11] = {2, 2 / 3., 2 / 5., 2 / 7., 2 / 9., 2 / 11., 2 / 13., 2 / 15., 2 / 17., 2 / 19., 2 / 21.};
-          volta_w m = _mm512_getmant_pd(x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_zero), e = _mm512_getexp_pd(x);
-          volta_w s = W_DIV(W_SUB(m, W_SET(1)), W_ADD(m, W_SET(1)));
-          e = _mm512_mask_add_pd(e, W_BELOW(m, W_SET(1)), e, W_SET(1));
           return W_FMA(e, W_SET(0.69314718055994531), W_MUL(s, w_poly(c, 11, W_MUL(s, s))));
+      }
+      VOLTA_INLINE volta_w w_log(volta_w x) {
+          volta_w e, m = w_split(x, &e);
+          return w_log_of(W_DIV(W_SUB(m, W_SET(1)), W_ADD(m, W_SET(1))), e);
       }
       /* sin(pi r) / r and cos(pi r) for |r| <= 1/2, by Taylor's series. */
       VOLTA_INLINE volta_w w_sin_pi(volta_w r) {
@@ -49,18 +56,22 @@ cdef extern from * nogil:
       VOLTA_INLINE volta_w w_lgamma(volta_w x) {
           static const double c[8] = {1 / 12., -1 / 360., 1 / 1260., -1 / 1680., 1 / 1188., -691 / 360360., 1 / 156., -3617 / 122400.};
           const __mmask8 negative = W_BELOW(x, W_SET(0));
-          volta_w a = W_PICK(negative, W_SUB(W_SET(1), x), x), product = a, y, z, out;
+          volta_w a = W_PICK(negative, W_SUB(W_SET(1), x), x), product = a, y, z, out, e, f, m, u, p, q, r, s;
           const __mmask8 small = W_BELOW(a, W_SET(8));
           int k;
           #pragma GCC unroll 8
           for (k = 1; k < 8; k++) product = W_MUL(product, W_ADD(a, W_SET(k)));
           product = W_PICK(small, product, W_SET(1));
           y = _mm512_mask_add_pd(a, small, a, W_SET(8));
-          z = W_DIV(W_SET(1), y);
+          m = w_split(y, &e), u = w_split(product, &f);
+          p = W_ADD(m, W_SET(1)), q = W_ADD(u, W_SET(1)), r = W_MUL(p, q);
+          z = W_DIV(W_SET(1), W_MUL(r, y));                              /* one division for three */
+          s = W_MUL(z, y), z = W_MUL(z, r);
+          m = w_log_of(W_MUL(W_SUB(m, W_SET(1)), W_MUL(s, q)), e), u = w_log_of(W_MUL(W_SUB(u, W_SET(1)), W_MUL(s, p)), f);
           out = W_FMA(z, w_poly(c, 8, W_MUL(z, z)), W_SET(0.91893853320467274));
-          out = W_SUB(W_ADD(W_SUB(W_MUL(W_SUB(y, W_SET(0.5)), w_log(y)), y), out), w_log(product));
+          out = W_SUB(W_ADD(W_SUB(W_MUL(W_SUB(y, W_SET(0.5)), m), y), out), u);
           if (__builtin_expect(negative != 0, 0)) {                      /* pi / |sin(pi x)| / gamma(1 - x) */
-              volta_w r = W_SUB(x, _mm512_roundscale_pd(x, 0)), s = _mm512_abs_pd(W_MUL(r, w_sin_pi(r)));
+              r = W_SUB(x, _mm512_roundscale_pd(x, 0)), s = _mm512_abs_pd(W_MUL(r, w_sin_pi(r)));
               out = W_PICK(negative, W_SUB(W_SUB(W_SET(1.1447298858494002), w_log(s)), out), out);
           }
           return out;
