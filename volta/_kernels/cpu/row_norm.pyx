@@ -65,6 +65,49 @@ cdef extern from *:
         Py_ssize_t i;                                                                                               \\
         for (i = 0; i < n; i++) dx[i] = rstd * (g[i] * w[i] - level - (x[i] - mean) * rstd * tilt);                 \\
     }
+    /* Whole rows of up to 64 elements in registers: how many of the rows are done, all or none. */
+    #if defined(__AVX512F__) && defined(__GNUC__)
+    #include <immintrin.h>
+    #include <math.h>
+    #define VOLTA_NARROW_ROWS(V)                                                                                    \\
+    static void volta_narrow_rows##V(const float* x, const float* w, const float* b, Py_ssize_t weights, Py_ssize_t first, Py_ssize_t last,\\
+                                     Py_ssize_t n, double eps, int centred, float* out, float* mean, float* rstd) { \\
+        const __mmask16 rest = (__mmask16)((1u << (n - 16 * V + 16)) - 1);                                          \\
+        Py_ssize_t r;                                                                                               \\
+        for (r = first; r < last; r++) {                                                                            \\
+            const float *p = x + r * n, *u = w + r % weights * n, *c = b + r % weights * n;                         \\
+            __m512 v[V], sum = _mm512_setzero_ps();                                                                 \\
+            float m = 0, scale;                                                                                     \\
+            int k;                                                                                                  \\
+            for (k = 0; k < V; k++) v[k] = _mm512_maskz_loadu_ps(k < V - 1 ? (__mmask16)-1 : rest, p + 16 * k);     \\
+            if (centred) {                                                                                          \\
+                const __m512 pivot = _mm512_set1_ps(p[0]);                                                          \\
+                for (k = 0; k < V; k++) sum = _mm512_mask_add_ps(sum, k < V - 1 ? (__mmask16)-1 : rest, sum, _mm512_sub_ps(v[k], pivot));\\
+                m = (float)(p[0] + (double)_mm512_reduce_add_ps(sum) / (double)n);                                  \\
+                for (k = 0; k < V; k++) v[k] = _mm512_maskz_sub_ps(k < V - 1 ? (__mmask16)-1 : rest, v[k], _mm512_set1_ps(m));\\
+            }                                                                                                       \\
+            sum = _mm512_setzero_ps();                                                                              \\
+            for (k = 0; k < V; k++) sum = _mm512_fmadd_ps(v[k], v[k], sum);                                         \\
+            mean[r] = m;                                                                                            \\
+            rstd[r] = scale = (float)(1.0 / sqrt((double)_mm512_reduce_add_ps(sum) / (double)n + eps));             \\
+            for (k = 0; k < V; k++) {                                                                               \\
+                const __mmask16 some = k < V - 1 ? (__mmask16)-1 : rest;                                            \\
+                const __m512 y = _mm512_mul_ps(_mm512_mul_ps(v[k], _mm512_set1_ps(scale)), _mm512_maskz_loadu_ps(some, u + 16 * k));\\
+                _mm512_mask_storeu_ps(out + r * n + 16 * k, some, _mm512_add_ps(y, _mm512_maskz_loadu_ps(some, c + 16 * k)));\\
+            }                                                                                                       \\
+        }                                                                                                           \\
+    }
+    VOLTA_NARROW_ROWS(1) VOLTA_NARROW_ROWS(2) VOLTA_NARROW_ROWS(3) VOLTA_NARROW_ROWS(4)
+    static int volta_narrow_rows(const float* x, const float* w, const float* b, Py_ssize_t weights, Py_ssize_t first, Py_ssize_t last,
+                                 Py_ssize_t n, double eps, int centred, float* out, float* mean, float* rstd) {
+        if (n < 1 || n > 64) return 0;
+        (n <= 16 ? volta_narrow_rows1 : n <= 32 ? volta_narrow_rows2 : n <= 48 ? volta_narrow_rows3 : volta_narrow_rows4)(
+            x, w, b, weights, first, last, n, eps, centred, out, mean, rstd);
+        return 1;
+    }
+    #else
+    #define volta_narrow_rows(x, w, b, weights, first, last, n, eps, centred, out, mean, rstd) 0
+    #endif
     VOLTA_ROW_NORM(float, 32)
     VOLTA_ROW_NORM(double, 64)
     """
@@ -78,6 +121,8 @@ cdef extern from *:
                                        double*, double*) noexcept nogil
 
     void row_dx32 "volta_row_dx32"(const float*, const float*, const float*, float, float, float, float, Py_ssize_t, float*) noexcept nogil
+    bint narrow_rows "volta_narrow_rows"(const float*, const float*, const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double,
+                                         bint, float*, float*, float*) noexcept nogil
     void row_dx64 "volta_row_dx64"(const double*, const double*, const double*, double, double, double, double, Py_ssize_t,
                                    double*) noexcept nogil
 
@@ -99,6 +144,9 @@ cdef void forward_rows(Rows* p, const real* x, const real* weight, const real* b
                        real* mean, real* rstd) noexcept nogil:
     cdef Py_ssize_t r, c, j, at
     cdef real scale, shift
+    if real is float:
+        if p.inner == 1 and narrow_rows(x, weight, bias, p.groups, first, last, p.length, p.eps, p.centred, out, mean, rstd):
+            return
     for r in range(first, last):
         at, c = r * p.length, r % p.groups * p.channels
         mean[r] = <real>(x[at] + line_away(x + at, x[at], p.length) / <double>p.length) if p.centred and p.length else 0
