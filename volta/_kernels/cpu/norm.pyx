@@ -16,7 +16,8 @@ from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code, pointer, split_at
 
 cdef enum:
-    COLUMNS = 64                # channels of rank-2 input worked together
+    COLUMNS = 256               # channels of rank-2 input worked together,
+    SHORT = 16                  # and rows whose sums are kept in the element type
 
 
 # ---------------------------------------------------------------- one channel
@@ -64,25 +65,44 @@ cdef void column_forward(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssiz
                          const real* bias, double eps, real* out, real* mean, real* rstd) noexcept nogil:
     """`columns` neighbouring channels of rank-2 input."""
     cdef double total[COLUMNS]
-    cdef Py_ssize_t i, j, at
-    for j in range(columns):
-        total[j] = 0
-    for i in range(n):
+    cdef real few[COLUMNS]
+    cdef real start[COLUMNS]
+    cdef real scale[COLUMNS]
+    cdef real shift[COLUMNS]
+    cdef Py_ssize_t i, j, k, stop
+    for j in range(columns):                    # sums are of what is beyond the first row: means far from 0 cost no digits
+        total[j], start[j] = 0, x[j] if n and x[j] - x[j] == 0 else 0
+    stop = 0
+    while stop < n:
+        i, stop = stop, min(stop + <Py_ssize_t>SHORT, n)
         for j in range(columns):
-            total[j] += x[i * stride + j]
-    for j in range(columns):
-        mean[j] = <real>(total[j] / <double>n)
-        total[j] = 0
-    for i in range(n):
+            few[j] = 0
+        for k in range(i, stop):
+            for j in range(columns):
+                few[j] += x[k * stride + j] - start[j]
         for j in range(columns):
-            total[j] += (x[i * stride + j] - mean[j]) * (x[i * stride + j] - mean[j])
+            total[j] += few[j]
+    for j in range(columns):
+        mean[j] = <real>(start[j] + total[j] / <double>n)
+        start[j], total[j] = mean[j], 0
+    stop = 0
+    while stop < n:
+        i, stop = stop, min(stop + <Py_ssize_t>SHORT, n)
+        for j in range(columns):
+            few[j] = 0
+        for k in range(i, stop):
+            for j in range(columns):
+                few[j] += (x[k * stride + j] - start[j]) * (x[k * stride + j] - start[j])
+        for j in range(columns):
+            total[j] += few[j]
     for j in range(columns):
         rstd[j] = <real>(1.0 / sqrt(total[j] / <double>n + eps))
+        scale[j] = rstd[j] * weight[j] if weight != NULL else rstd[j]
+        shift[j] = bias[j] if bias != NULL else <real>0
     for i in range(n):
-        at = i * stride
+        k = i * stride
         for j in range(columns):
-            out[at + j] = (x[at + j] - mean[j]) * (rstd[j] * (weight[j] if weight != NULL else 1)) + (
-                bias[j] if bias != NULL else 0)
+            out[k + j] = (x[k + j] - start[j]) * scale[j] + shift[j]
 
 
 cdef void column_grad(const real* g, const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t columns,
@@ -93,13 +113,22 @@ cdef void column_grad(const real* g, const real* x, Py_ssize_t n, Py_ssize_t str
     cdef real a[COLUMNS]
     cdef real b[COLUMNS]
     cdef real c[COLUMNS]
-    cdef Py_ssize_t i, j, at
+    cdef real m[COLUMNS]
+    cdef Py_ssize_t i, j, k, at, stop
     for j in range(columns):
-        total[j] = product[j] = 0
-    for i in range(n):
+        total[j], product[j], m[j] = 0, 0, mean[j]
+    stop = 0
+    while stop < n:
+        i, stop = stop, min(stop + <Py_ssize_t>SHORT, n)
         for j in range(columns):
-            total[j] += g[i * stride + j]
-            product[j] += g[i * stride + j] * (x[i * stride + j] - mean[j])
+            b[j] = c[j] = 0
+        for k in range(i, stop):
+            for j in range(columns):
+                b[j] += g[k * stride + j]
+                c[j] += g[k * stride + j] * (x[k * stride + j] - m[j])
+        for j in range(columns):
+            total[j] += b[j]
+            product[j] += c[j]
     for j in range(columns):
         dbias[j] = <real>total[j]
         dweight[j] = <real>(product[j] * rstd[j])
@@ -109,7 +138,7 @@ cdef void column_grad(const real* g, const real* x, Py_ssize_t n, Py_ssize_t str
     for i in range(n):
         at = i * stride
         for j in range(columns):
-            dx[at + j] = a[j] * (g[at + j] - b[j] - (x[at + j] - mean[j]) * c[j])
+            dx[at + j] = a[j] * (g[at + j] - b[j] - (x[at + j] - m[j]) * c[j])
 
 
 # ---------------------------------------------------------------- all channels
