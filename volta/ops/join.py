@@ -216,23 +216,26 @@ def _extended(x, before, after, mode):
     if mode == "circular" and min(before + after, default=0) < 0:       # what is cut does not come back at the other end
         x = slice_view(x, tuple(slice(max(-low, 0), n + min(high, 0)) for n, low, high in zip(x.shape, before, after)))
         before, after = [max(low, 0) for low in before], [max(high, 0) for high in after]
-    for d, (n, low, high) in enumerate(zip(x.shape, before, after)):
+    for d, (n, low, high) in enumerate(zip(x._shape, before, after)):
+        if not (low or high):
+            continue
         most = {"reflect": n - 1, "replicate": max(low, high, 0) if n else 0, "circular": n}[mode]
-        if (low or high) and (max(low, high) > most or max(-low, -high) > n or n + low + high < (1 if mode == "reflect" else 0)):
+        if max(low, high) > most or max(-low, -high) > n or n + low + high < (1 if mode == "reflect" else 0):
             raise ShapeError(f"pad: mode {mode!r} cannot extend dimension {d} of size {n} by ({low}, {high})")
     if not any(before + after):
         return contiguous_op(x)
     while any(before + after):          # up to three dimensions at a time, from the last on; what lies inside of them stays whole
         last = max(d for d in range(x.ndim) if before[d] or after[d])
-        inner = x.shape[last + 1:]
+        shape = x._shape
+        inner = shape[last + 1:]
         first = max(last - (1 if math.prod(inner) > 1 else 2), 0)
-        axes = x.shape[first:last + 1]
+        axes = shape[first:last + 1]
         outs = tuple(n + low + high for n, low, high in zip(axes, before[first:], after[first:]))
         behind = (math.prod(inner),) if len(axes) < 3 else ()
         missing = 3 - len(axes + behind)
-        planes = reshape_op(x, shape=(math.prod(x.shape[:first]), *(1,) * missing, *axes, *behind))
+        planes = reshape_op(x, shape=(math.prod(shape[:first]), *(1,) * missing, *axes, *behind))
         out = extend_op(planes, outs=(1,) * missing + outs + behind, mode=mode,
                         before=(0,) * missing + tuple(before[first:last + 1]) + (0,) * len(behind))
-        x = reshape_op(out, shape=x.shape[:first] + outs + inner)
+        x = reshape_op(out, shape=shape[:first] + outs + inner)
         before[first:], after[first:] = [0] * (x.ndim - first), [0] * (x.ndim - first)
     return x

@@ -25,18 +25,19 @@ cdef TensorBase list_sources(Axis* axes, tuple sizes, tuple outs, tuple before, 
     """Fill the description of three axes. Gives the owner of its lists, which must outlive it."""
     cdef TensorBase lists = empty_host((sum(outs),), dtype_of(INT64))
     cdef int64_t* at = <int64_t*>address(lists)
-    cdef Py_ssize_t d, o, i, n
+    cdef Py_ssize_t d, o, i, n, shift
+    cdef bint reflect = mode == "reflect", circular = mode == "circular"
     for d in range(3):
         axes[d].n, axes[d].outs, axes[d].source = sizes[d], outs[d], at
-        n, at = axes[d].n, at + axes[d].outs
-        axes[d].first = min(max(<Py_ssize_t>before[d], 0), axes[d].outs)
-        axes[d].last = max(min(<Py_ssize_t>before[d] + n, axes[d].outs), axes[d].first)
+        n, at, shift = axes[d].n, at + axes[d].outs, before[d]
+        axes[d].first = min(max(shift, 0), axes[d].outs)
+        axes[d].last = max(min(shift + n, axes[d].outs), axes[d].first)
         for o in range(axes[d].outs):
-            i = o - <Py_ssize_t>before[d]
-            if mode == "reflect":
+            i = o - shift
+            if reflect:
                 i = abs(i)
                 i = min(i, 2 * (n - 1) - i)
-            elif mode == "circular":
+            elif circular:
                 i = i + n if i < 0 else i - n if i >= n else i
             axes[d].source[o] = min(max(i, 0), n - 1)
     return lists

@@ -51,10 +51,11 @@ def _batched(op, rank, input, adaptive=0):
     Raises: ShapeError for another rank, or a size of 0 elsewhere than of the batch.
     """
     letters = LETTERS[rank]
-    if input.ndim not in (rank + 1, rank + 2):
+    shape = input._shape
+    if len(shape) not in (rank + 1, rank + 2):
         raise RankError(f"{op}: needs an input (N, C, {letters}) or (C, {letters}), got {input.shape}")
-    batched = input.ndim == rank + 2
-    if 0 in input.shape[(0, 1, batched + 1)[adaptive] or batched:]:
+    batched = len(shape) == rank + 2
+    if not input._size and 0 in shape[(0, 1, batched + 1)[adaptive] or batched:]:
         raise ShapeError(f"{op}: only the batch may have a size of 0, got an input {input.shape}")
     return (input if batched else reshape_op(input, shape=(1,) + input.shape)), batched
 
@@ -73,16 +74,28 @@ def _geometry(op, rank, sizes, kernel_size, stride, padding, dilation, ceil_mode
 
     Raises: ArgumentError, ShapeError where they do not fit.
     """
+    if (type(kernel_size) is int and type(padding) is int and 0 <= padding <= kernel_size and 0 < kernel_size < MAX_WINDOW
+            and (stride is None or type(stride) is int and 0 < stride < MAX_WINDOW)
+            and (dilation is None or type(dilation) is int and dilation == 1)):
+        return _square(op, rank, sizes, kernel_size, stride, padding, dilation, bool(ceil_mode))
     kernel = per_dim(op, "kernel_size", kernel_size, rank)
     stride = kernel if stride is None or stride in ((), []) else per_dim(op, "stride", stride, rank)
-    padding, dilation = per_dim(op, "padding", padding, rank, 0), per_dim(op, "dilation", dilation, rank)
-    size = _pooled_size(op, sizes, kernel, stride, padding, dilation, bool(ceil_mode))
-    return {"size": size, "kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+    padding, apart = per_dim(op, "padding", padding, rank, 0), per_dim(op, "dilation", 1 if dilation is None else dilation, rank)
+    size = _pooled_size(op, sizes, kernel, stride, padding, apart, bool(ceil_mode))
+    window = {"size": size, "kernel": kernel, "stride": stride, "padding": padding}
+    return window if dilation is None else {**window, "dilation": apart}
+
+
+@functools.lru_cache(maxsize=1024)
+def _square(op, rank, sizes, kernel, stride, padding, dilation, ceil_mode):
+    """The same for windows that are alike along all dimensions. Kept, since small poolings take no longer than this."""
+    stride = kernel if stride is None else stride
+    return _geometry(op, rank, sizes, (kernel,) * rank, (stride,) * rank, (padding,) * rank, dilation and (dilation,) * rank, ceil_mode)
 
 
 @functools.lru_cache(maxsize=1024)
 def _pooled_size(op, sizes, kernel, stride, padding, dilation, ceil_mode):
-    """The spatial size of the output. Kept, since small poolings take no longer than this.
+    """The spatial size of the output. Kept, as that is.
 
     Raises: ArgumentError, ShapeError where the arguments do not fit.
     """
@@ -122,7 +135,7 @@ def _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode):
     op = f"max_pool{rank}d"
     x, batched = _batched(op, rank, input)
     pool = max_pool_op if x.dtype.is_floating_point else integers.max_pool
-    out = pool(x, **_geometry(op, rank, x.shape[2:], kernel_size, stride, padding, dilation, ceil_mode))
+    out = pool(x, **_geometry(op, rank, x._shape[2:], kernel_size, stride, padding, dilation, ceil_mode))
     return tuple([_unbatched(o, batched, x) for o in out])
 
 
@@ -213,8 +226,7 @@ def _avg_pool(rank, input, kernel_size, stride, padding, ceil_mode, count_includ
     if divisor_override == 0:
         raise ArgumentError(f"{op}: divisor_override must not be 0")
     x, batched = _batched(op, rank, input)
-    window = _geometry(op, rank, x.shape[2:], kernel_size, stride, padding, 1, ceil_mode)
-    del window["dilation"]
+    window = _geometry(op, rank, x._shape[2:], kernel_size, stride, padding, None, ceil_mode)
     pool = avg_pool_op if x.dtype.is_floating_point else integers.avg_pool
     out = pool(x, count_padding=bool(count_include_pad), divisor=divisor_override, **window)
     return _unbatched(out, batched, x if rank == 2 else None)
