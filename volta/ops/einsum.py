@@ -1,12 +1,14 @@
 """Sums of products over named dimensions: `einsum` and `tensordot`, as permutations and batched matrix products."""
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volta._kernels.core import TensorBase
+from volta.dtypes import float32, float64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.linalg import matmul
 from volta.ops.parts import diagonal
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from volta.tensor import Tensor
 
+FEW = 1 << 16                       # elements of a product up to which it is made whole
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
@@ -42,7 +45,12 @@ def einsum(equation: str | Tensor, *operands: Tensor | Sequence[object]) -> Tens
         operands = tuple(operands[0])
     if not all(isinstance(x, TensorBase) for x in operands):
         raise DTypeError(f"einsum: operands must be tensors, or one list of them, got {[type(x).__name__ for x in operands]}")
-    terms, result = _parse(equation, operands)
+    shapes = tuple([x._shape for x in operands])
+    if len(shapes) == 2 and operands[0]._size <= FEW and operands[0].dtype is operands[1].dtype and operands[0].dtype in (float32, float64):
+        gone = _alike(equation, *shapes)
+        if gone is not None:
+            return sum(operands[0] * operands[1], gone) if gone else operands[0] * operands[1]
+    terms, result = _parse(equation, shapes)
     sizes: dict[str, int] = {}
     for term, x in zip(terms, operands):
         for letter, n in zip(term, x.shape):
@@ -71,21 +79,22 @@ def _spelled(given):
     return ",".join(words[:count]) + "".join(f"->{word}" for word in words[count:]), given[:2 * count:2]
 
 
-def _parse(equation, operands):
+@functools.lru_cache(maxsize=256)
+def _parse(equation, shapes):
     """(letters of each operand, letters of the result), with capital letters of their own for the dimensions of "..."."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
-    if len(terms) != len(operands):
-        raise ArgumentError(f"einsum: {equation!r} names {len(terms)} operands, got {len(operands)}")
+    if len(terms) != len(shapes):
+        raise ArgumentError(f"einsum: {equation!r} names {len(terms)} operands, got {len(shapes)}")
     free = [c for c in _LETTERS if c not in equation]
-    rank = max((x.ndim - len(t.replace("...", "")) for t, x in zip(terms, operands) if "..." in t), default=0)
+    rank = max((len(x) - len(t.replace("...", "")) for t, x in zip(terms, shapes) if "..." in t), default=0)
     if rank > len(free):
         raise ArgumentError(f"einsum: {equation!r} leaves no letters for the {rank} dimensions of '...'")
     dots, out = "".join(free[:max(rank, 0)]), []
-    for t, x in zip(terms, operands):
-        hidden = x.ndim - len(t.replace("...", ""))
+    for t, x in zip(terms, shapes):
+        hidden = len(x) - len(t.replace("...", ""))
         if hidden < 0 or (hidden and "..." not in t) or not all(c in _LETTERS for c in t.replace("...", "", 1)):
-            raise ArgumentError(f"einsum: {t!r} in {equation!r} does not fit an operand of shape {x.shape}")
+            raise ArgumentError(f"einsum: {t!r} in {equation!r} does not fit an operand of shape {x}")
         out.append(t.replace("...", dots[len(dots) - hidden:]))
     if not arrow:
         named = "".join(t.replace("...", "") for t in terms)
@@ -95,6 +104,15 @@ def _parse(equation, operands):
     if wrong:
         raise ArgumentError(f"einsum: {wrong[0]!r} of the result of {equation!r} must be once in it and in an operand")
     return out, result
+
+
+@functools.lru_cache(maxsize=256)
+def _alike(equation, x, y):
+    """The dimensions to sum a product of elements over, where two operands have the same letters and sizes; else None."""
+    terms, result = _parse(equation, (x, y))
+    term = terms[0]
+    fits = x == y and term == terms[1] and len(set(term)) == len(term) and result == "".join(c for c in term if c in result)
+    return tuple([i for i, c in enumerate(term) if c not in result]) if fits else None
 
 
 def _without_repeats(term, x):

@@ -173,6 +173,8 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     tensor([61.])
     """
     value = value if input.dtype.is_floating_point else dtypes.as_integer("addcmul", value)
+    if value != 1 and tensor2._size < tensor1._size:
+        tensor1, tensor2 = tensor2, tensor1                 # the smaller one is scaled
     return r.mulacc(tensor1 if value == 1 else tensor1 * value, tensor2, input)
 
 

@@ -60,6 +60,8 @@ def _unslice(g, shape, starts, sizes, steps, axes):
         g = reshape_op(g, shape=sizes)
     if sizes == shape and all(s > 0 for s in steps):
         return g
+    if sizes == shape:                          # flipped whole
+        return contiguous_op(slice_op(g, starts=starts, sizes=sizes, steps=steps))
     if any(s < 0 for s in steps):
         g = contiguous_op(slice_op(g, starts=tuple(n - 1 if s < 0 else 0 for n, s in zip(g.shape, steps)), sizes=g.shape,
                                    steps=tuple(-1 if s < 0 else 1 for s in steps)))
