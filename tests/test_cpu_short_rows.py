@@ -1,0 +1,65 @@
+"""CPU kernels with ways of their own for short rows, narrow matrices and repeated elements, at every size about their bounds."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import volta
+
+
+@pytest.mark.parametrize("length", [*range(1, 70), 130])
+def test_normalised_rows(length):
+    x = np.random.default_rng(length).standard_normal((3, length)).astype("f4") * 2 + 5
+    w, b = np.linspace(0.5, 2, length, dtype="f4"), np.linspace(-1, 1, length, dtype="f4")
+    wide = x.astype("f8")
+    away = wide - wide.mean(1, keepdims=True)
+    want = away / np.sqrt((away * away).mean(1, keepdims=True) + 1e-5) * w + b
+    F = volta.nn.functional
+    np.testing.assert_allclose(F.layer_norm(volta.tensor(x), (length,), volta.tensor(w), volta.tensor(b)).numpy(), want, 1e-4, 2e-5)
+    want = wide / np.sqrt((wide * wide).mean(1, keepdims=True) + 1e-5) * w
+    np.testing.assert_allclose(F.rms_norm(volta.tensor(x), (length,), volta.tensor(w), 1e-5).numpy(), want, 1e-5, 1e-6)
+
+
+def test_normalised_rows_that_are_equal_or_not_finite():
+    x = volta.tensor([[7.3] * 5, [1.0, 2.0, float("nan"), 0.0, 0.0], [1.0, float("inf"), 0.0, 0.0, 0.0]])
+    out = volta.nn.functional.layer_norm(x, (5,)).numpy()
+    assert (out[0] == 0).all() and np.isnan(out[1:]).all()
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (15, 255), (16, 256), (17, 257), (33, 600)])
+def test_batch_norm_of_matrices(shape):
+    rng = np.random.default_rng(0)
+    x, g = rng.standard_normal(shape).astype("f4") + 300, rng.standard_normal(shape).astype("f4")
+    w = np.linspace(0.5, 2, shape[1], dtype="f4")
+
+    def both(dtype):
+        t = volta.tensor(x.astype(dtype), requires_grad=True)
+        out = volta.nn.functional.batch_norm(t, None, None, volta.tensor(w.astype(dtype)), None, training=True)
+        return out.detach().numpy(), volta.autograd.grad(out, t, volta.tensor(g.astype(dtype)))[0].numpy()
+    for got, want in zip(both("f4"), both("f8")):
+        np.testing.assert_allclose(got, want, 1e-3, 1e-3)
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 5, 12, 13])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (2, 33), (130, 65), (300, 257)])
+def test_repeated_elements(shape, times):
+    x = np.arange(shape[0] * shape[1], dtype="f4").reshape(shape)
+    for view, line in ((volta.tensor(x), x), (volta.tensor(x)[:, ::-1], x[:, ::-1]), (volta.tensor(x.T.copy()).t(), x)):
+        for dim in (0, 1):
+            assert np.array_equal(volta.repeat_interleave(view, times, dim).numpy(), np.repeat(line, times, dim))
+
+
+@pytest.mark.parametrize("dims", [(0,), (1,), (0, 2), (0, 1, 2)])
+def test_gradients_of_flips(dims):
+    x, g = volta.ones(2, 3, 4, requires_grad=True), np.arange(24, dtype="f4").reshape(2, 3, 4)
+    found = volta.autograd.grad(volta.flip(x, dims), x, volta.tensor(g))[0]
+    assert np.array_equal(found.numpy(), np.flip(g, dims)) and found.is_contiguous()
+
+
+@pytest.mark.parametrize("equation", ["ij,ij->i", "ij,ij->j", "ij,ij->", "ij,ij->ij", "ij,ij->ji", "ij,ij", "...i,...i->...", "ij,ji->i"])
+def test_products_of_operands_with_the_same_letters(equation):
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((5, 5)).astype("f4") for _ in range(2))
+    np.testing.assert_allclose(volta.einsum(equation, volta.tensor(x), volta.tensor(y)).numpy(), np.einsum(equation, x, y), 1e-5, 1e-5)
+    whole = volta.einsum(equation, volta.tensor([[1, 2], [3, 4]], dtype=volta.int32), volta.ones(2, 2, dtype=volta.int32))
+    assert whole.dtype is volta.int32
