@@ -188,7 +188,8 @@ def test_accuracy_of_gamma_functions():
         want, got = copy.download(KERNELS[name](upload(x.astype("f8")))), copy.download(KERNELS[name](upload(x)))
         finite = abs(want) < 3e38
         assert (np.isfinite(got) == finite).all()
-        errors = (abs(got.astype("f8") - want) / np.spacing(abs(want).astype("f4")))[finite]
+        want, got = want[finite], got[finite]
+        errors = abs(got - want) / np.spacing(abs(want).astype("f4"))
         assert errors.max() < (0.51 if variant == "avx512" or name == "digamma" else 4), name
     ends = np.float32([0, -0.0, 1, np.inf, -np.inf, np.nan, -3, -1e20])
     same(KERNELS["lgamma"](upload(ends)), np.float32([np.inf, np.inf, 0, np.inf, np.inf, np.nan, np.inf, np.inf]))

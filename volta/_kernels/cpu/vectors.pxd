@@ -172,6 +172,22 @@ cdef extern from * nogil:
           return V_PICK(_mm512_cmp_ps_mask(x, V_SET(0), _CMP_EQ_OQ), x, v_trig(x, 0, sin));
       }
       VOLTA_INLINE volta_v v_cos(volta_v x) { return v_trig(x, 1, cos); }
+      VOLTA_INLINE volta_v v_erfc(volta_v x) {                          /* as erfc_f32 */
+          volta_v a = V_MIN(V_SET(14), V_ABS(x)), high = _mm512_and_ps(a, _mm512_castsi512_ps(_mm512_set1_epi32(0xfffff000)));
+          volta_v rest = V_MUL(V_SUB(high, a), V_ADD(high, a)), t = v_ratio(V_SET(1), V_FMA(V_SET(0.5f), a, V_SET(1)));
+          volta_v p = V_SET(-5.9124596e-2f), e;
+          p = V_FMA(p, t, V_SET(0.2848470f));
+          p = V_FMA(p, t, V_SET(-0.4877645f));
+          p = V_FMA(p, t, V_SET(0.27871478f));
+          p = V_FMA(p, t, V_SET(-2.7073052e-2f));
+          p = V_FMA(p, t, V_SET(0.20287675f));
+          p = V_FMA(p, t, V_SET(0.24305561f));
+          p = V_FMA(p, t, V_SET(0.28238195f));
+          p = V_FMA(p, t, V_SET(0.28208604f));
+          e = V_FMA(rest, V_FMA(rest, V_FMA(rest, V_FMA(rest, V_SET(0.0416666667f), V_SET(0.166666667f)), V_SET(0.5f)), V_SET(1)), V_SET(1));
+          p = V_MUL(v_exp_below(V_MUL(V_SUB(V_SET(0), high), high)), V_MUL(e, V_MUL(t, p)));
+          return V_PICK(V_NEGATIVE(x), V_SUB(V_SET(2), p), p);
+      }
       /* The normal distribution's share beyond a: as normal_cdf_f32. */
       static __attribute__((noinline)) volta_v volta_tail(volta_v a) {
           a = V_MIN(V_SET(14.4f), a);
@@ -290,6 +306,8 @@ cdef extern from * nogil:
     VOLTA_LINE(volta_tanh_line, , v_tanh(v))
     VOLTA_LINE(volta_erf_line, , v_erf(v))
     VOLTA_LINE(volta_gelu_line, , v_gelu(v))
+    VOLTA_LINE(volta_erfc_line, , v_erfc(v))
+    VOLTA_LINE(volta_logit_line, , v_log(_mm512_div_ps(v, V_SUB(V_SET(1), v))))
     VOLTA_LINE(volta_sin_line, , v_sin(v))
     VOLTA_LINE(volta_cos_line, , v_cos(v))
     VOLTA_LINE(volta_exp2_line, , v_exp2(v))
@@ -306,6 +324,8 @@ cdef extern from * nogil:
     Py_ssize_t tanh_line "volta_tanh_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t erf_line "volta_erf_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t gelu_line "volta_gelu_line"(float* out, const float* x, Py_ssize_t n)
+    Py_ssize_t erfc_line "volta_erfc_line"(float* out, const float* x, Py_ssize_t n)
+    Py_ssize_t logit_line "volta_logit_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t sin_line "volta_sin_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t cos_line "volta_cos_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t exp2_line "volta_exp2_line"(float* out, const float* x, Py_ssize_t n)
