@@ -63,3 +63,39 @@ def test_products_of_operands_with_the_same_letters(equation):
     np.testing.assert_allclose(volta.einsum(equation, volta.tensor(x), volta.tensor(y)).numpy(), np.einsum(equation, x, y), 1e-5, 1e-5)
     whole = volta.einsum(equation, volta.tensor([[1, 2], [3, 4]], dtype=volta.int32), volta.ones(2, 2, dtype=volta.int32))
     assert whole.dtype is volta.int32
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 16, 17])
+@pytest.mark.parametrize("rows", [1, 8, 600])
+def test_extremes_of_short_rows(rows, length):
+    x = np.random.default_rng(0).integers(-3, 3, (rows, length)).astype("f4")
+    x[::5, -1], x[3::7, 0] = np.nan, -np.inf
+    for dtype in ("f4", "f8", "i8"):
+        line = np.nan_to_num(x, neginf=-9).astype(dtype) if dtype == "i8" else x.astype(dtype)
+        for name, find in (("max", np.argmax), ("min", np.argmin)):
+            values, at = getattr(volta.tensor(line), name)(1)
+            assert np.array_equal(at.numpy(), find(line, 1)), (name, dtype)
+            assert np.array_equal(values.numpy(), np.take_along_axis(line, find(line, 1)[:, None], 1)[:, 0], equal_nan=dtype != "i8")
+
+
+def test_medians_with_and_without_nan():
+    x = np.random.default_rng(0).standard_normal((6, 9)).astype("f4")
+    assert np.array_equal(volta.median(volta.tensor(x), 1).values.numpy(), np.sort(x, 1)[:, 4])
+    x[2, 3] = np.nan
+    found = volta.median(volta.tensor(x), 1)
+    want = np.where(np.isnan(x).any(1), np.nan, np.sort(x, 1)[:, 4])
+    assert np.array_equal(found.values.numpy(), want, equal_nan=True) and found.indices[2].item() == 3
+    assert np.array_equal(volta.nanmedian(volta.tensor(x), 1).values.numpy(), np.array(
+        [np.sort(r[~np.isnan(r)])[(np.sum(~np.isnan(r)) - 1) // 2] for r in x], "f4"))
+
+
+def test_masks_of_the_whole():
+    x = np.arange(12, dtype="f4").reshape(3, 4)
+    mask = x % 3 == 0
+    for view, line, m in ((volta.tensor(x), x, mask), (volta.tensor(x).t(), x.T, mask.T)):
+        assert np.array_equal(view[volta.tensor(m.copy())].numpy(), line[m])
+    t = volta.tensor(x, requires_grad=True)
+    g = volta.autograd.grad(t[volta.tensor(mask)], t, volta.tensor([1.0, 2.0, 3.0, 4.0]))[0]
+    want = np.zeros((3, 4), "f4")
+    want[mask] = [1, 2, 3, 4]
+    assert np.array_equal(g.numpy(), want)

@@ -212,6 +212,9 @@ def getitem(x: Tensor, key: object) -> Tensor:
     if type(parsed) is dict:
         return graph.call(slice_op, (x,), parsed)
     if parsed is not None:
+        whole = isinstance(key, core.TensorBase) and key.dtype.code == 0 and key._shape == x._shape
+        if whole and core.host_sees(x) and core.host_sees(key):
+            return index_select_op(reshape_op(x, shape=(x._size,)), true_places(key), dim=0)
         return Positions(x, *parsed).read(x)
     out = index_select_op(x, _rows([key], x._shape[:1], key._shape, x), dim=0)
     return out if len(key._shape) == 1 else reshape_op(out, shape=key._shape + x._shape[1:])

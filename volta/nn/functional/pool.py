@@ -17,7 +17,7 @@ from volta.ops.indexing import check_index
 from volta.ops.records.index import scatter_reduce_op
 from volta.ops.records.math import relu, sign
 from volta.ops.records.pool import avg_pool_op, max_pool_op
-from volta.ops.records.reduce import mean_op
+from volta.ops.records.reduce import amax_op, mean_op
 from volta.ops.records.view import reshape_op, slice_op, tied
 from volta.ops.reduce import max as max_
 from volta.ops.table import Derived, case, composed
@@ -116,11 +116,18 @@ def _pooled_size(op, sizes, kernel, stride, padding, dilation, ceil_mode):
 
 def _adaptive(op, rank, sizes, output_size):
     """Parameters of an adaptive pooling record; None keeps a size."""
+    if type(output_size) is int and 0 <= output_size < 1 << 31:
+        return _even(rank, output_size)
     values = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,)
     values = values * rank if len(values) == 1 else values
     if len(values) != rank or not all(v is None or (hasattr(v, "__index__") and 0 <= v < 1 << 31) for v in values):
         raise ArgumentError(f"{op}: output_size must be an int >= 0 or None for each of {rank} dimensions, got {output_size!r}")
     return {"size": tuple(n if v is None else int(v) for n, v in zip(sizes, values)), "kernel": None, "stride": None, "padding": None}
+
+
+@functools.lru_cache(maxsize=256)
+def _even(rank, n):
+    return {"size": (n,) * rank, "kernel": None, "stride": None, "padding": None}
 
 
 def _none(x, size):
@@ -189,9 +196,11 @@ def _adaptive_max_pool(rank, input, output_size, placed=True):
     """(values, places) of adaptive_max_pool1d, 2d and 3d; unless they are to be `placed`, the places are any of the largest ones'."""
     op = f"adaptive_max_pool{rank}d"
     x, batched = _batched(op, rank, input, 1)
-    window = _adaptive(op, rank, x.shape[2:], output_size)
+    window = _adaptive(op, rank, x._shape[2:], output_size)
     if 0 in window["size"] or not x._size:
         out = _none(x, window["size"]), zeros(x.shape[:2] + window["size"], dtype=int64, device=x.device)
+    elif max(window["size"]) == 1 and not placed and not x.requires_grad:
+        out = [amax_op(x, dim=tuple(range(2, rank + 2)), keepdim=True)]
     elif max(window["size"]) == 1 and not placed:   # whole planes are reductions, which place a NaN elsewhere
         found = max_(reshape_op(tied(x), shape=x.shape[:2] + (math.prod(x.shape[2:]),)), 2)
         out = [reshape_op(o, shape=x.shape[:2] + window["size"]) for o in found]
@@ -268,11 +277,11 @@ def _make_adaptive_avg_pool(rank):
         """
         op = f"adaptive_avg_pool{rank}d"
         x, batched = _batched(op, rank, input, 2 if rank < 3 else 1)
-        window = _adaptive(op, rank, x.shape[2:], output_size)
+        window = _adaptive(op, rank, x._shape[2:], output_size)
         if 0 in window["size"] or not x._size:
             out = _none(x, window["size"])
         elif max(window["size"]) == 1:
-            out = mean_op(tied(x), dim=tuple(range(2, x.ndim)), keepdim=True)
+            out = mean_op(tied(x), dim=tuple(range(2, rank + 2)), keepdim=True)
         else:
             out = avg_pool_op(x, count_padding=True, divisor=None, **window)
         return _unbatched(out, batched, x if rank == 2 and max(window["size"]) > 1 else None)
