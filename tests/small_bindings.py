@@ -134,6 +134,9 @@ OWN = {
                                                (True, 0, "mean", True), (None, 0, "sum", True))],
     "nll_grad": [case(s[:1], Labels(s[:1], s[1]), w and (s[1],), (0,), shape=s, ignore_index=i, reduction="none", picked=False)
                  for s in LOSSES for w, i in ((None, -100), (True, 0))],
+    "multi_margin": [case(s, Labels(s[:1], s[1]), w and (s[1],), p=p, margin=0.5) for s in LOSSES for w, p in ((None, 1), (True, 2))],
+    "multi_margin_grad": [case(s[:1], s, Labels(s[:1], s[1]), w and (s[1],), p=p, margin=0.5)
+                          for s in LOSSES for w, p in ((None, 2), (True, 1))],
 }
 
 

@@ -211,6 +211,9 @@ def test_moves_and_losses_do_not_depend_on_threads(rng):
         for reduction in ("none", "mean", "sum"):
             loss, total = KERNELS["nll"](rows, labels, None, 3, reduction, False)
             found += [loss, KERNELS["nll_grad"](loss, labels, None, total, (9000, 40), 3, reduction, False)]
+        for weight, p in ((None, 1), (few[0, :40], 2)):
+            loss = KERNELS["multi_margin"](rows, labels, weight, p, 0.5)
+            found += [loss, KERNELS["multi_margin_grad"](loss, rows, labels, weight, p, 0.5)]
         large = KERNELS["resample"](volume, (1, 160, 180), scales, "nearest", False)
         return [values(t).copy() for t in (*found, large, KERNELS["resample_grad"](large, (1, 80, 90), scales, "nearest", False))]
 

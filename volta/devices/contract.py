@@ -73,7 +73,8 @@ sort         sort(x, dim, descending=False, count=None) -> (values, indices)    
              scatter_unique(g, index, dim, size)   zeros with `size` along dim, g at index, which names no place of a line twice
              searchsorted(sorted, values, right=False)      int64; one sorted vector for all values, or a line for each of their lines
 
-places       true_starts(x[n], block)              int64 (blocks + 1): how many are not 0 before each block, and of all
+places       changes(x[n])                         bool[n]: whether each element, the first too, differs from the one before it
+             true_starts(x[n], block)              int64 (blocks + 1): how many are not 0 before each block, and of all
              counts(x[n], low[1], high[1], bins)   int64: how many lie in each of equal parts of [low, high]; low None: are each integer
              true_places(x[n], starts, block, sizes, count) int64 (rank, count): where they are along the dimensions of `sizes`, in order
 
@@ -120,6 +121,8 @@ loss         cross_entropy(x[N, C], target[N], ignore_index) -> loss[N]         
                                                    -x of each label, times its weight; picked: x[N, ...] is that itself, without the sign;
                                                    total: of a mean, the sum of the weights that count, (1,), else (0,)
              nll_grad(g, target, weight, total, shape, ignore_index, reduction, picked) -> x's gradient, of this shape
+             multi_margin(x[N, C], target[N], weight[C] | None, p, margin) -> loss[N]
+             multi_margin_grad(g[N], x, target, weight, p, margin) -> [N, C]
 
 random       dropout(x, p, seed, offset)           x * mask / (1 - p), the mask from Philox(seed, offset) bits of each element
 

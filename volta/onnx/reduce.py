@@ -133,6 +133,18 @@ def _nll(g: Graph, c: Call):
     return (g.node("Div", loss, total) if c.reduction == "mean" else loss), total
 
 
+@translates("multi_margin")
+def _multi_margin(g: Graph, c: Call):
+    """Of each row the sum of the terms of all classes but the label, over the classes."""
+    label, zero = g.node("Unsqueeze", c[1], g.ints([1])), g.scalar(0.0, c.dtype)
+    far = g.node("Add", g.node("Sub", g.scalar(c.margin, c.dtype), g.node("GatherElements", c[0], label, axis=1)), c[0])
+    terms = g.node("Where", g.node("Greater", far, zero), far, zero)
+    terms = g.node("ScatterElements", terms, label, g.node("Mul", g.node("GatherElements", terms, label, axis=1), zero), axis=1)
+    terms = g.node("Mul", terms, terms) if c.p == 2 else terms
+    out = g.node("Div", g.node("ReduceSum", terms, g.ints([1]), keepdims=0), g.scalar(float(c.shape(0)[1]), c.dtype))
+    return g.node("Mul", out, g.node("Gather", c[2], c[1], axis=0)) if c[2] else out
+
+
 @translates("cross_entropy", "cross_entropy_softmax")
 def _cross_entropy(g: Graph, c: Call):
     """Per row minus the logarithm of the label's probability, 0 for `ignore_index`."""

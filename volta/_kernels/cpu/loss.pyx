@@ -279,4 +279,105 @@ def nll_grad(TensorBase g not None, TensorBase target not None, TensorBase weigh
     return out
 
 
-KERNELS = {"nll": nll, "nll_grad": nll_grad, "cross_entropy": cross_entropy, "cross_entropy_softmax": cross_entropy_softmax, "cross_entropy_grad": cross_entropy_grad}
+# ---------------------------------------------------------------- scores within a margin of the label's
+
+cdef double margin_line(const real* x, real far, Py_ssize_t n, bint squared, bint slopes, real scale, real* out) noexcept nogil:
+    """The sum of far + x where that is above 0, of its square, or of its slope. OUT: the slopes times `scale`, 0 where they are 0, unless NULL. In lanes, of at
+    most 1024 elements each time, so that compilers use vectors and the error does not grow with the length."""
+    cdef real lanes[16]
+    cdef real z, v
+    cdef double total = 0
+    cdef Py_ssize_t i = 0, stop, k, left
+    while i < n:
+        stop = min(i + 1024, n)
+        for k in range(16):
+            lanes[k] = 0
+        while i < stop:
+            left = min(stop - i, 16)
+            for k in range(left):
+                z = far + x[i + k]
+                z = z if z > 0 else 0
+                if slopes:
+                    v = 2 * z if squared else (1 if z > 0 else 0)
+                    out[i + k] = scale * v if v > 0 else 0
+                else:
+                    v = z * z if squared else z
+                lanes[k] += v
+            i += left
+        for k in range(16):
+            total += lanes[k]
+    return total
+
+
+cdef void margin_rows(const real* g, const real* x, const int64_t* target, const real* weight, Py_ssize_t first, Py_ssize_t last,
+                      Py_ssize_t classes, real margin, bint squared, real* out) noexcept nogil:
+    """Losses of rows, or where g is given their gradients."""
+    cdef Py_ssize_t i, label
+    cdef const real* line
+    cdef real* y = NULL
+    cdef real far, scale
+    cdef double total
+    for i in range(first, last):
+        line, label = x + i * classes, target[i]
+        far = margin - line[label]
+        scale = 1 if weight == NULL else weight[label]
+        if g != NULL:
+            scale = g[i] * scale / classes
+            y = out + i * classes
+        total = margin_line(line, far, label, squared, g != NULL, scale, y)
+        total += margin_line(line + label + 1, far, classes - label - 1, squared, g != NULL, scale, NULL if y == NULL else y + label + 1)
+        if g != NULL:
+            y[label] = -scale * <real>total if total > 0 else 0
+        else:
+            out[i] = <real>(total / classes) * scale if total > 0 else 0
+
+
+cdef void margins(const real* g, const real* x, const int64_t* target, const real* weight, Py_ssize_t n, Py_ssize_t classes, real margin,
+                  bint squared, real* out) noexcept nogil:
+    cdef int threads = threads_for(n * classes), t
+    if threads == 1:
+        margin_rows(g, x, target, weight, 0, n, classes, margin, squared, out)
+        return
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        margin_rows(g, x, target, weight, n * t // threads, n * (t + 1) // threads, classes, margin, squared, out)
+
+
+cdef TensorBase margins_of(str name, TensorBase g, TensorBase x, TensorBase target, TensorBase weight, int p, double margin):
+    cdef int code = float_code(name, x)
+    cdef Py_ssize_t n = x.shape[0], classes = x.shape[1]
+    if n and not classes:
+        raise IndexRangeError(f"{name}: there are no classes that {n} labels could name, got shape {x.shape}; give x at least one column")
+    target, x = labels(name, target, classes, 0), packed(x)                 # 0 is a class
+    if weight is not None:
+        same_type(name, x, weight)
+        weight = packed(weight)
+    if g is not None:
+        same_type(name, x, g)
+        g = packed(g)
+    cdef TensorBase out = empty_host((n,) if g is None else x.shape, x.dtype)
+    cdef const int64_t* wanted = <const int64_t*>address(target)
+    cdef void* w = NULL if weight is None else address(weight)
+    cdef void* slope = NULL if g is None else address(g)
+    if code == FLOAT32:
+        margins(<const float*>slope, <const float*>address(x), wanted, <const float*>w, n, classes, <float>margin, p == 2,
+                <float*>address(out))
+    else:
+        margins(<const double*>slope, <const double*>address(x), wanted, <const double*>w, n, classes, margin, p == 2,
+                <double*>address(out))
+    return out
+
+
+def multi_margin(TensorBase x not None, TensorBase target not None, TensorBase weight, int p, double margin):
+    """Per row the sum over all classes but the label of max(0, margin - x[label] + x)**p, times the label's weight over the classes."""
+    return margins_of("multi_margin", None, x, target, weight, p, margin)
+
+
+def multi_margin_grad(TensorBase g not None, TensorBase x not None, TensorBase target not None, TensorBase weight, int p, double margin):
+    """The gradient of x."""
+    return margins_of("multi_margin_grad", g, x, target, weight, p, margin)
+
+
+KERNELS = {
+    "nll": nll, "nll_grad": nll_grad, "cross_entropy": cross_entropy, "cross_entropy_softmax": cross_entropy_softmax,
+    "cross_entropy_grad": cross_entropy_grad, "multi_margin": multi_margin, "multi_margin_grad": multi_margin_grad,
+}

@@ -1,4 +1,5 @@
-"""Cross-entropy and the negative log-likelihood on the GPU: one dispatch forward, two where very many labels are reduced, one backward."""
+"""Cross-entropy, the negative log-likelihood and the margins of labels on the GPU: one dispatch forward, two where very many labels are
+reduced, one backward."""
 from __future__ import annotations
 
 import math
@@ -13,6 +14,7 @@ from volta.errors import DTypeError
 
 MANY = 256                  # classes whose rows are worth making longer
 EACH, ALONE = 4, 8          # labels of a thread at a time, and how often a workgroup alone takes as many
+MARGIN_TERMS = 16           # of a row to each of the threads that share it, before these are more
 MOST_CLASSES = 0x7fffffff   # where nothing tells how many there are
 # Elements one by one, of rows that are no multiple of four.
 PUT = ("fn put(at: u32, room: u32, v: vec4<f32>) {{ {0}[at] = v.x; "
@@ -139,7 +141,44 @@ def _nll_grad(g, target, weight, total, *, shape, ignore_index, reduction, picke
     return plan
 
 
+# ---------------------------------------------------------------- scores within a margin of the label's
+
+def _add_margin(plan, x, at, out, slopes, weight, p, margin):
+    """The step for x, the operand number `at`, with labels and weights behind it; `slopes`: what the parameters say of g."""
+    rows, classes = x.shape
+    width, lanes = 1 if classes % 4 or x.offset % 4 else 4, 4
+    while lanes < THREADS and lanes * MARGIN_TERMS < classes:
+        lanes *= 2
+    weighted = weight is not None
+    single = {} if width == 4 else {"E": "f32", "element": "x[at]", "put": "fn put(at: u32, v: vec4<f32>) { dx[at] = v.x; }"}
+    if not slopes:
+        single.pop("put", None)
+    words = (rows, classes // width, float(margin), *slopes, At(at, width), At(at + 1), At(at + 2) if weighted else 0)
+    plan.step("loss/multi_margin_grad" if slopes else "loss/multi_margin", (*range(at + 2), at + 2 if weighted else at + 1, out), words,
+              ceil_div(rows, THREADS // lanes) if classes else 0, WIDTH=width, LANES=lanes, WEIGHTED=weighted, SQUARED=p == 2, **single)
+
+
+def _multi_margin(x, target, weight, *, p, margin):
+    """loss[N] of x[N, C]."""
+    need_float32("multi_margin", x, weight)
+    _label("multi_margin", target, 0)
+    plan = Plan(x, target, weight)
+    _add_margin(plan, x, 0, plan.output(target.shape, FLOAT32), (), weight, p, margin)
+    return plan
+
+
+def _multi_margin_grad(g, x, target, weight, *, p, margin):
+    """The gradient of x."""
+    need_float32("multi_margin_grad", g, x, weight)
+    _label("multi_margin_grad", target, 0)
+    plan = Plan(g, x, target, weight)
+    _add_margin(plan, x, 1, plan.output(x.shape, FLOAT32), (At(0), *unsigned(g._strides)), weight, p, margin)
+    return plan
+
+
 KERNELS = {
+    "multi_margin": Kernel("multi_margin", _multi_margin, cut=cuts.multi_margin),
+    "multi_margin_grad": Kernel("multi_margin_grad", _multi_margin_grad, strided=(0,), cut=cuts.multi_margin_grad),
     "nll": Kernel("nll", _nll, cut=cuts.nll), "nll_grad": Kernel("nll_grad", _nll_grad, cut=cuts.nll_grad),
     "cross_entropy": Kernel("cross_entropy", partial(_cross_entropy, "cross_entropy", False), cut=partial(cuts.cross_entropy, False)),
     "cross_entropy_softmax": cross_entropy_softmax, "cross_entropy_grad": cross_entropy_grad,

@@ -14,16 +14,16 @@ from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.nn.functional.activation import softplus
 from volta.nn.functional.loss import _check_reduction, _pair, _pointwise, _reduce, _squares, reduction_of
 from volta.ops.copy import as_wide, promoted
-from volta.ops.creation import arange
 from volta.ops.distance import pairwise_distance
-from volta.ops.indexing import check_index, known_range
+from volta.ops.indexing import check_index
 from volta.ops.records.activation import huber
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, scatter_add_op
-from volta.ops.records.math import abs, bce_op, clamp_max, clamp_min, clamp_op, exp, log, log1p, minimum, positive_part, where_op, xlogy
+from volta.ops.records.loss import multi_margin_op
+from volta.ops.records.math import abs, bce_op, clamp_max, clamp_min, exp, log, log1p, minimum, positive_part, where_op, xlogy
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.view import reshape_op
-from volta.ops.reduce import mean, sum
+from volta.ops.reduce import sum
 from volta.ops.table import Derived, Labels, case, composed
 from volta.ops.view import unsqueeze
 from volta.shapes import broadcasts_to
@@ -249,18 +249,6 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
     return _reduce("margin_ranking_loss", clamp_min(-target * (input1 - input2) + margin, 0.0), reduction)
 
 
-def _labelled(name, input, target):
-    """(N, C) and (N,) of a batch or of a single row, the labels checked as far as the host knows them."""
-    if input.ndim > 2 or target.ndim > 1 or target._size != (input.shape[0] if input.ndim == 2 else 1):
-        raise ShapeError(f"{name}: needs (N, C) and (N,), or (C,) and (), got shapes {input.shape} and {target.shape}")
-    classes = input.shape[-1] if input.ndim else 1
-    check_index(name, target, classes)
-    labels = reshape_op(cast(target, int64), shape=(target._size, 1))
-    if classes and known_range(target) is None:
-        labels = clamp_op(labels, 0, classes - 1)
-    return reshape_op(input, shape=(target._size, classes)), labels
-
-
 def _np_multi_margin(x, target, p=1, margin=1.0, weight=None):
     rows = np.arange(len(x))
     terms = np.maximum(0, margin - x[rows, target][:, None] + x) ** p * (1 if weight is None else weight[target][:, None])
@@ -284,17 +272,13 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
         raise ArgumentError(f"multi_margin_loss: p must be 1 or 2, got {p}")
     if weight is not None and weight.shape != (input.shape[-1:] or (1,)):
         raise ShapeError(f"multi_margin_loss: weight must have shape {input.shape[-1:] or (1,)}, got {weight.shape}")
-    x, labels = _labelled("multi_margin_loss", input, target)
-    terms = positive_part(margin - gather_op(x, labels, dim=1) + x)
-    terms = terms * terms if p == 2 else terms
-    if weight is not None:
-        terms = terms * where_op(terms > 0, weight[labels], 1.0)        # an infinite weight of nothing is nothing
-    own = labels == arange(x.shape[1], device=x.device)
-    terms = where_op(own, 0.0, terms)
-    if reduction == "mean":
-        return mean(terms)                                  # over the samples of means over the classes
-    losses = reshape_op(sum(terms, 1), shape=target.shape) if reduction == "none" else sum(terms)
-    return losses / float(max(x.shape[1], 1))
+    if input.ndim > 2 or target.ndim > 1 or target._size != (input.shape[0] if input.ndim == 2 else 1):
+        raise ShapeError(f"multi_margin_loss: needs (N, C) and (N,), or (C,) and (), got shapes {input.shape} and {target.shape}")
+    classes = input.shape[-1] if input.ndim else 1
+    check_index("multi_margin_loss", target, classes)
+    losses = multi_margin_op(reshape_op(input, shape=(target._size, classes)), reshape_op(cast(target, int64), shape=(target._size,)),
+                             None if weight is None else cast(weight, input.dtype), p=int(p), margin=float(margin))
+    return _reduce("multi_margin_loss", reshape_op(losses, shape=target.shape) if reduction == "none" else losses, reduction)
 
 
 @composed(samples=(case((3, 4), _SIGNS), case((5,), _SIGNS, reduction="none")), **_loss_as_input,

@@ -7,7 +7,7 @@ from volta.dtypes import int64
 from volta.ops.records.copy import cast
 from volta.ops.records.create import arange_op
 from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op
-from volta.ops.records.math import where_op
+from volta.ops.records.math import clamp_op, positive_part, where_op
 from volta.ops.records.reduce import np_softmax, softmax_grad, sum_op
 from volta.ops.records.view import reshape_op, slice_op
 from volta.ops.table import Derived, Labels, case, create, register
@@ -147,6 +147,67 @@ nll_grad = register(
     cases=tuple(case(t if p["reduction"] == "none" else (), Labels(t, classes), w, _weight_sum(p) if p["reduction"] == "mean" else (0,),
                      shape=x, **p)
                 for x, t, classes, w, p in _NLL))
+
+
+# ---------------------------------------------------------------- scores within a margin of the label's
+def _np_margins(x, target, p, margin):
+    """(by how much each score comes within the margin, 0 of the label's own; its derivative)"""
+    far = margin - np.take_along_axis(x, target[:, None], 1) + x
+    terms = np.where((far > 0) & (target[:, None] != np.arange(x.shape[1])), far, 0.0)
+    return terms ** p, 2 * terms if p == 2 else (terms > 0).astype(x.dtype)
+
+
+def _np_multi_margin(x, target, weight, p, margin):
+    return _np_margins(x, target, p, margin)[0].sum(1) / x.shape[1] * (1 if weight is None else weight[target])
+
+
+def _np_multi_margin_grad(g, x, target, weight, p, margin):
+    slopes = _np_margins(x, target, p, margin)[1]
+    np.put_along_axis(slopes, target[:, None], -slopes.sum(1, keepdims=True), 1)
+    return slopes * (g * (1 if weight is None else weight[target]))[:, None] / x.shape[1]
+
+
+def _margins(x, target, weight, margin):
+    """(terms of all classes, 0 of the label's own; which is the label; what each row counts), for higher orders."""
+    rows, classes = x.shape
+    labels = reshape_op(clamp_op(target, 0, classes - 1), shape=(rows, 1))
+    terms = positive_part(margin - gather_op(x, labels, dim=1) + x)
+    own = labels == reshape_op(create(arange_op, 0, 1, classes, dtype=int64, device=x.device), shape=(1, classes))
+    scale = 1.0 if weight is None else index_select_op(weight, reshape_op(labels, shape=(rows,)), dim=0)
+    return where_op(own, 0.0, terms), own, scale
+
+
+def _multi_margin(x, target, weight, p, margin):
+    terms, _, scale = _margins(x, target, weight, margin)
+    total = sum_op(terms * terms if p == 2 else terms, dim=(1,), keepdim=False) / float(x.shape[1])
+    return where_op(total > 0, total * scale, total)        # an infinite weight of nothing is nothing
+
+
+def _multi_margin_grad(g, x, target, weight, p, margin):
+    terms, own, scale = _margins(x, target, weight, margin)
+    slopes = 2.0 * terms if p == 2 else where_op(terms > 0, 1.0, terms * 0.0)
+    slopes = where_op(own, -sum_op(slopes, dim=(1,), keepdim=True), slopes)
+    return where_op(slopes == 0, slopes, slopes * reshape_op(g * scale / float(x.shape[1]), shape=(x.shape[0], 1)))
+
+
+def _multi_margin_vjp(g, x, target, weight, p, margin):
+    return multi_margin_grad(g, x, target, weight, p=p, margin=margin)
+
+
+def _multi_margin_weight_vjp(g, x, target, weight_shape, p, margin):
+    classes = weight_shape[0]
+    return index_add_op(g * multi_margin_op(x, target, None, p=p, margin=margin), clamp_op(target, 0, classes - 1), dim=0, size=classes)
+
+
+_MARGINS = (((4, 5), None, 1, 1.0), ((3, 4), (4,), 2, 0.5), ((2, 300), None, 2, 1.0), ((3, 301), (301,), 1, 0.75), ((3, 1), None, 1, 1.0))
+multi_margin_op = register(
+    "multi_margin", ("x", "target", "weight"), names=("input", "target", "weight"), family="loss",
+    takes={"x": "f", "target": "int64", "weight": "=x?"}, vjp=(_multi_margin_vjp, None, _multi_margin_weight_vjp), reference=_multi_margin,
+    numpy=_np_multi_margin, cases=tuple(case(s, Labels(s[:1], s[1]), w, p=p, margin=margin) for s, w, p, margin in _MARGINS))
+multi_margin_grad = register(
+    "multi_margin_grad", ("g", "x", "target", "weight"), family="loss", reference=_multi_margin_grad, numpy=_np_multi_margin_grad,
+    takes={"g": "f", "x": "=g", "target": "int64", "weight": "=g?"},
+    cases=tuple(case(s[:1], s, Labels(s[:1], s[1]), w, p=p, margin=margin) for s, w, p, margin in _MARGINS))
 
 
 # ---------------------------------------------------------------- scores of classes

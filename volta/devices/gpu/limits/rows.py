@@ -182,6 +182,32 @@ def nll_grad(run, g, target, weight, total, shape, ignore_index, reduction, pick
     return call("scatter_add", core.reshaped(call("neg", slopes), at.shape), at, dim=1, size=shape[1])
 
 
+def _margins(x, target, weight, p, margin):
+    """Of one row alone (terms of the classes, 0 of the label; which is the label; what the row counts divided by its classes)."""
+    label = core.reshaped(call("clamp", target, 0, x.shape[1] - 1), (1, 1))
+    terms = call("positive_part", call("add", call("sub", margin, call("gather", x, label, dim=1)), x))
+    own = call("eq", core.reshaped(arange(0, 1, x.shape[1], target.dtype, target.storage.device), x.shape), label)
+    scale = 1.0 if weight is None else call("index_select", weight, flat(label), dim=0)
+    return call("where", own, 0.0, terms), own, call("div", scale, call("full", (1,), float(x.shape[1]), x.dtype, x.storage.device))
+
+
+def multi_margin(run, x, target, weight, p, margin):
+    """By rows; one row alone is composed."""
+    if x.shape[0] > 1:
+        return halves(run, (x, target, weight), {"p": p, "margin": margin}, (0, 0, None), 0)
+    terms, _, scale = _margins(x, target, weight, p, margin)
+    return call("mul", call("sum", call("mul", terms, terms) if p == 2 else terms, (1,), False), scale)
+
+
+def multi_margin_grad(run, g, x, target, weight, p, margin):
+    if x.shape[0] > 1:
+        return halves(run, (g, x, target, weight), {"p": p, "margin": margin}, (0, 0, 0, None), 0)
+    terms, own, scale = _margins(x, target, weight, p, margin)
+    slopes = call("mul", terms, 2.0) if p == 2 else call("where", call("gt", terms, 0.0), 1.0, call("mul", terms, 0.0))
+    slopes = call("where", own, call("neg", call("sum", slopes, (1,), True)), slopes)
+    return call("mul", slopes, call("mul", scale, g))
+
+
 def batch_norm(run, x, weight, bias, eps):
     """By channels; one channel alone is composed of reductions."""
     if x.shape[1] > 1:
