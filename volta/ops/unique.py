@@ -12,6 +12,7 @@ from volta.ops.indexing import index_select, true_places
 from volta.ops.join import cat
 from volta.ops.parts import narrow
 from volta.ops.records.index import gather_op, index_select_op
+from volta.ops.records.places import changes_op
 from volta.ops.records.reduce import any_op
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.sort import scatter_unique, sort_op
@@ -32,9 +33,9 @@ def _flat(x):
 def _changes(rows):
     """Of (n, ...) whether each slice, the first too, differs from the one before it."""
     n = rows.shape[0]
-    changed = narrow(rows, 0, 1, n - 1) != narrow(rows, 0, 0, n - 1)
-    if changed.ndim > 1:
-        changed = any_op(changed, dim=tuple(range(1, changed.ndim)), keepdim=False)
+    if rows.ndim == 1:
+        return changes_op(rows)
+    changed = any_op(narrow(rows, 0, 1, n - 1) != narrow(rows, 0, 0, n - 1), dim=tuple(range(1, rows.ndim)), keepdim=False)
     return cat([ones(1, dtype=changed.dtype, device=rows.device), changed], 0)
 
 

@@ -4,6 +4,12 @@ import numpy as np
 from volta._kernels.cpu.decomposition import kernel
 
 
+def _changes(x):
+    out = np.ones(len(x), bool)
+    np.not_equal(x[1:], x[:-1], out=out[1:])
+    return out
+
+
 def _starts(x, block):
     return np.cumsum(np.concatenate([[0], np.add.reduceat(x != 0, np.arange(0, len(x), block), dtype=np.int64)]))
 
@@ -19,4 +25,5 @@ def _counts(x, low, high, bins):
     return np.bincount(x[(x >= 0) & (x < bins)].astype(np.int64), minlength=bins)
 
 
-KERNELS = {"counts": kernel(_counts), "true_starts": kernel(_starts), "true_places": kernel(_places)}
+KERNELS = {"changes": kernel(_changes), "counts": kernel(_counts), "true_starts": kernel(_starts),
+           "true_places": kernel(_places)}

@@ -1,13 +1,14 @@
-"""Where elements are other than 0, on the GPU: how many before each block, and their places in order; and counts of elements.
+"""Where elements are other than 0, on the GPU: how many before each block, and their places in order; which differ from the one before; and
+counts of elements.
 
 Beyond one binding places come from a running sum, which may be of any length.
 """
 from __future__ import annotations
 
 from volta._kernels import core
-from volta.devices.gpu.common import INT32, INT64, MAX_RANK, STORED, THREADS, ceil_div
+from volta.devices.gpu.common import BOOL, INT32, INT64, MAX_RANK, STORED, THREADS, ceil_div
 from volta.devices.gpu.copy import arange
-from volta.devices.gpu.limits.cut import call, halves
+from volta.devices.gpu.limits.cut import call, halves, narrow
 from volta.devices.gpu.map import add_elementwise
 from volta.devices.gpu.plans import At, Kernel, Plan
 from volta.devices.gpu.sort import add_scan
@@ -24,6 +25,21 @@ def _add(plan: Plan, entry: str, x, bound: tuple, block: int, groups: int, sizes
     words = (*sizes[::-1], *[1] * (MAX_RANK - len(sizes)), x._size, At(0, width), At(1) if entry == "write" else 0, count)
     plan.step("places/places", bound, words, groups, entry=entry, E=f"vec4<{element}>" if width == 4 else element, ROUNDS=block // 1024,
               RANK=max(len(sizes), 1), **overrides)
+
+
+def _changes(x):
+    """Whether each element, the first too, differs from the one before it."""
+    plan = Plan(x)
+    out = plan.output(x.shape, BOOL)
+    plan.step("places/changes", (0, out), (x._size, At(0)), ceil_div(x._size, 4 * THREADS), E=STORED[x.dtype.code])
+    return plan
+
+
+def _cut_changes(run, x):
+    """By halves; the first of the second half is compared with the last of the first."""
+    n = x._size // 2
+    parts = run(narrow(x, 0, 0, n)), narrow(run(narrow(x, 0, n - 1, x._size)), 0, 1, x._size - n + 1)
+    return call("cat", *parts, dim=0)
 
 
 def _starts(x, *, block):
@@ -79,5 +95,6 @@ def _counts(x, low, high, *, bins):
 
 
 KERNELS = {
+    "changes": Kernel("changes", _changes, cut=_cut_changes),
     "counts": Kernel("counts", _counts, cut=lambda run, *operands, **params: halves(run, operands, params, (0, None, None), None)),
     "true_starts": Kernel("true_starts", _starts, cut=_cut_starts), "true_places": Kernel("true_places", _places, cut=_cut_places)}

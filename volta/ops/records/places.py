@@ -22,6 +22,9 @@ _RANGE = [Derived(lambda *_, v=v: np.full(1, v)) for v in (-1.25, 1.75)]
 counts_op = register("counts", ("x", "low", "high"), family="places", takes={"x": "fi", "low": "=x?", "high": "=x?"}, smooth=False,
                      numpy=_np_counts, cases=(case((5000,), *_RANGE, bins=7), case(Labels((5000,), 900), None, None, bins=900),
                                               case((0,), *_RANGE, bins=3)))
+changes_op = register("changes", ("x",), family="places", kinds="fib", takes="fib", smooth=False,
+                      numpy=lambda x: np.concatenate([np.ones(min(len(x), 1), bool), x[1:] != x[:-1]]),
+                      cases=(case(Labels((9,), 3)), case(Flags((3001,))), case((1,)), case((0,))))
 true_starts = register("true_starts", ("x",), family="places", kinds="fib", takes="fib", smooth=False, numpy=_np_starts,
                        cases=(case((1,), block=1024), case((3000,), block=1024), case(Flags((12001,)), block=4096)))
 true_places = register("true_places", ("x", "starts"), family="places", takes={"x": "fib", "starts": "int64"}, smooth=False,
