@@ -96,7 +96,7 @@ OWN = {
                            case((7000,), (5000,), Labels((5000,), 7000), dim=0, reduce="prod")],
     "scatter_sum": [case((*s[:d], size, *s[d + 1:]), s, Labels(s, size), dim=d) for s, d, size in INDEXED],
     "index_put": [case(s, Labels((n,), int(np.prod(s[:r]))), v and (n, *s[r:]), rank=r) for s, n, r in PUT for v in (True, ())],
-    "true_places": RECORDS["true_places"].details.cases,
+    "true_places": RECORDS["true_places"].details.cases, "changes": [case(Flags((n,))) for n in (5000, 3001)],
     "empty": [], "full": [case((5000,), 2.5)], "arange": [case(0.5, 0.25, 5000)],
     "uniform": [case((5000,), 0.0, 1.0, seed=3, offset=5)], "normal": [case((5000,), 0.0, 1.0, seed=3, offset=5)],
     "randint": [case((5000,), 0, 100, seed=3, offset=5)],
