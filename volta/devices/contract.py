@@ -75,7 +75,8 @@ sort         sort(x, dim, descending=False, count=None) -> (values, indices)    
 
 places       changes(x[n])                         bool[n]: whether each element, the first too, differs from the one before it
              true_starts(x[n], block)              int64 (blocks + 1): how many are not 0 before each block, and of all
-             counts(x[n], low[1], high[1], bins)   int64: how many lie in each of equal parts of [low, high]; low None: are each integer
+             counts(x[n], low[1], high[1], bins, between)   int64: how many lie in each of equal parts of [low, high], numbers where
+                                                   `between` gives them; without either: are each integer
              true_places(x[n], starts, block, sizes, count) int64 (rank, count): where they are along the dimensions of `sizes`, in order
 
 conv         stride, padding, dilation: (height, width) tuples; groups: int; layouts N, C, H, W and O, C/groups, kh, kw

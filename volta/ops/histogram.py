@@ -55,7 +55,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise IndexRangeError(f"bincount: the numbers must not be negative, got {least}")
     size = checked_size((max(largest + 1, minlength),))
     if weights is None and input.device.is_gpu and size <= _FEW_BINS:
-        return counts_op(input, None, None, bins=size)
+        return counts_op(input, None, None, bins=size, between=None)
     if weights is None:
         weights = ones(input.shape, dtype=int64, device=input.device)
     elif weights.dtype is not float32:
@@ -126,7 +126,10 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     input = input.detach()
     bounds = (None, None) if min == max and input._size else (min - (min == max), max + (min == max))
     if input.device.is_gpu and bins <= _FEW_BINS:
-        return cast(counts_op(_flat(input), *_range("histc", input, bins, *bounds, 1.0), bins=bins), input.dtype)
+        known = bounds[0] is not None and bins > 0
+        low, high = (None, None) if known else _range("histc", input, bins, *bounds, 1.0)
+        found = counts_op(_flat(input), low, high, bins=bins, between=tuple([float(v) for v in bounds]) if known else None)
+        return cast(found, input.dtype)
     return _counted([_flat(input)], [_edges("histc", input, bins, *bounds, 1.0)], None, equal=True)
 
 

@@ -18,7 +18,9 @@ def _places(x, starts, block, sizes, count):
     return np.stack(np.unravel_index(np.flatnonzero(x)[:count], sizes))
 
 
-def _counts(x, low, high, bins):
+def _counts(x, low, high, bins, between):
+    if between is not None:
+        low, high = np.array(between, x.dtype).reshape(2, 1)
     if low is not None and high is not None:
         x = x[(x >= low) & (x <= high)]
         x = np.minimum(((x - low) * x.dtype.type(bins) / (high - low)).astype(np.int64), bins - 1)

@@ -79,18 +79,19 @@ def _cut_places(run, x, starts, *, block, sizes, count):
     return call("cat", *[core.reshaped(part, (1, count)) for part in (rest, *found)], dim=0)
 
 
-def _counts(x, low, high, *, bins):
+def _counts(x, low, high, *, bins, between):
     """How many elements of a vector lie in each of equal parts of [low, high], or are each integer."""
     plan = Plan(x, low, high)
     out, limits = plan.output((bins,), INT64), plan.ctx.limits
     add_elementwise(plan, "0", (out,), (bins,), ((1,),), INT32)
     threads = min(4 * THREADS, limits["max-compute-invocations-per-workgroup"])
     groups = min(ceil_div(x._size, 4 * threads), GROUPS)
-    given = low is not None and high is not None
+    given, (first, last) = low is not None and high is not None, between or (0, 0)
     if groups:
         plan.step("places/counts", (0, 1 if given else 0, 2 if given else 0, out),
-                  (x._size, bins, groups * threads, At(0), At(1) if given else 0, At(2) if given else 0), groups,
-                  E=STORED[x.dtype.code], WHOLE=not given, THREADS=threads, BINS=1 << max(bins - 1, 1).bit_length())
+                  (x._size, bins, groups * threads, At(0), At(1) if given else 0, At(2) if given else 0, float(first), float(last)), groups,
+                  E=STORED[x.dtype.code], WHOLE=not given and between is None, NUMBERS=between is not None, THREADS=threads,
+                  BINS=1 << max(bins - 1, 1).bit_length())
     return plan
 
 

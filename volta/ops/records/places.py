@@ -14,14 +14,18 @@ def _case(size, block, sizes, count):
     return case(Flags((size,)), Derived(lambda x: _np_starts(x, block)), block=block, sizes=sizes, count=count)
 
 
-def _np_counts(x, low, high, bins):
-    return np.bincount(x.astype(np.int64), minlength=bins) if low is None else np.histogram(x, bins, (low[0], high[0]))[0]
+def _np_counts(x, low, high, bins, between):
+    if low is None and between is None:
+        return np.bincount(x.astype(np.int64), minlength=bins)
+    return np.histogram(x, bins, between or (low[0], high[0]))[0]
 
 
 _RANGE = [Derived(lambda *_, v=v: np.full(1, v)) for v in (-1.25, 1.75)]
 counts_op = register("counts", ("x", "low", "high"), family="places", takes={"x": "fi", "low": "=x?", "high": "=x?"}, smooth=False,
-                     numpy=_np_counts, cases=(case((5000,), *_RANGE, bins=7), case(Labels((5000,), 900), None, None, bins=900),
-                                              case((0,), *_RANGE, bins=3)))
+                     numpy=_np_counts,
+                     cases=(case((5000,), *_RANGE, bins=7, between=None), case((0,), *_RANGE, bins=3, between=None),
+                            case((5000,), None, None, bins=7, between=(-1.25, 1.75)),
+                            case(Labels((5000,), 900), None, None, bins=900, between=None)))
 changes_op = register("changes", ("x",), family="places", kinds="fib", takes="fib", smooth=False,
                       numpy=lambda x: np.concatenate([np.ones(min(len(x), 1), bool), x[1:] != x[:-1]]),
                       cases=(case(Labels((9,), 3)), case(Flags((3001,))), case((1,)), case((0,))))
