@@ -186,3 +186,36 @@ def test_index_empty():
 def test_more_than_a_kernel_counts():
     with pytest.raises(DeviceError, match=r"index/add: a GPU kernel counts up to 2\*\*32 - 1, got 8589934592; take fewer elements"):
         volta.bincount(volta.tensor([1, 2], device="gpu"), minlength=1 << 33)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "int64", "uint8", "bool"])
+@pytest.mark.parametrize("shape, picked, dim", [((5, 8), (7, 8), 0), ((5, 8), (5, 12), 1), ((3, 5, 4), (3, 8, 4), 1),
+                                                ((3, 5, 4), (3, 5, 8), 2), ((6, 7), (4, 7), 0), ((40,), (16,), 0),
+                                                ((3, 5, 4), (2, 8, 4), 1)], ids=str)
+def test_gather_by_fours(kind, shape, picked, dim):
+    """Fours of neighbours, columns or entries, wherever the index lies; and where there are no fours."""
+    if kind == "float16" and not gpu.context(0).has_f16:
+        pytest.skip("this adapter has no float16")
+    generator, count = np.random.default_rng(0), int(np.prod(picked))
+    x = generator.integers(0, 2 if kind == "bool" else 100, shape).astype(kind)
+    index = generator.integers(0, shape[dim], count + 5)
+    used = x[tuple(slice(n if d != dim else None) for d, n in enumerate(picked))]
+    for start in (0, 1, 4):
+        places = volta.tensor(index, device="gpu")[start:start + count].view(picked)
+        found = volta.gather(volta.tensor(x, device="gpu"), dim, places).numpy()
+        np.testing.assert_array_equal(found, np.take_along_axis(used, index[start:start + count].reshape(picked), dim))
+
+
+@pytest.mark.parametrize("rows, length", [(300, 64), (37, 768), (700, 512), (1500, 1024), (9, 2048), (5, 4100), (3, 513)])
+def test_sums_of_norms_by_columns(rows, length):
+    """The gradients of weights and biases, whatever number of rows and threads a workgroup takes; the same again."""
+    generator = np.random.default_rng(1)
+    x, w, b, g = (generator.standard_normal(s) for s in ((rows, length), (length,), (length,), (rows, length)))
+    normal = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+    inputs = [volta.tensor(v.astype(np.float32), device="gpu", requires_grad=True) for v in (x, w, b)]
+    out = volta.nn.functional.layer_norm(inputs[0], (length,), inputs[1], inputs[2])
+    first, again = ([v.numpy() for v in volta.autograd.grad(out, inputs[1:], volta.tensor(g.astype(np.float32), device="gpu"),
+                                                           retain_graph=True)] for _ in range(2))
+    for found, same, true in zip(first, again, ((g * normal).sum(0), g.sum(0))):
+        np.testing.assert_array_equal(found, same)
+        np.testing.assert_allclose(found, true, atol=2e-6 * np.abs(true).max(), rtol=0)
