@@ -74,8 +74,8 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     heads = lead[-1] if lead else 1
     if enable_gqa and key.shape[-3] != value.shape[-3]:
         key, value = (repeat_interleave(x, heads // x.shape[-3], -3) for x in (key, value))
-    q = _heads_last(query, lead, heads)
-    k, v = (_heads_last(x, lead, x.shape[-3] if enable_gqa else heads) for x in (key, value))
+    groups = key.shape[-3] if enable_gqa else heads
+    q, k, v = _heads_last(query, lead, heads), _heads_last(key, lead, groups), _heads_last(value, lead, groups)
     mask = None if attn_mask is None else _as_added(attn_mask, query.dtype, lead)
     width, values = query.shape[-1], value.shape[-1]
     scale = 1.0 / math.sqrt(width or 1) if scale is None else float(scale)
@@ -89,16 +89,18 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
 
 def _check(query, key, value, mask, dropout_p, enable_gqa):
     """The dimensions of the result but the last two. Raises: what scaled_dot_product_attention says."""
-    op, shapes = "scaled_dot_product_attention", [x.shape for x in (query, key, value)]
-    least = 3 if enable_gqa else 2
-    if min(map(len, shapes)) < least:
+    op, least = "scaled_dot_product_attention", 3 if enable_gqa else 2
+    shapes = q, k, v = query.shape, key.shape, value.shape
+    if len(q) < least or len(k) < least or len(v) < least:
         raise ShapeError(f"{op}: query, key and value need at least {least} dimensions, got {', '.join(map(str, shapes))}")
-    if shapes[0][-1] != shapes[1][-1] or shapes[1][-2] != shapes[2][-2]:
+    if q[-1] != k[-1] or k[-2] != v[-2]:
         raise ShapeError(f"{op}: query (..., L, E), key (..., S, E) and value (..., S, Ev) must agree in E and S, got "
                          f"{', '.join(map(str, shapes))}")
-    lead = broadcast_shapes(*[s[:-least] for s in shapes])
+    lead = q[:-least]
+    if k[:-least] != lead or v[:-least] != lead:
+        lead = broadcast_shapes(*[s[:-least] for s in shapes])
     if enable_gqa:
-        heads = shapes[0][-3]
+        heads = q[-3]
         if any(not s[-3] or heads % s[-3] for s in shapes[1:]):
             raise ShapeError(f"{op}: with enable_gqa the heads of key and value must divide those of query, got "
                              f"{', '.join(map(str, shapes))}")
@@ -109,7 +111,7 @@ def _check(query, key, value, mask, dropout_p, enable_gqa):
         if mask.dtype not in (bool_, float32, query.dtype):
             raise DTypeError(f"{op}: attn_mask must be bool, float32 or {query.dtype.name} as query is, got {mask.dtype.name}; "
                              f"convert it with .to({query.dtype})")
-        target = (*lead, shapes[0][-2], shapes[1][-2])
+        target = (*lead, q[-2], k[-2])
         if not broadcasts_to(mask.shape, target):
             raise ShapeError(f"{op}: attn_mask {mask.shape} does not broadcast to the scores' shape {target}")
     return lead
@@ -117,10 +119,11 @@ def _check(query, key, value, mask, dropout_p, enable_gqa):
 
 def _heads_last(x, lead, heads):
     """(..., heads, length, width) as (batch, length, heads, width)."""
-    shape = (*lead[:-1], heads, *x.shape[-2:]) if lead else x.shape
-    x = x if x.shape == shape else expand_op(x, shape=shape)
-    if len(shape) != 4:
-        x = reshape_op(x, shape=(math.prod(lead[:-1]), heads, *shape[-2:]))
+    shape = x.shape
+    if len(shape) != 4 or len(lead) != 2 or shape[0] != lead[0] or shape[1] != heads:
+        shape = (*lead[:-1], heads, *shape[-2:]) if lead else shape
+        x = x if x.shape == shape else expand_op(x, shape=shape)
+        x = x if len(shape) == 4 else reshape_op(x, shape=(math.prod(lead[:-1]), heads, *shape[-2:]))
     return permute_op(x, dims=(0, 2, 1, 3))
 
 
