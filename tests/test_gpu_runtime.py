@@ -227,6 +227,20 @@ def test_lost_device_does_not_abort(ctx, folder):
     assert out.count("raised") >= 5, out
 
 
+# ---- waiting
+
+@pytest.mark.parametrize("looks", [0, 3, 1 << 30])
+def test_a_wait_ends_when_the_device_is_done(ctx, looks, monkeypatch):
+    """By sleeping, by a few looks and then sleeping, by looks alone."""
+    lib, ffi = volta.gpu.adapters.native().lib, volta.gpu.adapters.native().ffi
+    p, x, y = struct.pack("<If", 1 << 20, 1.5), up(ctx, np.ones(1 << 20, np.float32)), ctx.alloc(4 << 20)
+    monkeypatch.setattr(ctx.batch, "looks", looks)
+    for _ in range(20):
+        ctx.launch(ctx.pipeline("scale"), (x, y), p, 1 << 14)
+    ctx.synchronize()
+    assert lib.wgpuDevicePoll(ctx._device._internal, 0, ffi.NULL) & 0xff == 1        # nothing is left to do
+
+
 # ---- threads, processes
 
 

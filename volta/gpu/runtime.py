@@ -30,6 +30,8 @@ class Context(Stream):
         self.has_f16 = "shader-f16" in self.features
         self.start(link, self.limits)
         self.set_memory_limit(None)
+        if self.info.is_software:
+            self.batch.looks = 0            # the processor that looks is one that computes
         immediates = ("immediates" in self.features and self.limits["max-immediate-size"] >= PARAMS_BYTES
                       and os.environ.get("VOLTA_GPU_IMMEDIATES", "1") != "0")
         self.uses_immediates = immediates

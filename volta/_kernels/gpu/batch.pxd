@@ -9,6 +9,8 @@ cdef enum:
     MAX_WRITTEN = 2047 << 20     # bytes of outputs at which it is sent: 0.5 ms of memory traffic on a large GPU, so that it starts
                                  # before a long recording ends; a step of a small model stays in one batch
     MAX_IN_FLIGHT = 16           # batches sent and not waited for
+    LOOKS = 4000                 # at the device before a thread that waits for it sleeps, some milliseconds: to be woken takes tens of
+                                 # microseconds
     MAX_PARAMS = 128
     OP_DISPATCH = 0
     OP_COPY = 1
@@ -32,6 +34,7 @@ cdef class Batch:
     cdef Op* ops                          # the open batch
     cdef readonly uint32_t count
     cdef uint32_t limit                   # operations at which it is sent
+    cdef public uint32_t looks            # before a wait; 0 where the device's work is done by the host's processors
     cdef uint64_t serial, submitted       # of the open batch; of the last batch sent or dropped
     cdef uint64_t written, unsent         # bytes: of outputs; of queue writes since the last submission
     cdef uint64_t[MAX_IN_FLIGHT] in_flight
@@ -45,6 +48,7 @@ cdef class Batch:
     cdef int record(self, uint32_t kind, Handle first, uint64_t first_offset, Handle second, uint64_t second_offset,
                     uint64_t size) except -1
     cdef int flush(self) except -1
+    cdef void wait(self, const uint64_t* index) noexcept nogil
     cdef int synchronize(self) except -1
     cdef void is_idle(self) noexcept
     cdef uint64_t last_sent(self) noexcept nogil

@@ -30,6 +30,7 @@ cdef class Batch:
         self.lock = threading.RLock()
         self.serial = 1
         self.limit = FIRST_OPS
+        self.looks = LOOKS
 
     def __dealloc__(self):
         free(self.ops)
@@ -208,9 +209,17 @@ cdef class Batch:
                 return 0
             index = self.last_sent()
             with nogil:
-                self.link.api.poll(self.link.device, 1, &index)
+                self.wait(&index)
             self.is_idle()
         return 0
+
+    cdef void wait(self, const uint64_t* index) noexcept nogil:
+        # Until the device has done the batch of that number.
+        cdef uint32_t look
+        for look in range(self.looks):
+            if self.link.api.poll(self.link.device, 0, NULL) & 0xff:        # all is done; the bits above are undefined
+                break
+        self.link.api.poll(self.link.device, 1, index)
 
     cdef void is_idle(self) noexcept:
         # The device has done all that was sent.
