@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from heapq import heapreplace
+from itertools import pairwise
 from typing import NamedTuple
 
 from volta._kernels import core
@@ -23,6 +24,7 @@ LARGEST = 4 * UNITS         # copies of dq, of all pairs together
 MOST_SPLITS = 8             # of the tiles of columns
 MANY = 6 * UNITS            # workgroups that are not split
 START = 0.1                 # time in which a workgroup begins and ends, in that of a tile of columns
+APART = 0.14                # of a workgroup's time, by which those of a multiprocessor end later than the model has it
 CELLS = 7.5e4, 2.8e4        # of a tile, times the width, that a multiprocessor has done in a microsecond, forward and backward
 MERGING = 4.0, 3e-6         # microseconds to merge parts, and more for each of their elements
 
@@ -47,9 +49,9 @@ class Tile(NamedTuple):
         return 16 * (stage + max(columns * self.rows // 4 + gaps, self.lanes_x * self.rows // 4))
 
     @property
-    def units(self) -> int:
-        """Workgroups that run at once."""
-        return UNITS * max(1, BUSY // (self.lanes_x * self.lanes_y))
+    def together(self) -> int:
+        """Workgroups that run on a multiprocessor at once."""
+        return max(1, BUSY // (self.lanes_x * self.lanes_y))
 
     def met(self, kind: int, rows: int, columns: int, causal: bool) -> list[int]:
         """Tiles of columns that each tile of rows meets, in the order of launching."""
@@ -65,7 +67,7 @@ class Tile(NamedTuple):
         times = {}
         for n in sorted({ceil_div(len(met), n) for n in range(1, len(met) + 1)}):
             if n <= most:
-                times[n] = time_of(owned(met, n), pairs, self.units) + SUMS * sum(met[:n]) * pairs / self.units * (n > 1)
+                times[n] = time_of(owned(met, n), pairs, self.together) + SUMS * sum(met[:n]) * pairs / UNITS / self.together * (n > 1)
         return next(n for n, t in times.items() if t <= 1.02 * min(times.values()))
 
     def splits(self, works: list, pairs: int, merging: float, part: float, most: int) -> int:
@@ -76,17 +78,22 @@ class Tile(NamedTuple):
         times = {}
         for n in range(1, max(1, min(most, MOST_SPLITS, math.ceil(max(works)))) + 1):
             parts = [max(1.0, work / n) + START for work in works for _ in range(n)]
-            times[n] = time_of(parts, pairs, self.units) + (merging + part * n) * (n > 1)
-        return next(n for n, t in times.items() if t <= 1.02 * min(times.values()))
+            times[n] = time_of(parts, pairs, self.together) + APART * max(parts) * (self.together > 1) + (merging + part * n) * (n > 1)
+        return next(n for n, t in times.items() if t <= 1.01 * min(times.values()))
 
 
-def time_of(works: list, pairs: int, units: int) -> float:
-    """Until all are done, by a model of workgroups that begin in order wherever one has ended."""
-    ends = [0.0] * units
+def time_of(works: list, pairs: int, together: int) -> float:
+    """Until all are done, by a model of workgroups that begin in order wherever one has ended, in the time of a tile where as many run
+    together as can. Fewer are faster, though less than their number: with a part f of them, a multiprocessor does f * (1.75 - 0.75 * f)."""
+    ends = [(0.0, place) for place in range(UNITS * together)]
     for work in works:
         for _ in range(pairs):
-            heapreplace(ends, ends[0] + work)
-    return max(ends)
+            end, place = ends[0]
+            heapreplace(ends, (end + work, place))
+    units = [[0.0] for _ in range(UNITS)]
+    for end, place in sorted(ends):
+        units[place % UNITS].append(end)
+    return max(sum((b - a) / (1 + 0.75 * n / together) for n, (a, b) in enumerate(pairwise(unit))) for unit in units)
 
 
 def owned(met: list, copies: int) -> list:
@@ -221,7 +228,7 @@ class _Step:
     def splits(self, works, pairs, size):
         """Workgroups that share what each of `works` is for one, in tiles of columns. IN: size, elements of the result."""
         tile = self.tile
-        each = tile.rows * tile.columns * self.width * tile.units / UNITS / CELLS[self.kind]
+        each = tile.rows * tile.columns * self.width * tile.together / CELLS[self.kind]
         return tile.splits(works, pairs, MERGING[0] / each, MERGING[1] * size / each, self.plan.limit // max(1, 4 * size))
 
     def __call__(self, bound, pairs, tiles, splits, **overrides):
