@@ -24,7 +24,7 @@ LARGEST = 4 * UNITS         # copies of dq, of all pairs together
 MOST_SPLITS = 8             # of the tiles of columns
 MANY = 6 * UNITS            # workgroups that are not split
 START = 0.1                 # time in which a workgroup begins and ends, in that of a tile of columns
-APART = 0.14                # of a workgroup's time, by which those of a multiprocessor end later than the model has it
+APART = 0.16                # of a workgroup's time, by which those that share a multiprocessor end later, forward
 CELLS = 7.5e4, 2.8e4        # of a tile, times the width, that a multiprocessor has done in a microsecond, forward and backward
 MERGING = 4.0, 3e-6         # microseconds to merge parts, and more for each of their elements
 
@@ -70,16 +70,16 @@ class Tile(NamedTuple):
                 times[n] = time_of(owned(met, n), pairs, self.together) + SUMS * sum(met[:n]) * pairs / UNITS / self.together * (n > 1)
         return next(n for n, t in times.items() if t <= 1.02 * min(times.values()))
 
-    def splits(self, works: list, pairs: int, merging: float, part: float, most: int) -> int:
-        """Workgroups that share the tiles of columns of each of `works`, likewise. IN: merging and part, time to put together what several
-        made and for each, in that of a tile of columns; most, splits."""
+    def splits(self, works: list, pairs: int, apart: float, merging: float, part: float, most: int) -> int:
+        """Workgroups that share the tiles of columns of each of `works`, likewise. IN: apart, of the longest workgroup's time, added;
+        merging and part, time to put together what several made and for each, in that of a tile of columns; most, splits."""
         if len(works) * pairs > MANY:
             return 1
         times = {}
         for n in range(1, max(1, min(most, MOST_SPLITS, math.ceil(max(works)))) + 1):
             parts = [max(1.0, work / n) + START for work in works for _ in range(n)]
-            times[n] = time_of(parts, pairs, self.together) + APART * max(parts) * (self.together > 1) + (merging + part * n) * (n > 1)
-        return next(n for n, t in times.items() if t <= 1.01 * min(times.values()))
+            times[n] = time_of(parts, pairs, self.together) + apart * max(parts) + (merging + part * n) * (n > 1)
+        return next(n for n, t in times.items() if t <= 1.02 * min(times.values()))
 
 
 def time_of(works: list, pairs: int, together: int) -> float:
@@ -229,7 +229,8 @@ class _Step:
         """Workgroups that share what each of `works` is for one, in tiles of columns. IN: size, elements of the result."""
         tile = self.tile
         each = tile.rows * tile.columns * self.width * tile.together / CELLS[self.kind]
-        return tile.splits(works, pairs, MERGING[0] / each, MERGING[1] * size / each, self.plan.limit // max(1, 4 * size))
+        apart = APART * (self.kind == FORWARD and tile.together > 1)
+        return tile.splits(works, pairs, apart, MERGING[0] / each, MERGING[1] * size / each, self.plan.limit // max(1, 4 * size))
 
     def __call__(self, bound, pairs, tiles, splits, **overrides):
         self.plan.step("attention/attention", bound, (*self.sizes, pairs, tiles, self.scale, *self.steps, splits), pairs * tiles * splits,
