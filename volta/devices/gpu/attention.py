@@ -70,15 +70,17 @@ class Tile(NamedTuple):
                 times[n] = time_of(owned(met, n), pairs, self.together) + SUMS * sum(met[:n]) * pairs / UNITS / self.together * (n > 1)
         return next(n for n, t in times.items() if t <= 1.02 * min(times.values()))
 
-    def splits(self, works: list, pairs: int, apart: float, merging: float, part: float, most: int) -> int:
-        """Workgroups that share the tiles of columns of each of `works`, likewise. IN: apart, of the longest workgroup's time, added;
-        merging and part, time to put together what several made and for each, in that of a tile of columns; most, splits."""
+    def splits(self, kind: int, width: int, works: list, pairs: int, size: int, most: int) -> int:
+        """Workgroups that share the tiles of columns of each of `works`, likewise. IN: size, elements of the result; most, splits."""
         if len(works) * pairs > MANY:
             return 1
+        each = self.rows * self.columns * width * self.together / CELLS[kind]           # microseconds of a tile of columns
+        apart = APART * (kind == FORWARD and self.together > 1)
         times = {}
         for n in range(1, max(1, min(most, MOST_SPLITS, math.ceil(max(works)))) + 1):
             parts = [max(1.0, work / n) + START for work in works for _ in range(n)]
-            times[n] = time_of(parts, pairs, self.together) + apart * max(parts) + (merging + part * n) * (n > 1)
+            merging = (MERGING[0] + MERGING[1] * size * n) / each * (n > 1)
+            times[n] = time_of(parts, pairs, self.together) + apart * max(parts) + merging
         return next(n for n, t in times.items() if t <= 1.02 * min(times.values()))
 
 
@@ -227,10 +229,7 @@ class _Step:
 
     def splits(self, works, pairs, size):
         """Workgroups that share what each of `works` is for one, in tiles of columns. IN: size, elements of the result."""
-        tile = self.tile
-        each = tile.rows * tile.columns * self.width * tile.together / CELLS[self.kind]
-        apart = APART * (self.kind == FORWARD and tile.together > 1)
-        return tile.splits(works, pairs, apart, MERGING[0] / each, MERGING[1] * size / each, self.plan.limit // max(1, 4 * size))
+        return self.tile.splits(self.kind, self.width, works, pairs, size, self.plan.limit // max(1, 4 * size))
 
     def __call__(self, bound, pairs, tiles, splits, **overrides):
         self.plan.step("attention/attention", bound, (*self.sizes, pairs, tiles, self.scale, *self.steps, splits), pairs * tiles * splits,
