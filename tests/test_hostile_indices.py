@@ -54,7 +54,7 @@ EMPTY = {
     "index_select": lambda x, i: volta.index_select(x, 0, i), "getitem": lambda x, i: x[i], "take": lambda x, i: volta.take(x, i),
     "gather": lambda x, i: volta.gather(x, 0, i.reshape(2, 1)), "embedding": lambda x, i: F.embedding(i, x),
     "embedding_bag": lambda x, i: F.embedding_bag(i.reshape(1, 2), x), "put": lambda x, i: volta.put(x, i, x.new_ones(2)),
-    "scatter": lambda x, i: volta.scatter(x, 0, i.reshape(2, 1), 1.0), "index_add": lambda x, i: volta.index_add(x, 0, i, x.new_ones(2, 3)),
+    "scatter": lambda x, i: volta.scatter(x, 0, i.reshape(2, 1), 1.0),
     "index_put": lambda x, i: volta.index_put(x, (i,), x.new_ones(2, 3)),
 }
 
@@ -67,6 +67,11 @@ def test_no_elements_to_index(device, name):
     none = volta.zeros(0, dtype=volta.int64, device=device)
     if name in ("index_select", "getitem", "embedding"):
         assert EMPTY[name](x, none).shape == (0, 3)
+
+
+def test_index_add_to_nothing_reads_no_index(device):
+    """As in PyTorch: where nothing can be added to, nothing is, whatever the indices are."""
+    assert volta.index_add(volta.empty(0, 3, device=device), 0, computed([1, 2], device), volta.ones(2, 3, device=device)).shape == (0, 3)
 
 
 def test_lengths_of_segments_that_cannot_be(device):

@@ -60,7 +60,9 @@ def test_to_with_flags_by_position():
     x = volta.ones(2, 3)
     assert x.to("cpu", volta.float32, True, True) is not x and x.to(volta.float32, False, False) is x
     assert x.t().to(volta.float64, False, True).dtype is volta.float64
-    assert x.t().float(memory_format=volta.contiguous_format).is_contiguous()
+    assert x.t().double(memory_format=volta.contiguous_format).is_contiguous()
+    t = x.t()
+    assert t.float(memory_format=volta.contiguous_format) is t, "a tensor of this dtype is returned as it is, as in PyTorch"
     assert x.long(memory_format=volta.preserve_format).dtype is volta.int64
     with pytest.raises(TypeError, match="non_blocking and copy in this order"):
         x.to("cpu", True, volta.float32)
