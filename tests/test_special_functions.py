@@ -97,3 +97,16 @@ def test_gumbel_softmax(dim, device):
 def test_refusals(call, error, text):
     with pytest.raises(error, match=text):
         call(volta.tensor([1.0, -2.0, 0.5]))
+
+
+def test_roots_are_exact_and_logarithms_close():
+    """Over all exponents, also of denormal numbers, in whole vectors and in their rests."""
+    bits = np.arange(1, 0x7F800000, 9973, dtype=np.uint32)
+    x = np.concatenate([bits.view("f4"), np.float32([0.0, -0.0, np.inf, -np.inf, np.nan, -1.0, -1e-42])])
+    with np.errstate(all="ignore"):
+        for n in (x.size, x.size - 13):
+            part = x[-n:]
+            assert volta.tensor(part).sqrt().numpy().tobytes() == np.sqrt(part).tobytes()
+            for name in ("log", "log2", "log10"):
+                ours, exact = getattr(volta, name)(volta.tensor(part)).numpy(), getattr(np, name)(part.astype("f8"))
+                np.testing.assert_allclose(ours, exact, rtol=3e-7, atol=1e-12, equal_nan=True, err_msg=name)

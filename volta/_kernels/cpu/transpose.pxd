@@ -1,0 +1,87 @@
+# Copies that transpose, by tiles of whole cache lines: what is contiguous in the input is not what is contiguous in the output.
+#
+# Layout: a Geometry of out and x, whose last dimension is contiguous in out. Threads: above cpu.PARALLEL_SIZE elements.
+
+from cython.parallel cimport prange
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.iteration cimport Geometry, word
+
+cdef enum:
+    LINE = 64                                   # bytes of a cache line
+
+
+cdef inline void _turn_tile(char* out, Py_ssize_t out_step, char* x, Py_ssize_t x_step, Py_ssize_t rows,
+                            Py_ssize_t columns, word kind) noexcept nogil:
+    """out[i, j] = x[j, i] for a tile of at most LINE bytes each way, whose rows i of out and j of x are contiguous."""
+    cdef word tile[LINE * LINE]                 # side * side of them are used
+    cdef Py_ssize_t i, j
+    cdef Py_ssize_t side = LINE // sizeof(word)
+    if rows == side and columns == side:        # sizes that the compiler knows
+        for j in range(side):
+            memcpy(&tile[j * side], x + j * x_step, LINE)
+        for i in range(side):
+            for j in range(side):
+                (<word*>(out + i * out_step))[j] = tile[j * side + i]
+        return
+    for i in range(rows):
+        for j in range(columns):
+            (<word*>(out + i * out_step))[j] = (<word*>(x + j * x_step))[i]
+
+
+cdef inline void turn_tile(char* out, Py_ssize_t out_step, char* x, Py_ssize_t x_step, Py_ssize_t rows, Py_ssize_t columns,
+                    Py_ssize_t itemsize) noexcept nogil:
+    if itemsize == 1:
+        _turn_tile(out, out_step, x, x_step, rows, columns, <uint8_t>0)
+    elif itemsize == 2:
+        _turn_tile(out, out_step, x, x_step, rows, columns, <uint16_t>0)
+    elif itemsize == 4:
+        _turn_tile(out, out_step, x, x_step, rows, columns, <uint32_t>0)
+    elif itemsize == 8:
+        _turn_tile(out, out_step, x, x_step, rows, columns, <uint64_t>0)
+
+
+cdef inline void turn_panel(const Geometry* g, int d, Py_ssize_t itemsize, Py_ssize_t index) noexcept nogil:
+    """One panel of tiles: LINE bytes of dimension d (contiguous in x) by the whole last dimension (contiguous in out)."""
+    cdef int i, last = g.rank - 1
+    cdef Py_ssize_t side = LINE // itemsize, blocks = (g.shape[d] + side - 1) // side, row = index % blocks * side, j
+    cdef Py_ssize_t rows = min(side, g.shape[d] - row), position
+    cdef char* out = g.base[0] + row * g.step[0][d]
+    cdef char* x = g.base[1] + row * itemsize
+    index //= blocks
+    for i in range(last - 1, -1, -1):
+        if i != d:
+            position = index % g.shape[i]
+            index //= g.shape[i]
+            out += position * g.step[0][i]
+            x += position * g.step[1][i]
+    j = 0
+    while j < g.shape[last]:
+        turn_tile(out + j * itemsize, g.step[0][d], x + j * g.step[1][last], g.step[1][last], rows,
+                  min(side, g.shape[last] - j), itemsize)
+        j += side
+
+
+cdef inline void turn(const Geometry* g, int d, Py_ssize_t itemsize) noexcept nogil:
+    """A transposing copy, panel by panel."""
+    cdef Py_ssize_t side = LINE // itemsize, blocks = (g.shape[d] + side - 1) // side, panel
+    cdef Py_ssize_t panels = g.size // g.shape[d] // g.shape[g.rank - 1] * blocks
+    cdef int threads = threads_for(g.size)
+    if threads == 1:
+        for panel in range(panels):
+            turn_panel(g, d, itemsize, panel)
+    else:
+        for panel in prange(panels, num_threads=threads, schedule="static"):
+            turn_panel(g, d, itemsize, panel)
+
+
+cdef inline int turned_dim(const Geometry* g, Py_ssize_t itemsize) noexcept nogil:
+    """The dimension that is contiguous in the input where another, the last, is contiguous in the output; else -1."""
+    cdef int last = g.rank - 1, d
+    if g.step[0][last] != itemsize or g.step[1][last] == itemsize or g.step[1][last] == 0 or g.shape[last] < 4:
+        return -1
+    for d in range(last):
+        if g.step[1][d] == itemsize and g.shape[d] >= 4:
+            return d
+    return -1
