@@ -284,8 +284,9 @@ cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias,
     """What a plan says, of contiguous tensors into `out`. Allocates."""
     cdef Storage seen = thinned(p, &x)
     if (convolve_by_product(p, x, weight, bias, out) or convolve_depthwise(p, x, weight, bias, out)
-            or gradient_by_scatter(p, x, weight, out) or convolve_by_winograd(p, x, weight, bias, out)
-            or convolve_by_blocks(p, x, weight, bias, out) or convolve_by_pixels(p, x, weight, bias, out)):
+            or convolve_by_pixels(p, x, weight, bias, out, True) or gradient_by_scatter(p, x, weight, out)
+            or convolve_by_winograd(p, x, weight, bias, out) or convolve_by_blocks(p, x, weight, bias, out)
+            or convolve_by_pixels(p, x, weight, bias, out, False)):
         return
     cdef int threads = threads_of(p)
     cdef Py_ssize_t tiles = ceil_div(p.o, TILE_ROWS), items, item, own, channels, columns, size = 0

@@ -4,112 +4,20 @@
 # The padded input of a chunk lies as [image][slice][row][column][c], so that what a place sees of one tap, or of neighbouring taps, is a
 #   run of elements that lie behind one another; the weights of a panel as [part of c][tap by phase][c][panel]. Nothing is copied for
 #   im2col, whatever the stride. The results of a panel, pixel by pixel as well, are turned in the end.
+# Where windows lie mostly outside the input, all images lie so from the beginning, without padding above and below, and a tile, which has
+#   places of one row, or of one pixel of several images, leaves out the taps that it does not see.
 # Threads: over groups, chunks and blocks of panels; a result does not depend on how they are cut. Sizes: the front end.
 
 from cython.parallel cimport prange, threadid
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.cpu.conv_plan cimport (
-    Chunk, Plan, ceil_div, chunk_at, join_rows, load_pixels, pixels_in, pixels_out, set_chunk, tap_on, threads_of)
+    Axis, Chunk, Plan, ceil_div, chunk_at, items_of, join_rows, load_pixels, pixels_in, pixels_out, seen_of, set_chunk, set_parts, tap_on,
+    threads_of)
 from volta._kernels.cpu.gemm cimport pack, turn
-from volta._kernels.cpu.thin cimport add_rows
+from volta._kernels.cpu.place_tile cimport few32, few64, places32, places64
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, real
-
-cdef extern from *:
-    """
-    /* out[targets[i]] = sums of a[places[i] + runs[r]][k] x b[r][k][N * LANES] over r < count, + bias (NULL: none), + out if `add`. */
-    #define VOLTA_PLACES(NAME, T, V, LANES, N, S)                                                                   \\
-    static void NAME(Py_ssize_t count, const Py_ssize_t* runs, Py_ssize_t k, const T* a, const Py_ssize_t* places, const T* b, \\
-                     const Py_ssize_t* targets, const T* bias, int add, T* out) {                                   \\
-        V sum[VOLTA_TILE_ROWS][N];                                                                                  \\
-        Py_ssize_t r, p; int i, j;                                                                                  \\
-        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
-            VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = bias ? ((const V*)bias)[j] : (V){0};                   \\
-        for (r = 0; r < count; r++) {                                                                               \\
-            const T* row[VOLTA_TILE_ROWS];                                                                          \\
-            VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) row[i] = a + places[i] + runs[r];                    \\
-            for (p = 0; p < k; p++, b += N * LANES) {                                                               \\
-                V y[N];                                                                                             \\
-                VOLTA_UNROLL for (j = 0; j < N; j++) y[j] = ((const V*)b)[j];                                       \\
-                VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) {                                                \\
-                    V x = VOLTA_SAME##S(row[i][p]);                                                                 \\
-                    VOLTA_KEEP(x);                                                                                  \\
-                    VOLTA_UNROLL for (j = 0; j < N; j++) { sum[i][j] = VOLTA_MADD##S(x, y[j], sum[i][j]); VOLTA_KEEP(sum[i][j]); } \\
-                }                                                                                                   \\
-            }                                                                                                       \\
-        }                                                                                                           \\
-        if (add)                                                                                                    \\
-            VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                      \\
-                VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] += ((const V*)(out + targets[i] * N * LANES))[j];    \\
-        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
-            VOLTA_UNROLL for (j = 0; j < N; j++) ((V*)(out + targets[i] * N * LANES))[j] = sum[i][j];               \\
-    }
-    #define VOLTA_PLACES_OF(S, T)                                                                                   \\
-    VOLTA_PLACES(volta_places##S##_1, T, volta_v##S, VOLTA_LANES##S, 1, S)                                          \\
-    VOLTA_PLACES(volta_places##S##_2, T, volta_v##S, VOLTA_LANES##S, 2, S)                                          \\
-    VOLTA_PLACES(volta_places##S##_3, T, volta_v##S, VOLTA_LANES##S, 3, S)                                          \\
-    static void volta_places##S(Py_ssize_t count, const Py_ssize_t* runs, Py_ssize_t k, const T* a, const Py_ssize_t* places, \\
-                                const T* b, const Py_ssize_t* targets, const T* bias, int add, int vectors, T* out) { \\
-        (vectors == 3 ? volta_places##S##_3 : vectors == 2 ? volta_places##S##_2 : volta_places##S##_1)             \\
-            (count, runs, k, a, places, b, targets, bias, add, out);                                                \\
-    }
-    VOLTA_PLACES_OF(32, float)
-    VOLTA_PLACES_OF(64, double)
-
-    /* out[targets[i]][j] = the sum of a[places[i] + runs[r]][p] x b[j * step + r * k + p] over r < count and p < k, a multiple of LANES,
-       + bias[j] (NULL: none), + out if `add`, for j < N. */
-    #define VOLTA_FEW(NAME, T, V, LANES, N, S)                                                                      \\
-    static void NAME(Py_ssize_t count, const Py_ssize_t* runs, Py_ssize_t k, const T* a, const Py_ssize_t* places, const T* b, \\
-                     Py_ssize_t step, const Py_ssize_t* targets, const T* bias, int add, T* out) {                  \\
-        V sum[VOLTA_TILE_ROWS][N];                                                                                  \\
-        T total[VOLTA_TILE_ROWS][N];                                                                                \\
-        Py_ssize_t r, p; int i, j;                                                                                  \\
-        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
-            VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = (V){0};                                                \\
-        for (r = 0; r < count; r++, b += k) {                                                                       \\
-            const T* row[VOLTA_TILE_ROWS];                                                                          \\
-            VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) row[i] = a + places[i] + runs[r];                    \\
-            for (p = 0; p < k; p += LANES) {                                                                        \\
-                V y[N];                                                                                             \\
-                VOLTA_UNROLL for (j = 0; j < N; j++) y[j] = *(const V*)(b + j * step + p);                          \\
-                VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) {                                                \\
-                    V x = *(const V*)(row[i] + p);                                                                  \\
-                    VOLTA_KEEP(x);                                                                                  \\
-                    VOLTA_UNROLL for (j = 0; j < N; j++) { sum[i][j] = VOLTA_MADD##S(x, y[j], sum[i][j]); VOLTA_KEEP(sum[i][j]); } \\
-                }                                                                                                   \\
-            }                                                                                                       \\
-        }                                                                                                           \\
-        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
-            VOLTA_UNROLL for (j = 0; j < N; j++)      /* before any is written: a place may be repeated */          \\
-                total[i][j] = volta_total##S(sum[i][j]) + (add ? out[targets[i] * N + j] : bias ? bias[j] : 0);     \\
-        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
-            VOLTA_UNROLL for (j = 0; j < N; j++) out[targets[i] * N + j] = total[i][j];                             \\
-    }
-    #define VOLTA_FEW_OF(S, T)                                                                                      \\
-    VOLTA_FEW(volta_few##S##_1, T, volta_v##S, VOLTA_LANES##S, 1, S)                                                \\
-    VOLTA_FEW(volta_few##S##_2, T, volta_v##S, VOLTA_LANES##S, 2, S)                                                \\
-    VOLTA_FEW(volta_few##S##_3, T, volta_v##S, VOLTA_LANES##S, 3, S)                                                \\
-    static void volta_few##S(Py_ssize_t count, const Py_ssize_t* runs, Py_ssize_t k, const T* a, const Py_ssize_t* places, \\
-                             const T* b, Py_ssize_t step, const Py_ssize_t* targets, const T* bias, int add, int outputs, T* out) { \\
-        (outputs == 3 ? volta_few##S##_3 : outputs == 2 ? volta_few##S##_2 : volta_few##S##_1)                      \\
-            (count, runs, k, a, places, b, step, targets, bias, add, out);                                          \\
-    }
-    VOLTA_FEW_OF(32, float)
-    VOLTA_FEW_OF(64, double)
-    """
-    void places32 "volta_places32"(Py_ssize_t count, const Py_ssize_t* runs, Py_ssize_t k, const float* a, const Py_ssize_t* places,
-                                   const float* b, const Py_ssize_t* targets, const float* bias, bint add, int vectors,
-                                   float* out) noexcept nogil
-    void places64 "volta_places64"(Py_ssize_t count, const Py_ssize_t* runs, Py_ssize_t k, const double* a, const Py_ssize_t* places,
-                                   const double* b, const Py_ssize_t* targets, const double* bias, bint add, int vectors,
-                                   double* out) noexcept nogil
-    void few32 "volta_few32"(Py_ssize_t count, const Py_ssize_t* runs, Py_ssize_t k, const float* a, const Py_ssize_t* places,
-                             const float* b, Py_ssize_t step, const Py_ssize_t* targets, const float* bias, bint add, int outputs,
-                             float* out) noexcept nogil
-    void few64 "volta_few64"(Py_ssize_t count, const Py_ssize_t* runs, Py_ssize_t k, const double* a, const Py_ssize_t* places,
-                             const double* b, Py_ssize_t step, const Py_ssize_t* targets, const double* bias, bint add, int outputs,
-                             double* out) noexcept nogil
 
 cdef enum:
     PANEL = 3 * 16              # outputs of a panel, at most
@@ -121,9 +29,17 @@ cdef enum:
     FEW_WEIGHTS = 262144        # more than these
     LINES = 512                 # weights of an output that are turned at a time
     ITEMS = 2                   # parts of the work for each thread
+    SPARSE_PLACES = 1024        # of a chunk, at most, where windows lie mostly outside
+    SPARSE_PRODUCTS = 48        # of a tap of a place and a panel, at least, where they do
+
+cdef double SPARSE = 0.4        # of the taps, that windows see at most
 
 cdef struct Pixels:
     bint few                                    # outputs: lanes are channels
+    bint sparse                                 # windows lie mostly outside: taps are left out
+    bint same                                   # a tile is one pixel of several images
+    Py_ssize_t image, slice, row                # elements of the band from image to image, ...
+    Py_ssize_t left                             # columns of padding
     Py_ssize_t room                             # channels of a pixel, with zeros up to whole vectors if lanes are channels
     Py_ssize_t vectors, panels, block, blocks   # vectors of outputs; their panels; panels of a block of the work; blocks
     Py_ssize_t parts, depth                     # parts of the channels that are summed apart, and their length
@@ -133,6 +49,7 @@ cdef struct Pixels:
     Py_ssize_t* offsets                         # [taps] by phase: of each tap into the band,
     Py_ssize_t* order                           # and which of the kernel it is
     Py_ssize_t* phases                          # [phases + 1] first tap of each phase
+    Py_ssize_t* steps                           # [taps][3] the offsets of each tap along the axes
 
 
 cdef bint few_pay(Plan* p) noexcept nogil:
@@ -155,9 +72,48 @@ cdef bint fits(Plan* p) noexcept nogil:
             and (p.n * p.d.places * p.h.places * p.w.places >= LEAST_PLACES or weights <= FEW_WEIGHTS))
 
 
+cdef double share_seen(Axis* a, bint transposed) noexcept nogil:
+    """Of the products of places and taps along an axis, those whose taps lie inside."""
+    cdef Py_ssize_t tap, low = 0, high = 0, seen = 0
+    for tap in range(a.kernel):
+        seen_of(a, transposed, tap, &low, &high)
+        seen += high - low
+    return seen / <double>(a.places * a.kernel)
+
+
+cdef bint is_sparse(Plan* p) noexcept nogil:
+    """Whether windows lie mostly outside the input, so that leaving out what they do not see makes up for anything else."""
+    if (p.d.reach * 4 <= p.d.places and p.h.reach * 4 <= p.h.places and p.w.reach * 4 <= p.w.places
+            or p.d.padding + p.h.padding + p.w.padding == 0 and not p.transposed or p.d.skip * p.h.skip * p.w.skip > 1
+            or p.c * p.taps < LEAST_TERMS or p.c * min(p.o, PANEL) < SPARSE_PRODUCTS):
+        return False
+    return share_seen(&p.d, p.transposed) * share_seen(&p.h, p.transposed) * share_seen(&p.w, p.transposed) < SPARSE
+
+
 cdef inline Py_ssize_t panel_at(Plan* p, Pixels* q, Py_ssize_t panel) noexcept nogil:
     """Its first output."""
     return p.o * panel // q.panels if q.few else q.vectors * panel // q.panels * p.lanes
+
+
+cdef void cut_sparse(Plan* p, Pixels* q) noexcept nogil:
+    """Chunks of some images, and slices and rows of them. No sum depends on the threads: what a tile leaves out tells, where weights are
+    not finite."""
+    cdef Py_ssize_t items = items_of(p), places
+    set_chunk(p, min(p.n, TILE_ROWS) * p.d.places * p.h.places * p.w.places)
+    while True:
+        places = p.images * p.d.chunk * p.h.chunk * p.w.places * p.d.step * p.h.step * p.w.step
+        if p.chunks * p.groups * q.panels >= items and places <= SPARSE_PLACES or p.d.chunk * p.h.chunk == 1:
+            break
+        if p.d.chunk > 1:
+            set_parts(&p.d, p.d.chunk // 2)
+        else:
+            set_parts(&p.h, p.h.chunk // 2)
+        p.chunks = p.image_parts * p.d.parts * p.h.parts
+    q.same = p.images > TILE_ROWS // 2
+    q.left = 0 if q.same else max(0, -p.w.first)
+    q.row = (p.w.source if q.same else max(p.w.source + q.left, q.left + p.w.first + p.w.band)) * q.room
+    q.slice = p.h.source * q.row
+    q.image = p.d.source * q.slice
 
 
 cdef void cut(Plan* p, Pixels* q, int threads) noexcept nogil:
@@ -165,23 +121,31 @@ cdef void cut(Plan* p, Pixels* q, int threads) noexcept nogil:
     cdef Py_ssize_t items = ITEMS * threads if threads > 1 else 1, target = PLACES
     q.vectors = ceil_div(p.o, p.lanes)
     q.panels = ceil_div(p.o if q.few else q.vectors, 3)
-    set_chunk(p, target)
-    while p.chunks * p.groups * q.panels < items and target > SMALLEST_CHUNK:
-        target //= 2
+    q.room = ceil_div(p.c, p.lanes) * p.lanes if q.few else p.c
+    if q.sparse:
+        cut_sparse(p, q)
+    else:
         set_chunk(p, target)
+        while p.chunks * p.groups * q.panels < items and target > SMALLEST_CHUNK:
+            target //= 2
+            set_chunk(p, target)
+        q.left = 0
+        q.row = p.w.band * q.room
+        q.slice = p.h.band * q.row
+        q.image = p.d.band * q.slice
     q.blocks = min(q.panels, ceil_div(items, p.chunks * p.groups))
     q.block = ceil_div(q.panels, q.blocks)
     q.blocks = ceil_div(q.panels, q.block)
-    q.room = ceil_div(p.c, p.lanes) * p.lanes if q.few else p.c
     q.parts = 1 if q.few else ceil_div(p.c, DEPTH)
     q.depth = ceil_div(q.room, q.parts)
     q.parts = ceil_div(q.room, q.depth)
-    q.places = ceil_div(p.images * p.d.chunk * p.h.chunk * p.w.places, TILE_ROWS) * TILE_ROWS
+    cdef Py_ssize_t lines = 1 if not q.sparse else p.d.chunk * p.h.chunk * (p.w.places if q.same else 1)    # each has whole tiles
+    q.places = lines * ceil_div(p.images * p.d.chunk * p.h.chunk * p.w.places // lines, TILE_ROWS) * TILE_ROWS
     q.group = q.room * p.taps * (p.o if q.few else q.vectors * p.lanes)
 
 
 cdef void fill_runs(Plan* p, Pixels* q) noexcept nogil:
-    """OUT: offsets, order, phases, run. Taps of a phase in the order in which they lie in the band."""
+    """OUT: offsets, steps, order, phases, run. Taps of a phase in the order in which they lie in the band."""
     cdef Py_ssize_t phase, i, j, k, z = 0, y = 0, x = 0, t = 0
     for phase in range(p.d.step * p.h.step * p.w.step):
         q.phases[phase] = t
@@ -194,10 +158,11 @@ cdef void fill_runs(Plan* p, Pixels* q) noexcept nogil:
                     if (tap_on(&p.d, p.transposed, phase // p.w.step // p.h.step, q.order[t] // (p.h.kernel * p.w.kernel), &z)
                             and tap_on(&p.h, p.transposed, phase // p.w.step % p.h.step, q.order[t] // p.w.kernel % p.h.kernel, &y)
                             and tap_on(&p.w, p.transposed, phase % p.w.step, q.order[t] % p.w.kernel, &x)):
-                        q.offsets[t] = ((z * p.h.band + y) * p.w.band + x) * q.room
+                        q.offsets[t] = z * q.slice + y * q.row + x * q.room
+                        q.steps[3 * t], q.steps[3 * t + 1], q.steps[3 * t + 2] = z, y, x
                         t += 1
         q.phases[phase + 1] = t
-    q.run = p.w.kernel if p.w.step == p.w.dilation == 1 and (q.few or p.w.kernel * p.c <= DEPTH) else 1
+    q.run = p.w.kernel if not q.sparse and p.w.step == p.w.dilation == 1 and (q.few or p.w.kernel * p.c <= DEPTH) else 1
 
 
 cdef void pack_panel(Plan* p, Pixels* q, Py_ssize_t item, const real* weight, real* out, real* lines) noexcept nogil:
@@ -228,9 +193,20 @@ cdef void pack_output(Plan* p, Pixels* q, Py_ssize_t item, const real* weight, r
         memcpy(out + (item * p.taps + t) * q.room, lines + q.order[t] * q.room, q.room * sizeof(real))
 
 
+cdef inline Py_ssize_t add_place(Py_ssize_t place, Py_ssize_t target, Py_ssize_t n, Py_ssize_t* places, Py_ssize_t* targets) noexcept nogil:
+    places[n], targets[n] = place, target
+    return n + 1
+
+
+cdef inline Py_ssize_t end_tile(Py_ssize_t n, Py_ssize_t* places, Py_ssize_t* targets) noexcept nogil:
+    """The last place repeated up to a whole tile."""
+    while n % TILE_ROWS:
+        n = add_place(places[n - 1], targets[n - 1], n, places, targets)
+    return n
+
+
 cdef Py_ssize_t list_places(Plan* p, Pixels* q, Chunk* chunk, Py_ssize_t phase, Py_ssize_t* places, Py_ssize_t* targets) noexcept nogil:
-    """What one phase writes of a chunk: tiles. OUT: where the places lie in the band, and among the outputs of the chunk; repeated up to
-    whole tiles."""
+    """What one phase writes of a chunk: tiles. OUT: where the places lie in the band, and among the outputs of the chunk."""
     cdef Py_ssize_t x0 = phase % p.w.step, y0 = phase // p.w.step % p.h.step, z0 = phase // p.w.step // p.h.step, i, z, y, x, n = 0
     cdef Py_ssize_t slices = min(chunk.slices * p.d.step, p.d.full - chunk.z * p.d.step)
     cdef Py_ssize_t rows = min(chunk.rows * p.h.step, p.h.full - chunk.y * p.h.step)
@@ -238,36 +214,71 @@ cdef Py_ssize_t list_places(Plan* p, Pixels* q, Chunk* chunk, Py_ssize_t phase, 
         for z in range(ceil_div(slices - z0, p.d.step) if slices > z0 else 0):
             for y in range(ceil_div(rows - y0, p.h.step) if rows > y0 else 0):
                 for x in range(ceil_div(p.w.full - x0, p.w.step) if p.w.full > x0 else 0):
-                    places[n] = (((i * p.d.band + z * p.d.stride) * p.h.band + y * p.h.stride) * p.w.band + x * p.w.stride) * q.room
-                    targets[n] = ((i * slices + z * p.d.step + z0) * rows + y * p.h.step + y0) * p.w.full + x * p.w.step + x0
-                    n += 1
-    i = n
-    while i % TILE_ROWS:
-        places[i], targets[i] = places[n - 1], targets[n - 1]
-        i += 1
-    return i // TILE_ROWS
+                    n = add_place(i * q.image + z * p.d.stride * q.slice + y * p.h.stride * q.row + x * p.w.stride * q.room,
+                                  ((i * slices + z * p.d.step + z0) * rows + y * p.h.step + y0) * p.w.full + x * p.w.step + x0,
+                                  n, places, targets)
+    return end_tile(n, places, targets) // TILE_ROWS
 
 
-cdef inline void tile_of_places(Pixels* q, Py_ssize_t count, const Py_ssize_t* runs, Py_ssize_t k, const real* band,
-                                const Py_ssize_t* places, const real* b, Py_ssize_t step, const Py_ssize_t* targets, const real* bias,
-                                bint add, Py_ssize_t width, int lane_count, real* out) noexcept nogil:
+cdef Py_ssize_t list_sparse(Plan* p, Pixels* q, Chunk* chunk, Py_ssize_t phase, Py_ssize_t* places, Py_ssize_t* targets,
+                            Py_ssize_t* at) noexcept nogil:
+    """The same, row by row, or pixel by pixel. OUT: at[tiles][3], where in the input a tile's first window begins."""
+    cdef Py_ssize_t x0 = phase % p.w.step, y0 = phase // p.w.step % p.h.step, z0 = phase // p.w.step // p.h.step, i, z, y, x, j, n = 0
+    cdef Py_ssize_t slices = min(chunk.slices * p.d.step, p.d.full - chunk.z * p.d.step), first
+    cdef Py_ssize_t rows = min(chunk.rows * p.h.step, p.h.full - chunk.y * p.h.step)
+    cdef Py_ssize_t columns = ceil_div(p.w.full - x0, p.w.step) if p.w.full > x0 else 0, line = columns if q.same else 1
+    for z in range(ceil_div(slices - z0, p.d.step) if slices > z0 else 0):
+        for y in range(ceil_div(rows - y0, p.h.step) if rows > y0 else 0):
+            for j in range(line if columns > 0 else 0):
+                first = n
+                for i in range(chunk.images):
+                    for x in range(j, j + 1 if q.same else columns):
+                        n = add_place((chunk.image + i) * q.image + ((chunk.z + z) * p.d.stride + p.d.first) * q.slice
+                                      + ((chunk.y + y) * p.h.stride + p.h.first) * q.row + (x * p.w.stride + p.w.first + q.left) * q.room,
+                                      ((i * slices + z * p.d.step + z0) * rows + y * p.h.step + y0) * p.w.full + x * p.w.step + x0,
+                                      n, places, targets)
+                n = end_tile(n, places, targets)
+                for i in range(first // TILE_ROWS, n // TILE_ROWS):
+                    at[3 * i], at[3 * i + 1] = (chunk.z + z) * p.d.stride + p.d.first, (chunk.y + y) * p.h.stride + p.h.first
+                    at[3 * i + 2] = j * p.w.stride + p.w.first
+    return n // TILE_ROWS
+
+
+cdef inline Py_ssize_t list_runs(Plan* p, Pixels* q, Py_ssize_t first, Py_ssize_t end, Py_ssize_t line, const Py_ssize_t* at,
+                                 Py_ssize_t* runs, Py_ssize_t* lines) noexcept nogil:
+    """The runs of the taps first .. end, or those that a tile sees, and where their weights lie. IN: line, weights of a tap; at, or NULL."""
+    cdef Py_ssize_t t = first, n = 0
+    while t < end:
+        if at == NULL or (0 <= at[0] + q.steps[3 * t] < p.d.source and 0 <= at[1] + q.steps[3 * t + 1] < p.h.source
+                          and (not q.same or 0 <= at[2] + q.steps[3 * t + 2] < p.w.source)):
+            runs[n], lines[n] = q.offsets[t], (t - first) * line
+            n += 1
+        t += q.run
+    return n
+
+
+cdef inline void tile_of_places(Pixels* q, Py_ssize_t count, const Py_ssize_t* runs, const Py_ssize_t* lines, Py_ssize_t k,
+                                const real* band, const Py_ssize_t* places, const real* b, Py_ssize_t step, const Py_ssize_t* targets,
+                                const real* bias, bint add, Py_ssize_t width, int lane_count, real* out) noexcept nogil:
     if real is float:
         if q.few:
-            few32(count, runs, k, band, places, b, step, targets, bias, add, <int>width, out)
+            few32(count, runs, lines, k, band, places, b, step, targets, bias, add, <int>width, out)
         else:
-            places32(count, runs, k, band, places, b, targets, bias, add, <int>(width // lane_count), out)
+            places32(count, runs, lines, k, band, places, b, targets, bias, add, <int>(width // lane_count), out)
     else:
         if q.few:
-            few64(count, runs, k, band, places, b, step, targets, bias, add, <int>width, out)
+            few64(count, runs, lines, k, band, places, b, step, targets, bias, add, <int>width, out)
         else:
-            places64(count, runs, k, band, places, b, targets, bias, add, <int>(width // lane_count), out)
+            places64(count, runs, lines, k, band, places, b, targets, bias, add, <int>(width // lane_count), out)
 
 
 cdef void phase_product(Plan* p, Pixels* q, Py_ssize_t phase, Py_ssize_t tiles, Py_ssize_t width, const Py_ssize_t* places,
-                        const Py_ssize_t* targets, const real* band, const real* weight, const real* bias, real* out) noexcept nogil:
-    """One phase of a panel of a chunk, in sums of up to DEPTH terms or one run."""
+                        const Py_ssize_t* targets, const Py_ssize_t* at, const real* band, const real* weight, const real* bias,
+                        real* out) noexcept nogil:
+    """One phase of a panel of a chunk, in sums of up to DEPTH terms or one run. IN: at, of list_sparse, or NULL."""
     cdef Py_ssize_t runs[DEPTH]
-    cdef Py_ssize_t part, depth, first, end, count, most, tile, i
+    cdef Py_ssize_t lines[DEPTH]
+    cdef Py_ssize_t part, depth, first, end, count = 0, most, tile
     cdef const real* b
     cdef bint add = False
     for part in range(q.parts):
@@ -275,19 +286,37 @@ cdef void phase_product(Plan* p, Pixels* q, Py_ssize_t phase, Py_ssize_t tiles, 
         most = (DEPTH if q.few else max(1, DEPTH // (depth * q.run))) * q.run
         while first < q.phases[phase + 1] or not add:
             end = min(first + most, q.phases[phase + 1])
-            count = (end - first) // q.run
-            for i in range(count):
-                runs[i] = q.offsets[first + i * q.run] + part * q.depth
             b = weight + (first * depth if q.few else (part * q.depth * p.taps + first * depth) * width)
+            if at == NULL:
+                count = list_runs(p, q, first, end, depth if q.few else depth * width, NULL, runs, lines)
             for tile in range(tiles):
-                tile_of_places(q, count, runs, depth * q.run, band, places + tile * TILE_ROWS, b, p.taps * q.room,
-                               targets + tile * TILE_ROWS, <const real*>NULL if add else bias, add, width, p.lanes, out)
+                if at != NULL:
+                    count = list_runs(p, q, first, end, depth if q.few else depth * width, at + 3 * tile, runs, lines)
+                    if count == 0 and add:
+                        continue
+                tile_of_places(q, count, runs, lines, depth * q.run, band + part * q.depth, places + tile * TILE_ROWS, b,
+                               p.taps * q.room, targets + tile * TILE_ROWS, <const real*>NULL if add else bias, add, width, p.lanes, out)
             add, first = True, end
+
+
+cdef void load_image(Plan* p, Pixels* q, Py_ssize_t item, const real* x, real* out) noexcept nogil:
+    """One image and group, with padding to the left and right unless a tile is of one pixel."""
+    cdef Py_ssize_t plane = pixels_in(p), line, right = q.row - (q.left + p.w.source) * q.room
+    x += item * p.c * plane
+    if q.same:
+        pack(p.c, q.room, plane, x, plane, 1, out)
+        return
+    for line in range(p.d.source * p.h.source):
+        memset(out, 0, q.left * q.room * sizeof(real))
+        pack(p.c, q.room, p.w.source, x + line * p.w.source, plane, 1, out + q.left * q.room)
+        memset(out + q.row - right, 0, right * sizeof(real))
+        out += q.row
 
 
 cdef void pixels_part(Plan* p, Pixels* q, Py_ssize_t item, const real* x, const real* weight, const real* bias, real* out, real* pixels,
                       Py_ssize_t* places, real* band) noexcept nogil:
-    """One block of panels of one group for one chunk. IN: pixels, room for the outputs of a panel; places, for two lists."""
+    """One block of panels of one group for one chunk. IN: pixels, room for the outputs of a panel; places, for the lists of a phase; band,
+    room for that of the chunk, or, if sparse, those of all images."""
     cdef real line[PANEL]
     cdef Py_ssize_t group = item % p.groups, block = item // p.groups % q.blocks, panel, first, width, i, z, size, phase
     cdef Chunk chunk = chunk_at(p, item // p.groups // q.blocks)
@@ -295,15 +324,21 @@ cdef void pixels_part(Plan* p, Pixels* q, Py_ssize_t item, const real* x, const 
     cdef const real* panel_bias = <const real*>&line[0] if bias != NULL else <const real*>NULL
     cdef real* to
     size = min(chunk.rows * p.h.step, p.h.full - chunk.y * p.h.step) * p.w.full
-    load_pixels(p, &chunk, x + group * p.c * pixels_in(p), p.c, q.room, band)
+    if q.sparse:
+        band += group * p.n * q.image
+    else:
+        load_pixels(p, &chunk, x + group * p.c * pixels_in(p), p.c, q.room, band)
     for panel in range(block * q.block, min(q.panels, (block + 1) * q.block)):
         first, width = panel_at(p, q, panel), panel_at(p, q, panel + 1) - panel_at(p, q, panel)
         for i in range(width if bias != NULL else 0):
             line[i] = bias[group * p.o + first + i] if first + i < p.o else 0
         for phase in range(p.d.step * p.h.step * p.w.step):
-            i = list_places(p, q, &chunk, phase, places, places + q.places)
-            phase_product(p, q, phase, i, width, places, places + q.places, <const real*>band,
-                          weight + group * q.group + q.room * p.taps * first, panel_bias, pixels)
+            if q.sparse:
+                i = list_sparse(p, q, &chunk, phase, places, places + q.places, places + 2 * q.places)
+            else:
+                i = list_places(p, q, &chunk, phase, places, places + q.places)
+            phase_product(p, q, phase, i, width, places, places + q.places, places + 2 * q.places if q.sparse else <Py_ssize_t*>NULL,
+                          <const real*>band, weight + group * q.group + q.room * p.taps * first, panel_bias, pixels)
         for i in range(chunk.images):
             to = out + ((chunk.image + i) * p.groups * p.o + group * p.o + first) * pixels_out(p)
             for z in range(slices):
@@ -311,30 +346,35 @@ cdef void pixels_part(Plan* p, Pixels* q, Py_ssize_t item, const real* x, const 
                      to + ((chunk.z * p.d.step + z) * p.h.full + chunk.y * p.h.step) * p.w.full, pixels_out(p))
 
 
-cdef bint convolve_by_pixels(Plan* whole, const real* x, const real* weight, const real* bias, real* out) except -1:
-    """Whether `out` was computed this way: not where the sizes do not suit. Allocates."""
+cdef bint convolve_by_pixels(Plan* whole, const real* x, const real* weight, const real* bias, real* out, bint sparse) except -1:
+    """Whether `out` was computed this way: not where the sizes do not suit. IN: sparse, whether it shall only where windows lie mostly
+    outside the input. Allocates."""
     cdef Plan plan = whole[0]
     cdef Plan* p = &plan
     cdef Pixels q
     cdef int threads = threads_of(p)
     p.lanes = lanes(out)
-    join_rows(p)
-    if not fits(p):
+    if not sparse:
+        join_rows(p)
+    if not (is_sparse(p) if sparse else fits(p)):
         return False
-    q.few = p.o <= TILE_ROWS
+    q.sparse, q.same = sparse, False
+    q.few = p.o <= TILE_ROWS and (p.c >= p.lanes or not sparse)
     cut(p, &q, threads)
     cdef Py_ssize_t phases = p.d.step * p.h.step * p.w.step, item, lists
-    cdef Storage tables = host_storage((2 * p.taps + 1 + phases + 1) * sizeof(Py_ssize_t))
+    cdef Storage tables = host_storage((5 * p.taps + 1 + phases + 1) * sizeof(Py_ssize_t))
     q.offsets = <Py_ssize_t*>tables.data
-    q.order = q.offsets + p.taps
+    q.steps = q.offsets + p.taps
+    q.order = q.steps + 3 * p.taps
     q.phases = q.order + p.taps + 1
     fill_runs(p, &q)
-    lists = ceil_div(2 * q.places * sizeof(Py_ssize_t), sizeof(real))
+    lists = ceil_div((2 * q.places + 3 * q.places // TILE_ROWS) * sizeof(Py_ssize_t), sizeof(real))
     cdef Py_ssize_t outputs = q.places * phases * 3 * p.lanes, lines = q.room * p.taps if q.few else (LINES + p.taps) * 3 * p.lanes
-    cdef Py_ssize_t own = ceil_div(lists + max(outputs + p.images * p.d.band * p.h.band * p.w.band * q.room, lines), 16) * 16
-    cdef Storage scratch = host_storage((threads * own + p.groups * q.group) * sizeof(real))
+    cdef Py_ssize_t band = 0 if sparse else p.images * q.image, own = ceil_div(lists + max(outputs + band, lines), 16) * 16
+    cdef Storage scratch = host_storage((threads * own + p.groups * q.group + sparse * p.n * p.groups * q.image) * sizeof(real))
     cdef real* buffers = <real*>scratch.data
     cdef real* packed = buffers + threads * own
+    cdef real* images = packed + p.groups * q.group
     with nogil:
         if q.few:
             for item in prange(p.groups * p.o, num_threads=threads, schedule="static"):
@@ -342,7 +382,11 @@ cdef bint convolve_by_pixels(Plan* whole, const real* x, const real* weight, con
         else:
             for item in prange(p.groups * q.panels * ceil_div(p.c, max(1, LINES // p.taps)), num_threads=threads, schedule="static"):
                 pack_panel(p, &q, item, weight, packed, buffers + threadid() * own)
+        if sparse:
+            for item in prange(p.n * p.groups, num_threads=threads, schedule="static"):
+                load_image(p, &q, item, x, images + (item % p.groups * p.n + item // p.groups) * q.image)
         for item in prange(p.chunks * q.blocks * p.groups, num_threads=threads, schedule="dynamic"):
             pixels_part(p, &q, item, x, <const real*>packed, bias, out, buffers + threadid() * own + lists,
-                        <Py_ssize_t*>(buffers + threadid() * own), buffers + threadid() * own + lists + outputs)
+                        <Py_ssize_t*>(buffers + threadid() * own),
+                        images if sparse else buffers + threadid() * own + lists + outputs)
     return True

@@ -91,6 +91,13 @@ cdef inline bint tap_on(Axis* a, bint transposed, Py_ssize_t phase, Py_ssize_t t
     return not transposed or m % a.step == 0 and phase < a.full
 
 
+cdef inline void seen_of(Axis* a, bint transposed, Py_ssize_t tap, Py_ssize_t* low, Py_ssize_t* high) noexcept nogil:
+    """The windows, counted among the convolution's outputs, that have this tap inside its input."""
+    cdef Py_ssize_t first = tap * a.dilation - a.padding, step = a.step if transposed else a.stride
+    low[0] = ceil_div(-first, step) if first < 0 else 0
+    high[0] = max(low[0], min(a.source if transposed else a.places, ceil_div((a.full if transposed else a.source) - first, step)))
+
+
 cdef inline void transpose_axis(Axis* a) noexcept nogil:
     """From that of a convolution to that of the gradient of its input."""
     cdef Py_ssize_t phase, tap, offset = 0, low = 0, high = 0

@@ -8,19 +8,12 @@ from cython.parallel cimport prange, threadid
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport Storage, host_storage
-from volta._kernels.cpu.conv_plan cimport Axis, Plan, ceil_div, pixels_in, pixels_out, threads_of
+from volta._kernels.cpu.conv_plan cimport Plan, ceil_div, pixels_in, pixels_out, seen_of, threads_of
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, multiply, real
 
 cdef enum:                      # in multiply-adds of a convolution of the gradient that take as long:
     TAP_COST = 1500             # to begin with a tap of a plane,
     ROW_COST = 300              # and to add a row of its places
-
-
-cdef inline void seen_of(Axis* a, Py_ssize_t tap, Py_ssize_t* low, Py_ssize_t* high) noexcept nogil:
-    """The places whose windows have this tap inside the input."""
-    cdef Py_ssize_t first = tap * a.dilation - a.padding
-    low[0] = ceil_div(-first, a.step) if first < 0 else 0
-    high[0] = max(low[0], min(a.source, ceil_div(a.full - first, a.step)))
 
 
 cdef void add_tap(Plan* p, Py_ssize_t tap, const real* x, real* out) noexcept nogil:
@@ -29,9 +22,9 @@ cdef void add_tap(Plan* p, Py_ssize_t tap, const real* x, real* out) noexcept no
     cdef Py_ssize_t z0 = 0, z1 = 0, y0 = 0, y1 = 0, x0 = 0, x1 = 0, z, y, i, step = p.w.step
     cdef real* line
     cdef const real* row
-    seen_of(&p.d, kz, &z0, &z1)
-    seen_of(&p.h, ky, &y0, &y1)
-    seen_of(&p.w, kx, &x0, &x1)
+    seen_of(&p.d, True, kz, &z0, &z1)
+    seen_of(&p.h, True, ky, &y0, &y1)
+    seen_of(&p.w, True, kx, &x0, &x1)
     for z in range(z0, z1):
         for y in range(y0, y1):
             row = x + (z * p.h.source + y) * p.w.source
