@@ -32,7 +32,7 @@ cdef enum:
     SPARSE_PLACES = 1024        # of a chunk, at most, where windows lie mostly outside
     SPARSE_PRODUCTS = 48        # of a tap of a place and a panel, at least, where they do
 
-cdef double SPARSE = 0.4        # of the taps, that windows see at most
+cdef double SPARSE = 0.6        # of the taps, that windows see at most
 
 cdef struct Pixels:
     bint few                                    # outputs: lanes are channels
@@ -87,7 +87,8 @@ cdef bint is_sparse(Plan* p) noexcept nogil:
             or p.d.padding + p.h.padding + p.w.padding == 0 and not p.transposed or p.d.skip * p.h.skip * p.w.skip > 1
             or p.c * p.taps < LEAST_TERMS or p.c * min(p.o, PANEL) < SPARSE_PRODUCTS):
         return False
-    return share_seen(&p.d, p.transposed) * share_seen(&p.h, p.transposed) * share_seen(&p.w, p.transposed) < SPARSE
+    cdef double seen = share_seen(&p.d, p.transposed) * share_seen(&p.h, p.transposed)
+    return (seen * share_seen(&p.w, p.transposed) if p.n > TILE_ROWS // 2 else seen) < SPARSE
 
 
 cdef inline Py_ssize_t panel_at(Plan* p, Pixels* q, Py_ssize_t panel) noexcept nogil:
