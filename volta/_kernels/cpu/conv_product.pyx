@@ -10,7 +10,8 @@ from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.conv_plan cimport Axis, Plan, pixels_in, pixels_out, set_axis
 from volta._kernels.cpu.conv_tile cimport copy_even
-from volta._kernels.cpu.gemm cimport Plan as Way, Products, gemm, plan_products
+from volta._kernels.cpu.gemm cimport gemm
+from volta._kernels.cpu.gemm_plan cimport Plan as Way, Products, plan_products
 from volta._kernels.cpu.tile cimport TILE_ROWS, real
 
 

@@ -16,43 +16,18 @@ from cython.parallel cimport prange, threadid
 from libc.string cimport memcpy
 
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.cpu.product cimport up
-from volta._kernels.cpu.lines cimport LINE_ROWS, by_lines
+from volta._kernels.cpu.gemm_plan cimport FETCHED, PAD, THIN, Plan, Products, transpose
+from volta._kernels.cpu.lines cimport by_lines
 from volta._kernels.cpu.thin cimport add_rows, short_rows
 from volta._kernels.cpu.tile cimport MASKED, TILE_ROWS, copy_line, copy_run, lanes, multiply_ahead, real
 from volta._kernels.cpu.turn cimport turn8, turn_few
 
 cdef enum:
     MC = 384                    # rows of a of inner products at a time
-    KC = 384                    # depth of a panel of b
-    SWEPT = 131072              # elements of panels of b that each tile of a meets in turn: they stay in the second cache
     FAR = 2048                  # distance of rows of b from which two tiles do not read it where it lies
-    PAD = 64
-    TILE_START = 4              # steps of k that beginning and writing a tile counts as,
-    TILE_PAYS = 12              # and k from which on tiles of few rows pay
-    CACHED = 4194304            # elements of b up to which it comes from a cache
     HIGH = 16                   # rows at a time of strips of columns, where k is short
-    DEEP = 768                  # longest part of k of inner products: lines of both stay in the first cache
-    LINED = 70                  # cycles to begin and end a block of them
-    AT_HAND = 1048576           # elements of b up to which its lines are taken as fast as they are used
-    LINES = 16                  # most lines that are turned for them
-    SMALL = 8                   # rows and columns up to which long products of few of them are inner products
-    THIN = 3                    # rows or columns up to which reading the other operand is all that counts
     LINE = 1024                 # columns whose sums are held at a time
-    LONG = 2048                 # parts of k in thin products; in others at least half as much, and at most PARTS of them
-    LARGE = 262144              # elements of an operand that thin products read in PARTS, row by row
-    PARTS = 16
     SPREAD = 16384              # elements of parts that threads add: most lie in the caches of others
-    NARROW = 16384              # elements of out up to which k is cut into parts
-    FEW = 32                    # rows up to which tiles read b where it lies, if it is WIDE or k short: twice as many of a large b,
-    WIDE = 256
-    OUT = 65536                 # and so many elements of out at a time, which stay in the second cache
-    FETCHED = 1048576           # elements from which on b is fetched ahead there, and all rows of a elsewhere,
-    NEAR = 64                   # in blocks of so many of b's rows, which lie in the first cache
-    DEALT = 33554432            # multiplications for each thread from which on blocks are dealt out: below, what lies in caches counts more,
-    TURNS = 4                   # at most so many for each,
-    DEAL = 524288               # and where there are more products than that of at least so many multiplications
-    SHALLOW = 32                # k up to which writing out takes longest: threads then write whole rows of it
 
 
 cdef void turn(Py_ssize_t rows, Py_ssize_t columns, const real* x, Py_ssize_t from_row, real* out, Py_ssize_t to_row) noexcept nogil:
@@ -170,7 +145,7 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
     s.rows, s.columns, s.tiles, s.vectors = rows, columns, (rows + TILE_ROWS - 1) // TILE_ROWS, (columns + lanes(out) - 1) // lanes(out)
     s.panels, s.k0, s.height, s.higher = (s.vectors + 2) // 3, 0, rows // s.tiles, rows % s.tiles
     s.turn_a, s.copy_b = p.a_column != 1 and s.panels > 1, p.b_column != 1 or not plan.few and s.tiles > (1 if p.b_row >= FAR else 2)
-    s.sweep, s.ahead = not plan.few, plan.few and p.k * p.n > FETCHED
+    s.sweep, s.ahead = not plan.few, plan.far
     if s.sweep and p.a_column == 1 and p.a_row == k <= depth:
         s.ahead = p.count * p.m * k > FETCHED
     while s.k0 < k:
@@ -186,6 +161,26 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
                 for q in range(s.tiles):
                     tile(p, &s, q, j, a, b, bias, out, space)
         s.k0 += s.depth
+
+
+cdef void turned(const Plan* plan, Products* p, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* a, const real* b,
+                 const real* bias, real* out, real* space) noexcept nogil:
+    """out[columns][rows], the transpose of a @ b, + bias; IN: strides of p, of which n is free."""
+    cdef Py_ssize_t parts = (rows + plan.tall - 1) // plan.tall, part, i, count, j, e, out_row = p.m
+    cdef real* product = space
+    cdef real* line
+    space += plan.tall * columns
+    p.n = columns
+    for part in range(parts):
+        i = rows * part // parts
+        count = rows * (part + 1) // parts - i
+        block(plan, p, count, columns, k, a + i * p.a_row, b, <const real*>NULL, product, space)
+        turn(count, columns, <const real*>product, columns, out + i, out_row)
+        if bias != NULL:
+            for j in range(columns):
+                line = out + j * out_row + i
+                for e in range(count):
+                    line[e] += bias[i + e]
 
 
 cdef void outer(const Products* p, Py_ssize_t rows, Py_ssize_t columns, const real* a, const real* b, const real* bias, real* out,
@@ -213,11 +208,6 @@ cdef void outer(const Products* p, Py_ssize_t rows, Py_ssize_t columns, const re
             for j in range(columns):
                 out[j] += bias[j]
         out += p.n
-
-
-cdef inline Py_ssize_t longest_short(const Products* p, Py_ssize_t width) noexcept nogil:
-    """The k up to which out is written row by row."""
-    return (16 if p.n <= width else 12 if p.n <= 2 * width else 8) if MASKED else 1
 
 
 cdef void inner_block(const Products* p, Py_ssize_t rows, Py_ssize_t first, Py_ssize_t last, Py_ssize_t k, const real* a, const real* b,
@@ -307,6 +297,7 @@ cdef void task(const Plan* plan, const Products* p, Py_ssize_t number, const rea
     cdef Py_ssize_t part = number // (plan.row_blocks * plan.column_blocks), cut = part % plan.cuts, item = part // plan.cuts
     cdef Py_ssize_t k0 = cut * plan.length, k = min(plan.length, p.k - k0), width = lanes(out), index, first, last, row, end, rows
     cdef Py_ssize_t count, start, stop
+    cdef Products q
     cdef int d
     for d in range(p.rank - 1, -1, -1):
         index = item % p.shape[d]
@@ -316,6 +307,10 @@ cdef void task(const Plan* plan, const Products* p, Py_ssize_t number, const rea
     a += k0 * p.a_column
     b += k0 * p.b_row
     out += part * p.m * p.n
+    if plan.turned:
+        transpose(p, &q)
+        p = &q
+        a, b = b, a
     if plan.thin:
         index = max(p.m, p.n)
         thin(p, share(index, band, plan.column_blocks, width), share(index, band + 1, plan.column_blocks, width), k, a, b, bias, out, space)
@@ -336,8 +331,12 @@ cdef void task(const Plan* plan, const Products* p, Py_ssize_t number, const rea
     count = (last - first + plan.wide - 1) // plan.wide
     for index in range(count):
         start, stop = first + share(last - first, index, count, 3 * width), first + share(last - first, index + 1, count, 3 * width)
-        block(plan, p, end - row, stop - start, k, a + row * p.a_row, b + start * p.b_column,
-              bias + start if bias != NULL else bias, out + row * p.n + start, space)
+        if plan.turned:
+            turned(plan, &q, end - row, stop - start, k, a + row * p.a_row, b + start * p.b_column,
+                   bias + row if bias != NULL else bias, out + start * p.m + row, space)
+        else:
+            block(plan, p, end - row, stop - start, k, a + row * p.a_row, b + start * p.b_column,
+                  bias + start if bias != NULL else bias, out + row * p.n + start, space)
 
 
 cdef inline Py_ssize_t share(Py_ssize_t n, Py_ssize_t i, Py_ssize_t shares, Py_ssize_t unit) noexcept nogil:
@@ -394,102 +393,6 @@ cdef void several(const Plan* plan, const Products* p, Py_ssize_t first, Py_ssiz
     cdef Py_ssize_t number
     for number in range(first, last):
         task(plan, p, number, a, b, bias, out, space)
-
-
-cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogil:
-    """Decide how products are computed: sums by their sizes alone, blocks by the threads too. `kind` only names the type."""
-    cdef Py_ssize_t width = lanes(kind)
-    plan.outer = p.m > THIN and p.k <= longest_short(p, width) and (p.n > THIN or MASKED and p.a_row != 1)
-    if p.n <= 2 and p.k > 4 * p.n and p.a_column == 1:
-        plan.outer = False
-    plan.thin = not plan.outer and min(p.m, p.n) <= THIN and not (p.n > THIN and tiles_pay(p, width))
-    if plan.thin and max(p.m, p.n) <= SMALL and p.k >= 4 * SMALL and (p.a_column if p.m > p.n else p.b_row) != 1:
-        plan.thin = False                                                       # sums of one vector would wait for one another
-        plan.inner = True
-    else:
-        plan.inner = not plan.thin and not plan.outer and inner_pays(p, width)
-    plan.few = p.b_column == 1 and p.m <= (2 * FEW if p.k * p.n > FETCHED else FEW) and (p.k <= KC or p.n >= WIDE)
-    plan.depth = NEAR if plan.few and p.k * p.n > FETCHED else KC
-    plan.wide = max((OUT // p.m if plan.few else SWEPT // min(plan.depth, p.k)) // (3 * width), 1) * 3 * width
-    plan.cuts = max(1, parts_of(plan, p))
-    plan.length = (p.k + plan.cuts - 1) // plan.cuts
-    plan.partial = (p.count * plan.cuts * p.m * p.n + PAD - 1) // PAD * PAD if plan.cuts > 1 else 0
-    plan.row_blocks = plan.column_blocks = 1
-    plan.dealt = False
-    if plan.thin:
-        plan.threads = threads_for(p.count * p.k * max(p.m, p.n) // 2)         # less is read and written than by an addition
-        plan.own = THIN * plan.length + PAD
-        if plan.threads > 1:
-            plan.column_blocks = min((max(p.m, p.n) + width - 1) // width, 1 + (plan.threads - 1) // (p.count * plan.cuts))
-    elif plan.outer:
-        plan.threads = threads_for(3 * p.count * p.m * ((p.n + width - 1) // width * (p.k + 2) + 4) // 2)
-        plan.own = p.k * p.n + PAD
-        plan.row_blocks = min((p.m + TILE_ROWS - 1) // TILE_ROWS, 1 + (plan.threads - 1) // p.count)
-        plan.column_blocks = min((p.n + 3 * width - 1) // (3 * width), 1 + (plan.threads - 1) // (p.count * plan.row_blocks))
-    else:
-        plan.threads = threads_for(max(p.m, TILE_ROWS // 2) * up(p.n, width) * (p.k + TILE_START) * p.count // 8)
-        if plan.threads > 1:
-            choose_blocks(plan, p, width)
-        if plan.inner:
-            plan.own = ((p.m if p.a_column != 1 else 0) + (p.n if p.b_row != 1 else 0)) * plan.length + PAD
-        else:
-            plan.own = min(plan.depth, plan.length) * ((p.m if plan.few else 0) + 2 * TILE_ROWS + min(plan.wide, p.n) + 3 * width) + PAD
-    plan.own = (plan.own + PAD - 1) // PAD * PAD
-
-
-cdef Py_ssize_t parts_of(const Plan* plan, const Products* p) noexcept nogil:
-    """Into how many parts k is cut, whatever the threads."""
-    cdef Py_ssize_t wide = max(p.m, p.n), parts = p.k // LONG
-    if plan.inner:
-        return (p.k + DEEP - 1) // DEEP
-    if not plan.thin:
-        return min(PARTS, p.k // (LONG // 2)) if p.m * p.n <= NARROW and p.k >= LONG else 1
-    if (p.a_row if p.m > p.n else p.b_column) == 1 and p.k * wide >= LARGE:
-        parts = max(parts, min(PARTS, p.k // 128))
-    return parts
-
-
-cdef bint tiles_pay(const Products* p, Py_ssize_t width) noexcept nogil:
-    """Whether few rows take less time in tiles, which keep their sums in registers, than in lines: where a tile has all columns, or several
-    rows share what is read of b, unless it comes from memory."""
-    return MASKED and p.b_column == 1 and (p.n <= 3 * width or p.m > 1 and p.k >= TILE_PAYS and p.k * p.n <= CACHED)
-
-
-cdef bint inner_pays(const Products* p, Py_ssize_t width) noexcept nogil:
-    """Whether lines of a times lines of columns of b take less time than tiles: both in cycles."""
-    cdef Py_ssize_t tiles = (p.m + TILE_ROWS - 1) // TILE_ROWS, blocks = (p.m + LINE_ROWS - 1) // LINE_ROWS * ((p.n + 3) // 4)
-    cdef Py_ssize_t vectors = (p.n + width - 1) // width
-    cdef Py_ssize_t turned = p.k * ((4 * vectors + (vectors == 1)) * tiles + (0 if p.b_column == 1 else p.n // 3 + 2)) + 40 * tiles
-    cdef Py_ssize_t lined = p.m * up(p.n, 4) * p.k // width * (5 if p.n * p.k <= AT_HAND else 8) // 8 + blocks * LINED * (1 + p.k // DEEP)
-    if p.a_column != 1:
-        lined += p.m * p.k
-    if p.b_row != 1:
-        lined += p.n * p.k
-    return (p.a_column == 1 or p.m <= LINES) and (p.b_row == 1 or p.n <= LINES) and lined < turned
-
-
-cdef void choose_blocks(Plan* plan, const Products* p, Py_ssize_t width) noexcept nogil:
-    """The blocks by which the thread with the most work is done first; of large products several for each thread, to be dealt out."""
-    cdef Py_ssize_t threads = plan.threads, parts = p.count * plan.cuts, vectors = (p.n + width - 1) // width
-    cdef Py_ssize_t rows, bands, turns, wide, high, tiles, each = p.m * p.n * (p.k // plan.cuts)
-    cdef double cost, least = -1
-    plan.dealt = each // threads * parts >= DEALT
-    if parts > 8 * threads or parts % threads == 0 and not (plan.dealt and parts < TURNS * threads):
-        plan.dealt = plan.dealt and each >= DEAL
-        return
-    for rows in range(1, max(1, min(2 * p.m // TILE_ROWS, 2 * threads if plan.dealt else threads)) + 1):
-        for turns in range(1, (TURNS if plan.dealt else 2) + 1):
-            if p.k <= SHALLOW and rows < threads and p.m >= 4 * TILE_ROWS * threads:
-                continue
-            bands = min(vectors, max(1, turns * threads // (parts * rows)))
-            high, wide = (p.m + rows - 1) // rows, (vectors + bands - 1) // bands
-            tiles = (high + TILE_ROWS - 1) // TILE_ROWS
-            # In cycles by k: a row of a tile by a vector takes 1/2, or alone 5/8, reading a tile of a 2, a vector of b 4, or turned 8.
-            cost = high * wide / 2. + (high / 8. if wide == 1 else 0) + 2 * tiles + (4 if p.b_column == 1 else 8) * wide
-            cost *= (parts * rows * bands + threads - 1) // threads + (0.25 if plan.dealt else 0)   # a part of the last is waited for
-            if least < 0 or cost < least:
-                least, plan.row_blocks, plan.column_blocks = cost, rows, bands
-    plan.dealt = plan.dealt and parts * plan.row_blocks * plan.column_blocks > threads
 
 
 cdef int gemm_threads(Py_ssize_t m, Py_ssize_t n, Py_ssize_t k) noexcept nogil:

@@ -14,7 +14,8 @@ from volta._kernels.core.base cimport (
 )
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.elementwise_driver cimport broadcast_shape
-from volta._kernels.cpu.gemm cimport Plan, Products, gemm, plan_products
+from volta._kernels.cpu.gemm cimport gemm
+from volta._kernels.cpu.gemm_plan cimport Plan, Products, plan_products
 from volta._kernels.cpu.lines cimport inner_product
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.threads cimport threads_for
