@@ -26,7 +26,8 @@ from volta._kernels.cpu.tile cimport TILE_ROWS, copy_run, lanes, real
 
 cdef enum:
     PANELS = 4                  # most panels of queries, of three vectors each, that share a copied block of keys
-    KEYS = 128                  # keys of a block, forward
+    KEYS = 128                  # keys of a block, forward,
+    MORE = 32                   # and how many more the only one, or blocks of equal size, may have
     QUERIES = 64                # queries of a block, backward
     GROUP = 512                 # columns of k in all panels of a group, backward: what belongs to them stays in the second cache
     PARTS = 16                  # pieces of work below which backward splits the keys
@@ -99,7 +100,7 @@ cdef void add_mask(const real* mask, Py_ssize_t row, Py_ssize_t column, Py_ssize
 cdef Py_ssize_t forward_space(const Sizes* s, real* kind) noexcept nogil:
     """Elements of work space of a thread."""
     cdef Py_ssize_t wide = 3 * lanes(kind), width = up(s.width, lanes(kind)), values = up(s.values, lanes(kind))
-    return PANELS * wide * (s.width + 2 + values) + KEYS * (width + values + wide) + 8 * PAD
+    return PANELS * wide * (s.width + 2 + values) + (KEYS + MORE) * (width + values + wide) + 8 * PAD
 
 
 cdef void hide_future(Py_ssize_t first_query, Py_ssize_t first_key, Py_ssize_t keys, Py_ssize_t wide, real* scores) noexcept nogil:
@@ -113,12 +114,16 @@ cdef void hide_future(Py_ssize_t first_query, Py_ssize_t first_key, Py_ssize_t k
 cdef void finish(const Sizes* s, Py_ssize_t n, const real* sums, const real* top, const real* total, real* out,
                  real* logsumexp, Py_ssize_t values) noexcept nogil:
     """Write the rows of out and of logsumexp from sums[n][values]."""
-    cdef Py_ssize_t j, e
+    cdef Py_ssize_t step = s.heads * s.values, count = s.values, j, e
     cdef real factor
+    cdef const real* line
+    cdef real* to
     for j in range(n):
         factor = 1 / total[j] if total[j] != 0 else 0
-        for e in range(s.values):
-            out[j * s.heads * s.values + e] = sums[j * values + e] * factor
+        line, to = sums + j * values, out + j * step
+        for e in range(count):
+            to[e] = line[e] * factor
+    for j in range(n):
         logsumexp[j] = <real>(top[j] / UNIT) + log_of[real](total[j]) if total[j] != 0 else <real>INFINITY
 
 
@@ -147,8 +152,8 @@ cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, cons
     cdef real* queries = space
     cdef real* sums = queries + PANELS * wide * s.width + PAD
     cdef real* key_rows = sums + PANELS * wide * values + PAD
-    cdef real* value_rows = key_rows + KEYS * width + PAD
-    cdef real* top = value_rows + KEYS * values + PAD
+    cdef real* value_rows = key_rows + (KEYS + MORE) * width + PAD
+    cdef real* top = value_rows + (KEYS + MORE) * values + PAD
     cdef real* total = top + PANELS * wide
     cdef real* scores = total + PANELS * wide
     q += b * s.q[0] + first * s.q[1] + h * s.q[2]
@@ -158,9 +163,10 @@ cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, cons
         mask += b * s.mask[0] + h * s.mask[1] + first * s.mask[2]
     take_queries(s, n, q, queries, top, total)
     memset(sums, 0, panels * wide * values * sizeof(real))
-    for i in range((seen + KEYS - 1) // KEYS):
-        key = i * KEYS
-        count = min(KEYS, seen - key)
+    cdef Py_ssize_t rounds = max(<Py_ssize_t>1, (seen - MORE + KEYS - 1) // KEYS), tiles = (seen + TILE_ROWS - 1) // TILE_ROWS
+    for i in range(rounds):
+        key = tiles * i // rounds * TILE_ROWS
+        count = min(seen, tiles * (i + 1) // rounds * TILE_ROWS) - key
         key_lines = lined(k + key * s.k[1], s.k[1], count, s.width, width, key_rows)
         value_lines = lined(v + key * s.v[1], s.v[1], count, s.values, values, value_rows)
         for panel in range(panels):
