@@ -150,7 +150,9 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
         s.ahead = p.count * p.m * k > FETCHED
     while s.k0 < k:
         s.depth = min(depth, k - s.k0)
-        s.stretch = s.depth if s.panels == 1 and not s.ahead else max(s.depth // TILE_ROWS // 4 * 4, 4)    # narrow lines come by themselves
+        s.stretch = max((s.depth + 2 * TILE_ROWS) // TILE_ROWS // 4 * 4, 4)                         # in whole groups of steps
+        if s.panels == 1 and not s.ahead:
+            s.stretch = s.depth                                                                     # narrow lines come by themselves
         s.room = (s.depth * TILE_ROWS * (1 if s.sweep else s.tiles) + PAD - 1) // PAD * PAD
         if s.sweep:
             for q in range(s.tiles):

@@ -13,9 +13,10 @@ cdef enum:
     TILE_START = 4              # steps of k that beginning and writing a tile counts as,
     TILE_PAYS = 12              # and k from which on tiles of few rows pay
     CACHED = 4194304            # elements of b up to which it comes from a cache
-    DEEP = 768                  # longest part of k of inner products: lines of both stay in the first cache
+    DEEP = 512                  # longest part of k of inner products: lines of both stay in the first cache
     LINED = 70                  # cycles to begin and end a block of them
-    AT_HAND = 1048576           # elements of b up to which its lines are taken as fast as they are used
+    AT_HAND = 1048576           # elements of a or b up to which its lines are taken as fast as they are used,
+    ROOM = 12288                # where those of a, and eight of b, stay in the first cache
     LINES = 16                  # most lines that are turned for them
     SMALL = 8                   # rows and columns up to which long products of few of them are inner products
     LONG = 2048                 # parts of k in thin products; in others at least half as much, and at most PARTS of them
@@ -29,6 +30,7 @@ cdef enum:
     DEALT = 33554432            # multiplications for each thread from which on blocks are dealt out: below, what lies in caches counts more,
     TURNS = 4                   # at most so many for each,
     DEAL = 524288               # and where there are more products than that of at least so many multiplications
+    MOST = 8                    # parts up to which as many rounds of blocks are tried, so that all threads have as many
     TALL = 128                  # rows of a transpose at a time, at least
     SHALLOW = 32                # k up to which writing out takes longest: threads then write whole rows of it
 
@@ -41,7 +43,7 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
     if plan.turned:
         transpose(p, &q)
         p = &q
-    plan.far = p.b_column == 1 and p.m <= 2 * FEW and p.k * p.n > FETCHED
+    plan.far = p.b_column == 1 and p.m <= 2 * FEW and p.count * p.k * p.n > FETCHED
     plan.few = p.b_column == 1 and (p.m <= FEW or plan.far) and (p.k <= KC or p.n >= WIDE)
     plan.far = plan.far and plan.few
     plan.depth = NEAR if plan.far else KC
@@ -134,7 +136,8 @@ cdef bint inner_pays(const Products* p, Py_ssize_t width) noexcept nogil:
     cdef Py_ssize_t tiles = (p.m + TILE_ROWS - 1) // TILE_ROWS, blocks = (p.m + LINE_ROWS - 1) // LINE_ROWS * ((p.n + 3) // 4)
     cdef Py_ssize_t vectors = (p.n + width - 1) // width
     cdef Py_ssize_t turned = p.k * ((4 * vectors + (vectors == 1)) * tiles + (0 if p.b_column == 1 else p.n // 3 + 2)) + 40 * tiles
-    cdef Py_ssize_t lined = p.m * up(p.n, 4) * p.k // width * (5 if p.n * p.k <= AT_HAND else 8) // 8 + blocks * LINED * (1 + p.k // DEEP)
+    cdef Py_ssize_t pace = 8 if max(p.m, p.n) * p.k > AT_HAND else 5 if (min(p.m, p.n) + 8) * min(p.k, DEEP) <= ROOM else 7
+    cdef Py_ssize_t lined = p.m * up(p.n, 4) * p.k // width * pace // 8 + blocks * LINED * (1 + p.k // DEEP)
     if p.a_column != 1:
         lined += p.m * p.k
     if p.b_row != 1:
@@ -152,7 +155,7 @@ cdef void choose_blocks(Plan* plan, const Products* p, Py_ssize_t width) noexcep
         plan.dealt = plan.dealt and each >= DEAL
         return
     for rows in range(1, max(1, min(2 * p.m // TILE_ROWS, 2 * threads if plan.dealt else threads)) + 1):
-        for turns in range(1, (TURNS if plan.dealt else 2) + 1):
+        for turns in range(1, (TURNS if plan.dealt else max(2, parts) if parts <= MOST else 2) + 1):
             if p.k <= SHALLOW and rows < threads and p.m >= 4 * TILE_ROWS * threads:
                 continue
             bands = min(vectors, max(1, turns * threads // (parts * rows)))
