@@ -4,11 +4,12 @@
 // The first of equal maxima counts, the last NaN wins over all numbers, and padding never does; index is the place in the plane, -1 of a
 // window of padding alone.
 //
-// Bindings: 0 x (read), 1 out, 2 index (read_write; any spare buffer without MAX).
+// Bindings: 0 x (read), 1 out, 2 index (read_write; any spare buffer without MAX and PLACED).
 // Launch:   x = ceil(count / 256) workgroups of 256; a thread makes an output in each of PLANES planes, for which it finds the window once.
 // Sums:     serial in f32.
 
 const MAX: bool = true;
+const PLACED: bool = true;              // the places of maxima are wanted
 const ADAPTIVE: bool = false;
 const VOLUME: bool = true;              // more than one plane of depth, in or out
 const COUNT_PADDING: bool = true;       // an average divides by the padding too
@@ -110,7 +111,7 @@ fn pool(plane: u32, at: u32, wz: vec2<u32>, wy: vec2<u32>, wx: vec2<u32>, diviso
     }
     if (MAX) {
         out[at] = best;
-        index[at] = i32(place);
+        if (PLACED) { index[at] = i32(place); }
     } else {
         out[at] = sum / divisor;
     }

@@ -91,6 +91,7 @@ pool         size, kernel, stride, padding, dilation: a number for each of one t
              max_pool(x[N, C, ...], size, kernel, stride, padding, dilation) -> (out, index)   size is the output's; index int64 into a
                                                                           plane; the first maximum wins, the last NaN wins over all;
                                                                           -1 of a window of padding alone
+             max_pool_values(x, size, kernel, stride, padding, dilation)   without the index
              max_pool_grad(g, index, size, kernel, stride, padding, dilation)   size is the input's; fixed summing order
              avg_pool(x, size, kernel, stride, padding, count_padding, divisor)   divisor None: the elements of the window
              avg_pool_grad(g, size, kernel, stride, padding, count_padding, divisor)

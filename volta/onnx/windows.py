@@ -88,7 +88,9 @@ def _max_pool(g: Graph, c: Call):
     if c.kernel is None and all(m == 1 for m in outs) and not c.used[1]:
         return g.node("GlobalMaxPool", c[0]), ""
     if c.kernel is None:
-        return _adaptive_max(g, c, c.fixed(sizes, "images of a size"), outs)
+        if c.used[1]:
+            raise c.refuse("adaptive maxima with their indices are not exported")
+        return _adaptive_max(g, c, c.fixed(sizes, "images of a size"), outs), ""
     attributes, _ = _window(c, c.dilation)
     attributes["dilations"] = list(c.dilation)
     if not c.used[1]:
@@ -100,16 +102,21 @@ def _max_pool(g: Graph, c: Call):
     return out, g.node("Mod", index, g.scalar(plane, int64))           # ONNX counts through all planes
 
 
+@translates("max_pool_values")
+def _max_pool_values(g: Graph, c: Call):
+    if c.kernel is None:
+        return _adaptive_max(g, c, c.fixed(c.shape()[2:], "images of a size"), c.out.shape[2:])
+    return g.node("MaxPool", c[0], **_window(c, c.dilation)[0], dilations=list(c.dilation))
+
+
 def _adaptive_max(g, c, sizes, outs):
-    if c.used[1]:
-        raise c.refuse("adaptive maxima with their indices are not exported")
     x = c[0]
     for d, (n, m) in enumerate(zip(sizes, outs), 2):
         windows = _adaptive(n, m)
         most = max(stop - start for start, stop in windows)
         places = np.array([[min(start + i, stop - 1) for i in range(most)] for start, stop in windows], np.int64)
         x = g.node("ReduceMax", g.node("Gather", x, g.constant(places), axis=d), g.ints([d + 1]), keepdims=0)
-    return x, ""
+    return x
 
 
 @translates("avg_pool")

@@ -38,15 +38,15 @@ def _fixed(size: tuple, out: tuple, kernel, *others):
 
 def _forward(name: str, x, size: tuple, kernel, stride, padding, dilation, divisor, **more):
     need_float32(name, x)
-    largest, sizes = name == "max_pool", x.shape[2:]
+    largest, placed, sizes = name.startswith("max"), name == "max_pool", x.shape[2:]
     kernel, stride, padding, dilation = _fixed(sizes, size, kernel, stride, padding, dilation)
     plan = Plan(x)
     out = plan.output(x.shape[:2] + size, FLOAT32)
-    index = plan.output(x.shape[:2] + size, INT64) if largest else plan.scratch(4)
+    index = plan.output(x.shape[:2] + size, INT64) if placed else plan.scratch(4)
     count, planes, together = shared_planes(x.shape[:2], prod(size))
     vectors = _words(sizes, size, _three(stride), _three(padding, 0), _three(dilation))
     plan.step("pool/pool", (0, out, index), (*vectors, count, planes, At(0), float(divisor or 0)), ceil_div(count, THREADS),
-              **_variant(sizes, size, kernel, "KERNEL", kernel, MAX=largest, PLANES=together, **more))
+              **_variant(sizes, size, kernel, "KERNEL", kernel, MAX=largest, PLACED=placed, PLANES=together, **more))
     return plan
 
 
@@ -75,6 +75,11 @@ def _max_pool(x, *, size, kernel=None, stride=None, padding=None, dilation=None)
     return _forward("max_pool", x, size, kernel, stride, padding, dilation, None)
 
 
+def _max_pool_values(x, *, size, kernel=None, stride=None, padding=None, dilation=None):
+    """The largest of each window."""
+    return _forward("max_pool_values", x, size, kernel, stride, padding, dilation, None)
+
+
 def _max_pool_grad(g, index, *, size, kernel=None, stride=None, padding=None, dilation=None):
     """The gradient of max_pool's input, of spatial `size`."""
     return _backward("max_pool_grad", g, index, size, kernel, stride, padding, dilation, None)
@@ -91,5 +96,6 @@ def _avg_pool_grad(g, *, size, kernel=None, stride=None, padding=None, count_pad
 
 
 KERNELS = {name: Kernel(name, make, cut=cut) for name, make, cut in (
-    ("max_pool", _max_pool, cuts.pool), ("max_pool_grad", _max_pool_grad, cuts.max_pool_grad), ("avg_pool", _avg_pool, cuts.pool),
+    ("max_pool", _max_pool, cuts.placed_pool), ("max_pool_values", _max_pool_values, cuts.pool),
+    ("max_pool_grad", _max_pool_grad, cuts.max_pool_grad), ("avg_pool", _avg_pool, cuts.pool),
     ("avg_pool_grad", _avg_pool_grad, cuts.avg_pool_grad))}

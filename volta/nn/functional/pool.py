@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels.core import graph
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.nn.functional import integers
@@ -16,7 +17,7 @@ from volta.ops.creation import zeros
 from volta.ops.indexing import check_index
 from volta.ops.records.index import scatter_reduce_op
 from volta.ops.records.math import relu, sign
-from volta.ops.records.pool import avg_pool_op, max_pool_op
+from volta.ops.records.pool import avg_pool_op, max_pool_op, max_pool_values
 from volta.ops.records.reduce import amax_op, mean_op
 from volta.ops.records.view import reshape_op, slice_op, tied
 from volta.ops.reduce import max as max_
@@ -137,12 +138,17 @@ def _none(x, size):
 
 
 # ---------------------------------------------------------------- maxima
-def _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode):
-    """(values, places) of max_pool1d, 2d and 3d."""
+def _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode, placed=True):
+    """(values, places) of max_pool1d, 2d and 3d; unless they are to be `placed`, no places where nothing else needs them."""
     op = f"max_pool{rank}d"
     x, batched = _batched(op, rank, input)
-    pool = max_pool_op if x.dtype.is_floating_point else integers.max_pool
-    out = pool(x, **_geometry(op, rank, x._shape[2:], kernel_size, stride, padding, dilation, ceil_mode))
+    window = _geometry(op, rank, x._shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
+    if not x.dtype.is_floating_point:
+        out = integers.max_pool(x, **window)
+    elif placed or x.requires_grad and graph.is_grad_enabled():
+        out = max_pool_op(x, **window)
+    else:
+        return (_unbatched(max_pool_values(x, **window), batched, x),)
     return tuple([_unbatched(o, batched, x) for o in out])
 
 
@@ -177,7 +183,7 @@ def _make_max_pool(rank):
         >>> volta.max_pool{rank}d(volta.ones(1, 3{fours}), 2).shape
         volta.Size([1, 3{twos}])
         """
-        out = _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode)
+        out = _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
         return out if return_indices else out[0]
     return _op(function, "max_pool", rank, _samples(rank, case((1, 2, 6, 6, 6)[:rank + 2], 2, return_indices=True, dilation=2)),
                _np_pooled(max_pool_op.details.numpy, rank), takes="fi")

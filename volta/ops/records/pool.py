@@ -112,6 +112,10 @@ max_pool_op = register(
     vjp=(lambda g, index, x_shape, kernel, stride, padding, dilation: max_pool_grad(
             g, index, size=x_shape[2:], kernel=kernel, stride=stride, padding=padding, dilation=dilation),),
     cases=tuple(case(shape, size=size, **window) for shape, size, window in _MAXIMA))
+max_pool_values = register(
+    "max_pool_values", ("x",), names=("input",), family="pool", takes="f", tied=True,
+    reference=lambda x, **window: max_pool_op(x, **window)[0],
+    numpy=lambda x, **window: _np_max_pool(x, **window)[0], cases=max_pool_op.details.cases)
 max_pool_grad = register(
     "max_pool_grad", ("g", "index"), family="pool", takes={"g": "f", "index": "int64"}, vjp=(_max_pool_grad_vjp, None),
     numpy=_np_max_pool_grad,

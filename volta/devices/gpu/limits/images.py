@@ -131,11 +131,13 @@ def _resized(sizes: tuple, axis: int, n: int) -> tuple:
     return sizes[:axis] + (n,) + sizes[axis + 1:]
 
 
-def pool(run, x, size, kernel=None, **params):
-    """Maxima or averages: by planes; one plane alone by bands."""
+def pool(run, x, size, kernel=None, outputs=1, **params):
+    """Maxima or averages: by planes; one plane alone by bands. With 2 outputs the second are places."""
+    def along(axis):
+        return axis if outputs == 1 else (axis, axis)
     for d in (0, 1):
         if x.shape[d] > 1:
-            return halves(run, (x,), {"size": size, "kernel": kernel, **params}, (d,), (d, d) if "dilation" in params else d)
+            return halves(run, (x,), {"size": size, "kernel": kernel, **params}, (d,), along(d))
     axis, bands = _seeing(x, x.shape[:2] + size, kernel, params)
     results = []
     for (a, b), dropped, (low, high) in bands:
@@ -143,7 +145,12 @@ def pool(run, x, size, kernel=None, **params):
         found = run(band, size=_resized(size, axis - 2, dropped + b - a), kernel=kernel, **params)
         kept = [contiguous(narrow(t, axis, dropped, dropped + b - a)) for t in (found if isinstance(found, tuple) else (found,))]
         results.append((kept[0], _moved(kept[1], band.shape, x.shape, axis, low)) if len(kept) > 1 else kept[0])
-    return join(*results, (axis, axis) if "dilation" in params else axis)
+    return join(*results, along(axis))
+
+
+def placed_pool(run, x, size, **params):
+    """Maxima and their places."""
+    return pool(run, x, size, outputs=2, **params)
 
 
 def _moved(index, band: tuple, whole: tuple, axis: int, first: int):

@@ -1,0 +1,183 @@
+# Maxima of windows without their places: what pool.pyx computes, for what needs no gradient.
+#
+# Layout: planes [N * C] of depth x height x width, contiguous; fewer dimensions have size 1 in front. Windows: see pool_plan.pxd.
+# A NaN wins, padding never does; of padding alone -inf.
+# Threads: over lines of outputs. Sizes: the front end.
+
+from cython.parallel cimport prange
+from libc.math cimport INFINITY
+
+from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host
+from volta._kernels.core.size cimport plain
+from volta._kernels.core.views cimport float_code
+from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.pool_plan cimport Pool, begin, pool_threads
+from volta._kernels.cpu.tile cimport real
+
+cdef extern from *:
+    """
+    #define VOLTA_TOP(v, top) ((v) > (top) || (v) != (v) ? (v) : (top))
+    #define VOLTA_TOP_LINE(T, STRIDE) for (j = 0; j < n; j++) { const T v = x[j * STRIDE]; out[j] = (v > out[j]) | (v != v) ? v : out[j]; }
+    /* A window has `slices`, `slice` apart, of `rows`, `row` apart, of `kernel` elements, `step` apart. */
+    #define VOLTA_TOPS(S, T)                                                                                        \\
+    /* One element of each of n windows, `stride` apart. */                                                         \\
+    static void volta_tops_line_##S(const T* __restrict x, Py_ssize_t stride, Py_ssize_t n, T* __restrict out) {    \\
+        Py_ssize_t j;                                                                                               \\
+        if (stride == 1) { VOLTA_TOP_LINE(T, 1) }                                                                   \\
+        else if (stride == 2) { VOLTA_TOP_LINE(T, 2) }                                                              \\
+        else { VOLTA_TOP_LINE(T, stride) }                                                                          \\
+    }                                                                                                               \\
+    /* n whole windows side by side, of which 256 stay in the nearest cache. */                                     \\
+    static void volta_tops_plain_##S(const T* x, Py_ssize_t slices, Py_ssize_t slice, Py_ssize_t rows, Py_ssize_t row,\\
+                                     Py_ssize_t kernel, Py_ssize_t step, Py_ssize_t stride, Py_ssize_t n, T* out) { \\
+        Py_ssize_t i, j, k, m;                                                                                      \\
+        for (; n > 0; n -= m, x += m * stride, out += m) {                                                          \\
+            m = n < 256 ? n : 256;                                                                                  \\
+            for (j = 0; j < m; j++) out[j] = x[j * stride];                                                         \\
+            for (i = 0; i < slices; i++)                                                                            \\
+                for (j = 0; j < rows; j++)                                                                          \\
+                    for (k = i + j == 0; k < kernel; k++)                                                           \\
+                        volta_tops_line_##S(x + i * slice + j * row + k * step, stride, m, out);                    \\
+        }                                                                                                           \\
+    }                                                                                                               \\
+    /* The largest of n elements and what was known before. Neighbours are taken in vectors. */                     \\
+    static T volta_top_run_##S(const T* x, Py_ssize_t n, Py_ssize_t step, T top) {                                  \\
+        T tops[32];                                                                                                 \\
+        Py_ssize_t i = 0;                                                                                           \\
+        int j;                                                                                                      \\
+        if (step == 1 && n >= 64) {                                                                                 \\
+            for (j = 0; j < 32; j++) tops[j] = x[j];                                                                \\
+            for (i = 32; i <= n - 32; i += 32)                                                                      \\
+                for (j = 0; j < 32; j++) { const T v = x[i + j]; tops[j] = (v > tops[j]) | (v != v) ? v : tops[j]; }\\
+            for (j = 0; j < 32; j++) top = VOLTA_TOP(tops[j], top);                                                 \\
+        }                                                                                                           \\
+        for (; i < n; i++) top = VOLTA_TOP(x[i * step], top);                                                       \\
+        return top;                                                                                                 \\
+    }
+    VOLTA_TOPS(32, float)
+    VOLTA_TOPS(64, double)
+    #define volta_tops_64 volta_tops_plain_64
+    #if defined(__AVX512F__)
+    /* 16 windows at a time, whose elements are never read beyond the last one's. */
+    static inline void volta_tops_of(const float* x, Py_ssize_t slices, Py_ssize_t slice, Py_ssize_t rows, Py_ssize_t row, Py_ssize_t kernel,
+                                     Py_ssize_t step, int stride, Py_ssize_t n, float* out) {
+        Py_ssize_t i, j, k;
+        for (; n > 0; n -= 16, x += 16 * stride, out += 16) {
+            const int m = n < 16 ? (int)n : 16;
+            const __mmask16 all = (__mmask16)((1u << m) - 1);
+            const unsigned long long span = (1ull << ((m - 1) * (stride < 5 ? stride : 1) + 1)) - 1;
+            __m512 top = _mm512_set1_ps(-INFINITY);
+            for (i = 0; i < slices; i++)
+                for (j = 0; j < rows; j++)
+                    for (k = 0; k < kernel; k++) {
+                        /* The greater of two, the second where one is NaN; where that is the first, it. */
+                        const __m512 v = volta_every(x + i * slice + j * row + k * step, stride, all, span);
+                        top = _mm512_mask_max_ps(v, _mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v, top);
+                    }
+            _mm512_mask_storeu_ps(out, all, top);
+        }
+    }
+    static void volta_tops_32(const float* x, Py_ssize_t slices, Py_ssize_t slice, Py_ssize_t rows, Py_ssize_t row, Py_ssize_t kernel,
+                              Py_ssize_t step, Py_ssize_t stride, Py_ssize_t n, float* out) {
+        const int window = slices == 1 && step == 1 && rows < 10 && kernel < 10 && stride < 10 ? (int)(rows * 100 + kernel * 10 + stride) : 0;
+        switch (window) {
+        case 122: volta_tops_of(x, 1, 0, 1, 0, 2, 1, 2, n, out); break;
+        case 131: volta_tops_of(x, 1, 0, 1, 0, 3, 1, 1, n, out); break;
+        case 132: volta_tops_of(x, 1, 0, 1, 0, 3, 1, 2, n, out); break;
+        case 222: volta_tops_of(x, 1, 0, 2, row, 2, 1, 2, n, out); break;
+        case 332: volta_tops_of(x, 1, 0, 3, row, 3, 1, 2, n, out); break;
+        case 331: volta_tops_of(x, 1, 0, 3, row, 3, 1, 1, n, out); break;
+        default:
+            switch (stride) {
+            case 1: volta_tops_of(x, slices, slice, rows, row, kernel, step, 1, n, out); break;
+            case 2: volta_tops_of(x, slices, slice, rows, row, kernel, step, 2, n, out); break;
+            case 3: volta_tops_of(x, slices, slice, rows, row, kernel, step, 3, n, out); break;
+            case 4: volta_tops_of(x, slices, slice, rows, row, kernel, step, 4, n, out); break;
+            default:
+                if (stride > 1 << 24) volta_tops_plain_32(x, slices, slice, rows, row, kernel, step, stride, n, out);
+                else volta_tops_of(x, slices, slice, rows, row, kernel, step, (int)stride, n, out);
+            }
+        }
+    }
+    #else
+    #define volta_tops_32 volta_tops_plain_32
+    #endif
+    """
+    void tops_32 "volta_tops_32"(const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t,
+                                 float*) noexcept nogil
+    void tops_64 "volta_tops_64"(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t,
+                                 double*) noexcept nogil
+    float run_32 "volta_top_run_32"(const float*, Py_ssize_t, Py_ssize_t, float) noexcept nogil
+    double run_64 "volta_top_run_64"(const double*, Py_ssize_t, Py_ssize_t, double) noexcept nogil
+
+cdef enum:
+    LONG = 64                   # elements of a window along a line, from which on it is worked alone
+
+
+cdef void one_by_one(Pool* p, const real* x, Py_ssize_t slices, Py_ssize_t rows, Py_ssize_t start, Py_ssize_t stop, real* out) noexcept nogil:
+    """The windows start .. stop of a line. IN: x, the row that they begin with."""
+    cdef Py_ssize_t o, i, j
+    cdef const real* row
+    cdef real top
+    for o in range(start, stop):
+        top = -INFINITY
+        for i in range(slices):
+            for j in range(rows):
+                row = x + (i * p.z.step * p.y.n + j * p.y.step) * p.x.n + p.x.start[o]
+                if real is float:
+                    top = run_32(row, p.x.count[o], p.x.step, top)
+                else:
+                    top = run_64(row, p.x.count[o], p.x.step, top)
+        out[o] = top
+
+
+cdef void some_lines(Pool* p, const real* x, Py_ssize_t first, Py_ssize_t last, real* out) noexcept nogil:
+    cdef bint alone = p.adaptive or p.x.step == 1 and p.x.kernel >= LONG
+    cdef Py_ssize_t low = 0 if alone else p.x.low, high = 0 if alone else p.x.high, skipped = low * p.x.stride - p.x.padding
+    cdef Py_ssize_t line, y, z, slice = p.z.step * p.y.n * p.x.n, row = p.y.step * p.x.n
+    cdef const real* source
+    cdef real* target
+    for line in range(first, last):
+        z, y = line // p.y.outs % p.z.outs, line % p.y.outs
+        source = x + line // (p.z.outs * p.y.outs) * p.size + (p.z.start[z] * p.y.n + p.y.start[y]) * p.x.n
+        target = out + line * p.x.outs
+        if p.z.count[z] == 0 or p.y.count[y] == 0:
+            one_by_one(p, source, 0, 0, 0, p.x.outs, target)
+            continue
+        one_by_one(p, source, p.z.count[z], p.y.count[y], 0, low, target)
+        if real is float:
+            tops_32(source + skipped, p.z.count[z], slice, p.y.count[y], row, p.x.kernel, p.x.step, p.x.stride, high - low, target + low)
+        else:
+            tops_64(source + skipped, p.z.count[z], slice, p.y.count[y], row, p.x.kernel, p.x.step, p.x.stride, high - low, target + low)
+        one_by_one(p, source, p.z.count[z], p.y.count[y], high, p.x.outs, target)
+
+
+cdef void all_lines(Pool* p, const real* x, real* out) noexcept nogil:
+    cdef Py_ssize_t lines = p.planes * p.z.outs * p.y.outs
+    cdef int threads = pool_threads(p), t
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        some_lines(p, x, lines * t // threads, lines * (t + 1) // threads, out)
+
+
+def max_pool_values(TensorBase x not None, size, kernel=None, stride=None, padding=None, dilation=None):
+    """The largest of each window of x[N, C, ...]. IN: size, the output's; no kernel: adaptive windows."""
+    size = plain(size)
+    cdef Pool p
+    cdef int code = float_code("max_pool_values", x)
+    x = packed(x)
+    cdef tuple shape = x.shape
+    cdef TensorBase lists = begin(&p, shape[2:], size, kernel, stride, padding, dilation, False, 0)
+    p.planes = <Py_ssize_t>shape[0] * <Py_ssize_t>shape[1]
+    cdef TensorBase out = empty_host(shape[:2] + size, x.dtype)
+    cdef void* source = address(x)
+    cdef void* target = address(out)
+    if out.size:
+        with nogil:
+            if code == FLOAT32:
+                all_lines(&p, <const float*>source, <float*>target)
+            else:
+                all_lines(&p, <const double*>source, <double*>target)
+    return out
+
+
+KERNELS = {"max_pool_values": max_pool_values}
