@@ -1,6 +1,7 @@
 """Joining: tensors to one, rolled, and padded by a constant (`place`) or by what comes from the input itself."""
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -181,18 +182,22 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         raise ArgumentError(f"pad: mode must be 'constant', 'reflect', 'replicate' or 'circular', got {mode!r}")
     if mode != "constant" and value is not None:
         raise ArgumentError(f"pad: mode {mode!r} takes no value, got {value}")
-    if len(pad) % 2 or len(pad) > 2 * input.ndim:
-        raise ArgumentError(f"pad: needs two sizes for each of up to {input.ndim} dimensions, got {tuple(pad)}")
-    before, after = [0] * input.ndim, [0] * input.ndim
-    for i in range(len(pad) // 2):
-        before[-1 - i], after[-1 - i] = int(pad[2 * i]), int(pad[2 * i + 1])
-    if mode in ("reflect", "replicate") and 0 in input.shape[max(input.ndim - len(pad) // 2 - 1, 0):]:
-        raise ShapeError(f"pad: mode {mode!r} needs an input of which only the batch may have a size of 0, got {input.shape}")
     if mode != "constant":
-        return _extended(input, before, after, mode)
+        return _extended(input, tuple([int(p) for p in pad]), mode)
+    before, after = _sides(input.ndim, pad)
     if any(n + a + b < 0 for n, a, b in zip(input.shape, before, after)):
         raise ShapeError(f"pad: {tuple(pad)} cuts more than shape {input.shape} has")
     return _framed(input, before, after, value)
+
+
+def _sides(rank, pad):
+    """(more before, more after) of each dimension."""
+    if len(pad) % 2 or len(pad) > 2 * rank:
+        raise ArgumentError(f"pad: needs two sizes for each of up to {rank} dimensions, got {tuple(pad)}")
+    before, after = [0] * rank, [0] * rank
+    for i in range(len(pad) // 2):
+        before[-1 - i], after[-1 - i] = int(pad[2 * i]), int(pad[2 * i + 1])
+    return before, after
 
 
 def _framed(x, before, after, value):
@@ -211,31 +216,51 @@ def _framed(x, before, after, value):
     return place(x, value=(value or 0.0) if x.dtype.is_floating_point else as_integer("pad", value or 0), **where)
 
 
-def _extended(x, before, after, mode):
+def _extended(x, pad, mode):
     """x with more of its own elements along each dimension."""
+    cut, steps = _extension(x._shape, pad, mode)
+    if cut:
+        x = slice_view(x, cut)
+    for planes, window, shape in steps:
+        x = extend_op(x if planes is None else reshape_op(x, shape=planes), mode=mode, **window)
+        x = x if planes is None else reshape_op(x, shape=shape)
+    return x if steps else contiguous_op(x)
+
+
+@functools.lru_cache(maxsize=256)
+def _extension(shape, pad, mode):
+    """(what is cut off first, steps: the shape to extend if it is another, the record's parameters, the shape that the result has).
+    Kept, since small images take no longer than this.
+
+    Raises: ShapeError for more than there is to be had.
+    """
+    rank, cut = len(shape), None
+    before, after = _sides(rank, pad)
+    if mode in ("reflect", "replicate") and 0 in shape[max(rank - len(pad) // 2 - 1, 0):]:
+        raise ShapeError(f"pad: mode {mode!r} needs an input of which only the batch may have a size of 0, got {shape}")
     if mode == "circular" and min(before + after, default=0) < 0:       # what is cut does not come back at the other end
-        x = slice_view(x, tuple(slice(max(-low, 0), n + min(high, 0)) for n, low, high in zip(x.shape, before, after)))
+        cut = tuple(slice(max(-low, 0), n + min(high, 0)) for n, low, high in zip(shape, before, after))
         before, after = [max(low, 0) for low in before], [max(high, 0) for high in after]
-    for d, (n, low, high) in enumerate(zip(x._shape, before, after)):
-        if not (low or high):
-            continue
+        shape = tuple(len(range(*s.indices(n))) for n, s in zip(shape, cut))
+    for d, (n, low, high) in enumerate(zip(shape, before, after)):
         most = {"reflect": n - 1, "replicate": max(low, high, 0) if n else 0, "circular": n}[mode]
-        if max(low, high) > most or max(-low, -high) > n or n + low + high < (1 if mode == "reflect" else 0):
+        if (low or high) and (max(low, high) > most or max(-low, -high) > n or n + low + high < (1 if mode == "reflect" else 0)):
             raise ShapeError(f"pad: mode {mode!r} cannot extend dimension {d} of size {n} by ({low}, {high})")
-    if not any(before + after):
-        return contiguous_op(x)
+    steps = []
     while any(before + after):          # up to three dimensions at a time, from the last on; what lies inside of them stays whole
-        last = max(d for d in range(x.ndim) if before[d] or after[d])
-        shape = x._shape
+        last = max(d for d in range(rank) if before[d] or after[d])
         inner = shape[last + 1:]
         first = max(last - (1 if math.prod(inner) > 1 else 2), 0)
+        if rank == 4 and not (before[0] or after[0]):                       # as they are
+            first, last, inner = 1, 3, ()
         axes = shape[first:last + 1]
         outs = tuple(n + low + high for n, low, high in zip(axes, before[first:], after[first:]))
         behind = (math.prod(inner),) if len(axes) < 3 else ()
         missing = 3 - len(axes + behind)
-        planes = reshape_op(x, shape=(math.prod(shape[:first]), *(1,) * missing, *axes, *behind))
-        out = extend_op(planes, outs=(1,) * missing + outs + behind, mode=mode,
-                        before=(0,) * missing + tuple(before[first:last + 1]) + (0,) * len(behind))
-        x = reshape_op(out, shape=shape[:first] + outs + inner)
-        before[first:], after[first:] = [0] * (x.ndim - first), [0] * (x.ndim - first)
-    return x
+        planes = (math.prod(shape[:first]), *(1,) * missing, *axes, *behind)
+        window = {"outs": (1,) * missing + outs + behind, "before": (0,) * missing + tuple(before[first:last + 1]) + (0,) * len(behind)}
+        done = shape[:first] + outs + inner
+        steps.append((None if planes == shape else planes, window, done))
+        shape = done
+        before[first:], after[first:] = [0] * (rank - first), [0] * (rank - first)
+    return cut, tuple(steps)

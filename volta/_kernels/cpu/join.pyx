@@ -56,18 +56,23 @@ cdef inline void copy_items(const char* x, char* out, const int64_t* source, Py_
 
 
 cdef void extend_lines(Axis* axes, const char* x, char* out, Py_ssize_t first, Py_ssize_t last, Py_ssize_t itemsize) noexcept nogil:
-    cdef Py_ssize_t line, row, lines = axes[0].outs * axes[1].outs
     cdef Axis* w = &axes[2]
+    cdef Py_ssize_t y = first % axes[1].outs, z = first // axes[1].outs % axes[0].outs, line
+    cdef Py_ssize_t row = w.n * itemsize, slice = axes[1].n * row, whole = (w.last - w.first) * itemsize
+    cdef const char* plane = x + first // (axes[0].outs * axes[1].outs) * axes[0].n * slice
     cdef const char* from_
-    cdef char* to
+    out += first * w.outs * itemsize
     for line in range(first, last):
-        row = axes[0].source[line % lines // axes[1].outs] * axes[1].n + axes[1].source[line % axes[1].outs]
-        from_ = x + (line // lines * axes[0].n * axes[1].n + row) * w.n * itemsize
-        to = out + line * w.outs * itemsize
-        copy_items(from_, to, w.source, 0, w.first, itemsize)
-        if w.last > w.first:
-            memcpy(to + w.first * itemsize, from_ + w.source[w.first] * itemsize, (w.last - w.first) * itemsize)
-        copy_items(from_, to, w.source, w.last, w.outs, itemsize)
+        from_ = plane + axes[0].source[z] * slice + axes[1].source[y] * row
+        copy_items(from_, out, w.source, 0, w.first, itemsize)
+        if whole > 0:
+            memcpy(out + w.first * itemsize, from_ + w.source[w.first] * itemsize, whole)
+        copy_items(from_, out, w.source, w.last, w.outs, itemsize)
+        out, y = out + w.outs * itemsize, y + 1
+        if y == axes[1].outs:
+            y, z = 0, z + 1
+        if z == axes[0].outs:
+            z, plane = 0, plane + axes[0].n * slice
 
 
 def extend(TensorBase x not None, *, tuple outs, tuple before, str mode):
@@ -83,6 +88,9 @@ def extend(TensorBase x not None, *, tuple outs, tuple before, str mode):
     cdef Axis* all_axes = axes
     cdef const char* from_ = address(a)
     cdef char* to = address(out)
+    if threads == 1:
+        extend_lines(all_axes, from_, to, 0, lines, itemsize)
+        return out
     for t in prange(threads, num_threads=threads, nogil=True):
         extend_lines(all_axes, from_, to, lines * t // threads, lines * (t + 1) // threads, itemsize)
     return out
@@ -91,10 +99,12 @@ def extend(TensorBase x not None, *, tuple outs, tuple before, str mode):
 # ---------------------------------------------------------------- gradient
 
 cdef void add_plane(Axis* axes, const real* g, real* dx) noexcept nogil:
+    """One plane, begun while it lies in a cache."""
     cdef Py_ssize_t z, y, o
     cdef Axis* w = &axes[2]
     cdef real* line
     cdef real* inside
+    memset(dx, 0, axes[0].n * axes[1].n * w.n * sizeof(real))
     for z in range(axes[0].outs):
         for y in range(axes[1].outs):
             line = dx + (axes[0].source[z] * axes[1].n + axes[1].source[y]) * w.n
@@ -125,10 +135,12 @@ def extend_grad(TensorBase g not None, *, size, tuple before, str mode):
     cdef Py_ssize_t planes = g.shape[0]
     if not dx.size:
         return dx
-    memset(address(dx), 0, dx.size * g.dtype.itemsize)
     if not g.size:
+        memset(address(dx), 0, dx.size * g.dtype.itemsize)
         return dx
     lists = list_sources(axes, size, g.shape[1:], before, mode)
+    if axes[0].n == axes[0].outs and before[0] == 0:        # each slice is a plane of its own
+        planes, axes[0].n, axes[0].outs = planes * axes[0].n, 1, 1
     if float_code("extend_grad", g) == FLOAT32:
         add_planes[float](axes, <float*>address(a), <float*>address(dx), planes, dx.size // planes, g.size // planes, threads_for(g.size))
     else:
