@@ -17,7 +17,7 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport split_at
 from volta._kernels.cpu.copy cimport clear, packed
 from volta._kernels.cpu.index cimport first_outside
-from volta._kernels.cpu.sort_words cimport Wide, after, bits_of, digit, insert, insertion, item, sort_digits, sort_words
+from volta._kernels.cpu.sort_words cimport Wide, after, bits_of, digit, insert, insertion, item, sort_digits, sort_even, sort_words, spread_evenly
 
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
 
@@ -162,6 +162,9 @@ cdef void sort_items(item* a, item* spare, Py_ssize_t n, int bits) noexcept nogi
     if item is uint64_t:
         if n <= MANY:
             sort_words(a, spare, n, True)
+            return
+        if bits == 32 and spread_evenly(a, n):
+            sort_even(a, spare, n)
             return
     if 24 < bits <= 27:                         # widths that the compiler knows
         sort_digits(a, spare, n, bits, 9)
