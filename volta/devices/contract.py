@@ -29,7 +29,7 @@ movement     (views need no kernel)
     extend(x[planes, depth, height, width], outs, before, mode, value=0)     outs, before: of the last three dimensions; value: a GPU's alone, for `place`
     extend_grad(g[planes, *outs], size, before, mode)                size: x's
 
-creation     full(shape, value, dtype, device)  arange(start, step, count, dtype, device)  empty(shape, dtype, device)
+creation     full(shape, value, dtype, device)  arange(start, step, count, dtype, device, end)  empty(shape, dtype, device)
     uniform(shape, low, high, seed, offset, dtype, device)       Philox 4x32-10: see volta/random.py
     normal(shape, mean, std, seed, offset, dtype, device)        Box-Muller over the same bits
     randint(shape, low, high, seed, offset, dtype, device)

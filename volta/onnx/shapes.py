@@ -169,7 +169,13 @@ def _arange(g: Graph, c: Call):
     if not c.out.dtype.is_floating_point:
         x = g.node("Add", g.node("Mul", x, g.scalar(step, int64)), g.scalar(start, int64))
         return x if c.out.dtype is int64 else g.cast(x, c.out.dtype)
-    return g.node("Add", g.node("Mul", g.cast(x, c.out.dtype), g.scalar(step, c.out.dtype)), g.scalar(start, c.out.dtype))
+    out = g.node("Add", g.node("Mul", g.cast(x, c.out.dtype), g.scalar(step, c.out.dtype)), g.scalar(start, c.out.dtype))
+    end = c.params.get("end")
+    if end is None or count == 1:
+        return out
+    behind = g.cast(g.node("Sub", g.scalar(count - 1, int64), x), c.out.dtype)
+    back = g.node("Sub", g.scalar(end, c.out.dtype), g.node("Mul", behind, g.scalar(step, c.out.dtype)))
+    return g.node("Where", g.node("Less", x, g.scalar(count // 2, int64)), out, back)
 
 
 @translates("uniform", "normal")

@@ -15,8 +15,6 @@ from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.layout import preserve_format
 from volta.ops.copy import arranged, copy_into
 from volta.ops.from_data import finish, tensor
-from volta.ops.join import cat
-from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
 from volta.ops.records.create import arange_op, empty_op, full_op, normal_op, randint_op, uniform_op
 from volta.ops.records.sort import sort_op
@@ -169,18 +167,16 @@ def linspace(start: Number | Tensor, end: Number | Tensor, steps: int, *, dtype:
     start, end = (number("linspace", name, x, not dtype.is_floating_point) for name, x in (("start", start), ("end", end)))
     if dtype is bool_:
         raise DTypeError(f"linspace: needs a dtype of numbers, got {dtype}")
-    first = steps // 2 or steps             # counted from both ends, so that both are exact
     if not dtype.is_floating_point:
         start, end, i = int(start), int(end), np.arange(steps)
         if not np.iinfo(to_numpy(dtype)).min <= min(start, end) <= max(start, end) <= np.iinfo(to_numpy(dtype)).max:
             raise DTypeError(f"linspace: {start} to {end} do not fit into {dtype}")
         step = (end - start) / max(steps - 1, 1)
-        values = np.where(i < first, start + step * i, end - step * (steps - 1 - i))
+        values = np.where(i < (steps // 2 or steps), start + step * i, end - step * (steps - 1 - i))
         return finish(tensor(values.astype(to_numpy(dtype)), device=place), requires_grad)
     kind, step = float64 if dtype is float64 else float32, (end - start) / (steps - 1) if steps > 1 else 0.0
-    low = create(arange_op, float(start), step, first, dtype=kind, device=place)
-    high = create(arange_op, float(end), -step, steps - first, dtype=kind, device=place)
-    return finish(cast(cat([low, slice_view(high, (slice(None, None, -1),))]), dtype), requires_grad)
+    out = create(arange_op, float(start), step, steps, dtype=kind, device=place, end=float(end))
+    return finish(out if kind is dtype else cast(out, dtype), requires_grad)
 
 
 @_made

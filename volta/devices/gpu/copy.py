@@ -122,11 +122,15 @@ def full(shape, value, dtype, device):
     return out
 
 
-def arange(start, step, count, dtype, device):
-    """start + i * step."""
+def arange(start, step, count, dtype, device, end=None):
+    """start + i * step; with `end`, the second half counted back from it."""
     out = new(device, (count,), dtype)
+    half = count if end is None else count // 2 or count
     if count:
-        _count.into(out, start, step)
+        _count.into(out if half == count else core.view(out, (half,), (1,), 0), start, step)
+    if half < count:
+        back = arange(end, -step, count - half, dtype, device)
+        copy_into(core.view(out, back.shape, (1,), half), core.view(back, back.shape, (-1,), count - half - 1))
     return out
 
 

@@ -35,8 +35,9 @@ empty_op = register("empty", (), family="creation", cases=(case((3, 4)), case(()
                            numpy=lambda shape, dtype: np.empty(shape))
 full_op = register("full", (), family="creation", cases=(case((3, 4), 2), case((), 1), case((0, 2), 1), case((130, 3), 7)),
                           kinds="fib", numpy=lambda shape, value, dtype: np.full(shape, value))
-arange_op = register("arange", (), family="creation", cases=(case(0, 1, 7), case(5, -2, 300), case(-3, 4, 0)), kinds="fi",
-                            numpy=lambda start, step, count, dtype: start + step * np.arange(count))
+arange_op = register("arange", (), family="creation", cases=(case(0, 1, 7), case(5, -2, 300), case(-3, 4, 0), case(0, 1, 101, end=100),
+                                                              case(4, 1, 1, end=4)), kinds="fi",
+                            numpy=lambda start, step, count, dtype, end=None: start + step * np.arange(count))
 uniform_op = register(
     "uniform", (), family="creation", numpy=_np_uniform, rtol=1e-6,
     cases=tuple(case(shape, -1.0, 3.0, **s) for shape in ((5, 3), (), (0, 4), (301,)) for s in _STREAMS))
