@@ -191,7 +191,8 @@ def test_more_than_a_kernel_counts():
 @pytest.mark.parametrize("kind", ["float32", "float16", "int64", "uint8", "bool"])
 @pytest.mark.parametrize("shape, picked, dim", [((5, 8), (7, 8), 0), ((5, 8), (5, 12), 1), ((3, 5, 4), (3, 8, 4), 1),
                                                 ((3, 5, 4), (3, 5, 8), 2), ((6, 7), (4, 7), 0), ((40,), (16,), 0),
-                                                ((3, 5, 4), (2, 8, 4), 1)], ids=str)
+                                                ((3, 5, 4), (2, 8, 4), 1), ((40,), (1,), 0), ((40,), (18,), 0), ((9,), (3075,), 0),
+                                                ((1, 40), (1, 7), 1)], ids=str)
 def test_gather_by_fours(kind, shape, picked, dim):
     """Fours of neighbours, columns or entries, wherever the index lies; and where there are no fours."""
     if kind == "float16" and not gpu.context(0).has_f16:
@@ -204,6 +205,8 @@ def test_gather_by_fours(kind, shape, picked, dim):
         places = volta.tensor(index, device="gpu")[start:start + count].view(picked)
         found = volta.gather(volta.tensor(x, device="gpu"), dim, places).numpy()
         np.testing.assert_array_equal(found, np.take_along_axis(used, index[start:start + count].reshape(picked), dim))
+        if len(shape) == 1:
+            np.testing.assert_array_equal(volta.tensor(x, device="gpu")[places].numpy(), x[index[start:start + count]])
 
 
 @pytest.mark.parametrize("rows, length", [(300, 64), (37, 768), (700, 512), (1500, 1024), (9, 2048), (5, 4100), (3, 513)])

@@ -8,6 +8,7 @@ alias E = u32;
 alias V = vec4<u32>;
 const STEP: u32 = 1u;                                   // between the columns of the four; 0 where there is one column
 const ALONE: bool = false;                              // there is one outer
+const LEFT: u32 = 0u;                                   // of the last four those that are there, where not all; then there is one line
 const EACH: u32 = 2u;                                   // fours of a thread, 256 apart: all are on their way before the first is written
 
 struct Params {
@@ -34,6 +35,11 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         found[j] = V(x[places.x], x[places.y], x[places.z], x[places.w]);
     }
     for (var j = 0u; j < EACH; j++) {
-        if (begin + j * 256u < p.count) { out[begin + j * 256u] = found[j]; }
+        let at = begin + j * 256u;
+        if (LEFT > 0u && at == p.count - 1u) {
+            out[at].x = found[j].x;
+            if (LEFT > 1u) { out[at].y = found[j].y; }
+            if (LEFT > 2u) { out[at].z = found[j].z; }
+        } else if (at < p.count) { out[at] = found[j]; }
     }
 }

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, inplace
+from volta._kernels.core import TensorBase, inplace, stands_in
+from volta._kernels.core.call import run_kernel
 from volta.device import mixed_devices
 from volta.dtypes import as_integer, bool_, iinfo, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
-from volta.ops.creation import full_like, new_zeros, ones_like
+from volta.ops.creation import full_like, new_zeros, ones, ones_like
 from volta.ops.indexing import as_vector, check_index, check_integers, masked_fill, positions, scatter_add
 from volta.ops.math import div
 from volta.ops.parts import slice_view
@@ -299,8 +300,13 @@ def _checked_fill(input, dim, index, value):
 
 def _fill_mask(input, d, index):
     """The places to fill, shaped to broadcast against the input."""
-    mask = new_zeros(index, input.shape[d] if input.shape else 1, dtype=bool_, device=input.device)
-    setitem(mask, cast(as_vector(index), int64), True)
+    size, device = input.shape[d] if input.shape else 1, input.device
+    mask = new_zeros(index, size, dtype=bool_, device=device)
+    if device.is_gpu and index.device is device and not stands_in(index) and index._size:       # what setitem comes to, in fewer steps
+        rows, value = positions("index_fill", as_vector(index), size, wrap=True), ones((), dtype=bool_, device=device)
+        run_kernel(index_put_op, device, (mask, rows, value), {"rank": 1, "unique": True})
+    else:
+        setitem(mask, cast(as_vector(index), int64), True)
     return reshape_op(mask, shape=(mask._size,) + (1,) * (input.ndim - 1 - d) if input.shape else ())
 
 

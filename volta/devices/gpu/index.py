@@ -112,8 +112,10 @@ def _selected(full: bool, x, index, *, dim, windows=False):
     plan.output(x.shape[:dim] + (entries,) + x.shape[dim + 1:], x.dtype, windows)
     if windows and not full and index.storage.nbytes > plan.limit:
         return None
-    if full and not windows and index._size and not (inner if inner > 1 else entries) % 4 and not index.offset % 4:
-        return _gathered(plan, x.dtype, (inner, entries, size), index._size // 4, prod(x.shape[:dim]) == 1)
+    alone = prod(x.shape[:dim]) == 1
+    if (full or alone and inner == 1) and not windows and index._size and not index.offset % 4 and (
+            alone and inner == 1 or not (inner if inner > 1 else entries) % 4):
+        return _gathered(plan, x.dtype, (inner, entries, size), index._size, alone)
     width, lines = 1 if full else _width(x.dtype, inner, x.offset), inner * entries
     total = prod(x.shape[:dim]) * lines
     step = _step(plan.limit) if windows else total
@@ -131,13 +133,14 @@ def _selected(full: bool, x, index, *, dim, windows=False):
     return plan
 
 
-def _gathered(plan: Plan, dtype, sizes: tuple, fours: int, alone: bool) -> Plan:
-    """Elements of x, four neighbours at a time. IN: sizes, (inner, entries, size)."""
+def _gathered(plan: Plan, dtype, sizes: tuple, count: int, alone: bool) -> Plan:
+    """Elements of x, four neighbours at a time; of one line, any number. IN: sizes, (inner, entries, size)."""
     inner, entries, size = sizes
+    fours, left = ceil_div(count, 4), count % 4
     columns, lines = (inner // 4, entries) if inner > 1 else (1, entries // 4)
     each = 2 if fours >= MANY_COPIES // 4 else 1
     plan.step("index/gather", (0, 1, 2), (fours, columns, lines, inner, size, At(0), At(1, 4)), ceil_div(fours, THREADS * each),
-              E=_bits(dtype), V=_bits(dtype, 4), STEP=int(inner > 1), ALONE=alone, EACH=each)
+              E=_bits(dtype), V=_bits(dtype, 4), STEP=int(inner > 1), ALONE=alone, EACH=each, LEFT=left)
     return plan
 
 
