@@ -192,9 +192,9 @@ def test_more_than_a_kernel_counts():
 @pytest.mark.parametrize("shape, picked, dim", [((5, 8), (7, 8), 0), ((5, 8), (5, 12), 1), ((3, 5, 4), (3, 8, 4), 1),
                                                 ((3, 5, 4), (3, 5, 8), 2), ((6, 7), (4, 7), 0), ((40,), (16,), 0),
                                                 ((3, 5, 4), (2, 8, 4), 1), ((40,), (1,), 0), ((40,), (18,), 0), ((9,), (3075,), 0),
-                                                ((1, 40), (1, 7), 1)], ids=str)
+                                                ((1, 40), (1, 7), 1), ((100, 24), (700, 24), 0), ((2, 70, 12), (2, 1100, 12), 1)], ids=str)
 def test_gather_by_fours(kind, shape, picked, dim):
-    """Fours of neighbours, columns or entries, wherever the index lies; and where there are no fours."""
+    """Fours of neighbours, columns or entries, wherever the index lies; strips of columns; and where there are no fours."""
     if kind == "float16" and not gpu.context(0).has_f16:
         pytest.skip("this adapter has no float16")
     generator, count = np.random.default_rng(0), int(np.prod(picked))

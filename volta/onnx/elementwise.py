@@ -169,6 +169,7 @@ _FORMULAS = {
     "logistic_loss": _logistic_loss, "huber": _huber,
     "clamp": lambda x, low, high: x.node("Max", low).node("Min", high), "hardtanh": lambda x, low, high: x.node("Clip", low, high),
     "mulacc": lambda a, b, c: a * b + c, "lerp": lambda a, b, w: (b - a) * w + a,
+    "addcdiv": lambda x, a, b, value: a / b * value + x,
     "gated": lambda a, b: a * b.node("Sigmoid"), "threshold": lambda x, limit, value: x.node("LessOrEqual", limit).node("Where", value, x),
     "nan_to_num": lambda x, nan, largest: x.node("IsNaN").node("Where", nan, x.node("Clip", largest.node("Neg"), largest)),
     "hardshrink": lambda x, limit: x.node("Abs").node("LessOrEqual", limit).node("Where", 0.0, x),

@@ -195,8 +195,9 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
 
 @promoted
 def _addcdiv(input, tensor1, tensor2, *, value):
-    # A quotient in one kernel with the sum would be added unrounded on some GPUs.
-    return input + (tensor1 if value == 1 else tensor1 * value) / tensor2
+    if input.dtype.itemsize > 2:
+        return r.addcdiv_op(input, tensor1, tensor2, value)
+    return input + (tensor1 if value == 1 else tensor1 * value) / tensor2       # PyTorch rounds the quotient, too
 
 
 @composed(out="cast", samples=(*TERNARY_CASES, case((3, 4), (4,), 0.3), case((4,), (4,), 0.7)), rtol=2e-5, elementwise=True, inplace=True,

@@ -46,6 +46,11 @@ COUNTED = 2048              # buckets that workgroup memory counts
 ITEMS = 16                  # entries of a thread that puts them into buckets
 CHUNK = 256                 # entries of a part
 MANY_COPIES = 1 << 20       # V's of a slice from which a thread copies several
+STRIP = 8                   # columns that are read together, one access to memory of them
+STRIP_ROWS = 5120           # whose strips fit the cache of a multiprocessor
+STRIP_READS = 4             # of each element of a strip, from which it pays to keep it
+STRIP_LEAST = 512           # rows of a workgroup
+STRIP_GROUPS = 264          # workgroups: two for each multiprocessor of a large GPU
 FEW_WINNERS = 1024          # entries up to which those of one place are found by comparing all
 
 
@@ -136,11 +141,25 @@ def _selected(full: bool, x, index, *, dim, windows=False):
 def _gathered(plan: Plan, dtype, sizes: tuple, count: int, alone: bool) -> Plan:
     """Elements of x, four neighbours at a time; of one line, any number. IN: sizes, (inner, entries, size)."""
     inner, entries, size = sizes
+    if inner >= STRIP and size <= STRIP_ROWS and entries * STRIP >= STRIP_READS * size and entries >= STRIP_LEAST:
+        return _gathered_by_strips(plan, dtype, sizes, count // (inner * entries))
     fours, left = ceil_div(count, 4), count % 4
     columns, lines = (inner // 4, entries) if inner > 1 else (1, entries // 4)
     each = 2 if fours >= MANY_COPIES // 4 else 1
     plan.step("index/gather", (0, 1, 2), (fours, columns, lines, inner, size, At(0), At(1, 4)), ceil_div(fours, THREADS * each),
               E=_bits(dtype), V=_bits(dtype, 4), STEP=int(inner > 1), ALONE=alone, EACH=each, LEFT=left)
+    return plan
+
+
+def _gathered_by_strips(plan: Plan, dtype, sizes: tuple, outer: int) -> Plan:
+    """The same where x has so few rows that some columns of them fit a cache. IN: sizes, (inner, entries, size)."""
+    inner, entries, size = sizes
+    strips, threads = ceil_div(inner, STRIP), min(4 * THREADS, plan.ctx.limits["max-compute-invocations-per-workgroup"])
+    parts = max(min(STRIP_GROUPS // (strips * outer), entries * STRIP // (STRIP_READS * size), entries // STRIP_LEAST), 1)
+    rows = ceil_div(entries, parts)
+    groups = outer * strips * ceil_div(entries, rows)
+    plan.step("index/strips", (0, 1, 2), (groups, strips, ceil_div(entries, rows), rows, inner, entries, size, At(0), At(1)), groups,
+              E=_bits(dtype), THREADS=threads, COLUMNS=STRIP)
     return plan
 
 
