@@ -60,6 +60,29 @@ def test_a_probe_for_a_missing_name_finds_none(tmp_path):
     assert done.stdout.split() == ["False", "None", "none"], done.stderr
 
 
+def test_gradcheck_is_a_function_and_a_module(tmp_path):
+    done = run_script("""
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+x = torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)
+class Wrong(torch.autograd.Function):
+    forward = staticmethod(lambda ctx, x: x * 2)
+    backward = staticmethod(lambda ctx, g: g)
+print(gradcheck(torch.exp, x, eps=1e-6, atol=1e-4), gradgradcheck(torch.sin, (x,)), gradcheck(Wrong.apply, x, raise_exception=False))
+import torch.autograd.gradcheck as module
+from torch.autograd.gradcheck import GradcheckError
+try:
+    torch.autograd.gradcheck(Wrong.apply, x)
+except RuntimeError as error:
+    print(type(error) is GradcheckError)
+try:
+    torch.autograd.gradcheck(torch.exp, x, check_forward_ad=True)
+except ValueError as error:
+    print("check_forward_ad" in str(error))
+""", tmp_path)
+    assert done.stdout.split() == ["True", "True", "False", "True", "True"], done.stderr
+
+
 def test_beside_the_real_package_it_stops(tmp_path):
     (tmp_path / "torch.py").write_text("")
     done = run("-c", "import torch, volta.compat\nvolta.compat.install()", PYTHONPATH=os.pathsep.join([str(tmp_path), os.getcwd()]))

@@ -74,6 +74,7 @@ def test_a_parametrization_of_the_users_own():
     assert layer.weight.equal(volta.ones(3, 3)) and "parametrizations.weight.original" in dict(layer.named_parameters())
     with parametrize.cached():
         assert layer.weight is layer.weight
+    parametrize = volta.nn.utils.parametrize
     parametrize.register_parametrization(layer, "weight", Doubled())
     assert layer.weight.equal(volta.full((3, 3), 2.0))
     with pytest.raises(ArgumentError, match="Doubled has no right_inverse"):
@@ -156,3 +157,21 @@ def test_spectral_norm_iterates_in_passes_alone():
     u, v, original = layer.weight_u.clone(), layer.weight_v.clone(), layer.weight_orig.detach().clone()
     volta.nn.utils.remove_spectral_norm(layer)
     volta.testing.assert_close(layer.weight.detach(), original / volta.dot(u, volta.mv(original, v)))
+
+
+@pytest.mark.parametrize("leave", [True, False])
+def test_the_parameter_that_stays_is_the_one_an_optimizer_has(leave):
+    class Doubled(volta.nn.Module):
+        def forward(self, x):
+            return x * 2
+
+    layer = volta.nn.Linear(2, 2)
+    parameter, before = layer.weight, layer.weight.detach().clone()
+    optimizer = volta.optim.SGD(layer.parameters(), 1.0)
+    parametrize = volta.nn.utils.parametrize
+    parametrize.register_parametrization(layer, "weight", Doubled())
+    parametrize.remove_parametrizations(layer, "weight", leave_parametrized=leave)
+    assert layer.weight is parameter and (parameter == before * (2 if leave else 1)).all()
+    layer(volta.ones(1, 2)).sum().backward()
+    optimizer.step()
+    assert (layer.weight == before * (2 if leave else 1) - 1).all()

@@ -150,6 +150,12 @@ def test_observers_see_the_call_as_it_was_made(device):
     assert seen[-1][0] == "exp" and seen[-1][1] is x and seen[-1][2] is y
 
 
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_the_kth_value_is_no_slice_of_what_was_sorted(dim, device):
+    found = volta.arange(24.0, device=device).reshape(2, 3, 4).kthvalue(2, dim)
+    assert all(x.is_contiguous() and x._base is None for x in found)
+
+
 def test_random_layouts_against_torch(device):
     torch = pytest.importorskip("torch", reason="compares with PyTorch")
     rng = np.random.default_rng(11)

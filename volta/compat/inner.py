@@ -5,6 +5,7 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from volta.compat.gradcheck import gradcheck, gradgradcheck
 from volta.data.workers import Pass
 from volta.nn.container import ModuleList
 from volta.nn.conv import _Convolution
@@ -24,7 +25,7 @@ MODULES = frozenset(
     "normalization padding pixelshuffle pooling rnn sparse transformer upsampling utils modules "                       # torch.nn
     "optimizer adadelta adagrad adam adamw adamax asgd lbfgs nadam radam rmsprop rprop sgd "                            # torch.optim
     "dataloader dataset sampler distributed collate _utils "                                                            # torch.utils.data
-    "function variable grad_mode anomaly_mode graph "                                                                   # torch.autograd
+    "function variable grad_mode anomaly_mode graph gradcheck "                                                                   # torch.autograd
     "bernoulli beta binomial categorical cauchy chi2 constraint_registry constraints continuous_bernoulli dirichlet distribution "
     "exp_family exponential fishersnedecor gamma generalized_pareto geometric gumbel half_cauchy half_normal independent inverse_gamma kl "
     "kumaraswamy laplace lkj_cholesky log_normal logistic_normal lowrank_multivariate_normal mixture_same_family multinomial "
@@ -73,3 +74,5 @@ NAMES = {
     "_calculate_correct_fan": _calculate_correct_fan, "_calculate_fan_in_and_fan_out": _calculate_fan_in_and_fan_out,
     "_get_clones": _get_clones, "_no_grad_trunc_normal_": trunc_normal_, "_ntuple": _ntuple, "required": _RequiredParameter(),
     **{name: _ntuple(n, name) for n, name in enumerate(("_single", "_pair", "_triple", "_quadruple"), 1)}}
+# Names of one module that are also names of modules in it.
+OWN = {"torch.autograd": {"gradcheck": gradcheck, "gradgradcheck": gradgradcheck}}

@@ -29,6 +29,7 @@ PLACES = {
     "torch.utils.model_zoo": "volta.hub",
     "torch.autograd.": "volta.autograd",
     "torch.autograd.functional": "volta.derivatives",
+    "torch.autograd.gradcheck": "volta.compat.gradcheck",
     "torch.autograd.graph": "volta.saved",
     "torch.autograd.profiler": "volta.compat.profiler",
     "torch.profiler": "volta.compat.profiler",
@@ -143,6 +144,8 @@ class View(ModuleType):
             if name in refused:
                 return refused[name]
             deep = self.__name__.startswith(_DEEP)
+            if name in inner.OWN.get(self.__name__, ()):
+                return inner.OWN[self.__name__][name]
             if deep and name in inner.NAMES:
                 return inner.NAMES[name]
             if not _is_served_by_parent(f"{self.__name__}.{name}") or deep and name in inner.MODULES:
@@ -160,7 +163,7 @@ class View(ModuleType):
         """Settings, as of `torch.backends.cudnn`, are those of the module here."""
         if not name.startswith("__") and self._target.__name__.startswith("volta.backends."):
             setattr(self._target, name, value)
-        elif not (isinstance(value, View) and callable(getattr(self._target, name, None))):      # alexnet is a module and its function
+        elif not isinstance(value, View) or not callable(getattr(self, name, None)):      # alexnet is a module and its function
             super().__setattr__(name, value)
 
     def publish(self) -> None:

@@ -132,7 +132,7 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
     """Undo `register_parametrization`: the tensor as it is computed now becomes a parameter, or with leave_parametrized=False what it was
-    computed from.
+    computed from. Where it was computed from one tensor, that is the object that stays.
 
     Raises: ArgumentError for a tensor that is not computed, or that cannot be left as it was.
     """
@@ -142,14 +142,19 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     if not leave_parametrized and not registered.is_tensor:
         raise ArgumentError("remove_parametrizations: leave_parametrized=False needs a parametrization of one tensor")
     original = getattr(registered, registered.names()[0])
-    with no_grad():
-        value = (registered() if leave_parametrized else original).detach().clone()
+    if leave_parametrized:
+        with no_grad():
+            value = registered().detach().clone()
+        if registered.is_tensor:
+            original.data = value               # the same object: an optimizer goes on changing it
+        else:
+            original = Parameter(value, original.requires_grad) if isinstance(original, Parameter) else value
     del module.parametrizations[tensor_name]
     delattr(type(module), tensor_name)
     if isinstance(original, Parameter):
-        module.register_parameter(tensor_name, Parameter(value, original.requires_grad))
+        module.register_parameter(tensor_name, original)
     else:
-        module.register_buffer(tensor_name, value)
+        module.register_buffer(tensor_name, original)
     if not is_parametrized(module):
         del module._modules["parametrizations"]
         module.__class__ = type(module).__bases__[0]
