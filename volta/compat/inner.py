@@ -25,7 +25,7 @@ MODULES = frozenset(
     "normalization padding pixelshuffle pooling rnn sparse transformer upsampling utils modules "                       # torch.nn
     "optimizer adadelta adagrad adam adamw adamax asgd lbfgs nadam radam rmsprop rprop sgd "                            # torch.optim
     "dataloader dataset sampler distributed collate _utils "                                                            # torch.utils.data
-    "function variable grad_mode anomaly_mode graph gradcheck "                                                                   # torch.autograd
+    "function variable grad_mode anomaly_mode graph gradcheck "                                                         # torch.autograd
     "bernoulli beta binomial categorical cauchy chi2 constraint_registry constraints continuous_bernoulli dirichlet distribution "
     "exp_family exponential fishersnedecor gamma generalized_pareto geometric gumbel half_cauchy half_normal independent inverse_gamma kl "
     "kumaraswamy laplace lkj_cholesky log_normal logistic_normal lowrank_multivariate_normal mixture_same_family multinomial "

@@ -55,6 +55,9 @@ class ParametrizationList(ModuleList):
         if now.shape != original.shape or now.dtype is not original.dtype:
             raise ShapeError(f"register_parametrization: gives {now.dtype} {now.shape} where the tensor was {original.dtype} "
                              f"{original.shape}")
+        if self.is_tensor and value.dtype is original.dtype:            # the same object: an optimizer may have it already
+            original.data = value.detach()
+            (self._parameters if isinstance(original, Parameter) else self._buffers)["original"] = original
 
     def names(self) -> list[str]:
         """Names of what the tensor is computed from."""
