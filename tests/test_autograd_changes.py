@@ -299,3 +299,35 @@ def test_expanded_tensor_cannot_be_written():
     wide = (x * 2.0).expand(3)
     with pytest.raises(AutogradError, match="add_: "):
         wide.add_(1.0)
+
+
+REPEATED = {
+    "one": lambda x: x.__setitem__(slice(None), x[1, 2]), "all": lambda x: x.__setitem__(..., x[1, 2]),
+    "row": lambda x: x.__setitem__(slice(None), x[1]), "rows": lambda x: x.__setitem__(slice(0, 2), x[1:2]),
+    "within a row": lambda x: x[1].__setitem__(slice(None), x[1, 2]), "column": lambda x: x.__setitem__(slice(None), x[:, 1:2].clone()),
+    "index_fill_": lambda x: x.index_fill_(0, x.new_tensor([1, 2]).long(), x[1, 2])}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_part_of_a_tensor_repeated_into_it(name, device):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    values = np.arange(300, dtype=np.float32).reshape(3, 100)
+    theirs, ours = torch.tensor(values), volta.tensor(values, device=device)
+    REPEATED[name](theirs), REPEATED[name](ours)
+    assert ours.tolist() == theirs.tolist()
+    leaf = volta.tensor(values, device=device, requires_grad=True)
+    x = leaf * 1
+    REPEATED[name](x)
+    (x * x).sum().backward()
+    wanted = torch.tensor(values, requires_grad=True)
+    y = wanted * 1
+    REPEATED[name](y)
+    (y * y).sum().backward()
+    np.testing.assert_allclose(leaf.grad.cpu().numpy(), wanted.grad.numpy())
+
+
+def test_a_part_of_the_same_size_is_refused(device):
+    x = volta.arange(6.0, device=device)
+    with pytest.raises(volta.errors.ArgumentError, match="single memory location"):
+        x[1:] = x[:-1]
+    assert x.tolist() == [0, 1, 2, 3, 4, 5]

@@ -128,3 +128,55 @@ def test_a_schedule_may_lead_below_zero(name, device):
         assert schedule.get_last_lr()[0] < 0
         found.append(p[0].detach().cpu().numpy())
     np.testing.assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-6)
+
+
+def test_lbfgs_goes_on_from_its_state(device):
+    rng = np.random.default_rng(4)
+    (theirs, _), (ours, other) = parameters([rng.standard_normal((4, 3)).astype(np.float32)] * 2, device)
+    a = rng.standard_normal((6, 4)).astype(np.float32)
+    their_steps, our_steps = torch.optim.LBFGS([theirs], max_iter=3), volta.optim.LBFGS([ours], max_iter=3)
+
+    def stepped(lib, optimizer, w, m):
+        def closure():
+            optimizer.zero_grad()
+            loss = (m @ w).exp().sum() + (w * w).sum()
+            loss.backward()
+            return loss
+        return float(optimizer.step(closure))
+    left, right = torch.tensor(a), volta.tensor(a, device=device)
+    for _ in range(2):
+        stepped(torch, their_steps, theirs, left), stepped(volta, our_steps, ours, right)
+    with volta.no_grad():
+        other.copy_(ours)
+    state, second = our_steps.state_dict(), volta.optim.LBFGS([other], max_iter=3)
+    second.load_state_dict(state)
+    assert all(x is not y for x, y in zip(second.state[other]["old_dirs"], our_steps.state[ours]["old_dirs"]))
+    for _ in range(2):
+        np.testing.assert_allclose(stepped(volta, second, other, right), stepped(torch, their_steps, theirs, left), rtol=1e-4)
+
+
+def test_states_of_optimizers_of_users(device):
+    class Own(volta.optim.Optimizer):
+        def __init__(self, params):
+            super().__init__(params, {"lr": 0.1})
+
+        @volta.no_grad()
+        def step(self):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    state = self.state[p]
+                    if not state:
+                        state.update(step=volta.tensor(0.0), root=volta.eye(2, device=p.device), past=[], count={"n": volta.zeros(1)})
+                    state["step"] += 1
+                    state["past"].append(p.grad.clone())
+
+    p, q = (volta.nn.Parameter(volta.ones(3, device=device)) for _ in range(2))
+    first, second = Own([p]), Own([q])
+    p.grad = volta.ones(3, device=device)
+    first.step()
+    second.load_state_dict(first.state_dict())
+    state = second.state[q]
+    assert state["step"].item() == 1 and state["root"].shape == (2, 2) and state["past"][0].device == q.device
+    assert state["count"]["n"].device == q.device
+    first.step()
+    assert state["step"].item() == 1 and len(state["past"]) == 1 and state["past"][0] is not first.state[p]["past"][0]

@@ -89,3 +89,12 @@ def test_lookups_cross_no_bytes(gpu):
         volta.nn.functional.embedding_bag(index, weight, mode="max").sum().backward()
         source.scatter(1, index.clamp(0, 1), 3.0).scatter_reduce(1, index.clamp(0, 1), source, "amax")
         source.masked_scatter(source > 0, source).repeat_interleave(index[0], 0, output_size=3)
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0)])
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_put_of_nothing_into_nothing(shape, accumulate, device):
+    x = volta.zeros(shape, device=device)
+    assert volta.put(x, volta.zeros(0, dtype=volta.int64, device=device), volta.ones(0, device=device), accumulate).shape == shape
+    with pytest.raises(IndexError):
+        x.put_(volta.zeros(1, dtype=volta.int64, device=device), volta.ones(1, device=device), accumulate)

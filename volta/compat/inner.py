@@ -5,7 +5,6 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from volta.compat.gradcheck import gradcheck, gradgradcheck
 from volta.data.workers import Pass
 from volta.nn.container import ModuleList
 from volta.nn.conv import _Convolution
@@ -74,5 +73,5 @@ NAMES = {
     "_calculate_correct_fan": _calculate_correct_fan, "_calculate_fan_in_and_fan_out": _calculate_fan_in_and_fan_out,
     "_get_clones": _get_clones, "_no_grad_trunc_normal_": trunc_normal_, "_ntuple": _ntuple, "required": _RequiredParameter(),
     **{name: _ntuple(n, name) for n, name in enumerate(("_single", "_pair", "_triple", "_quadruple"), 1)}}
-# Names of one module that are also names of modules in it.
-OWN = {"torch.autograd": {"gradcheck": gradcheck, "gradgradcheck": gradgradcheck}}
+# Names of one module, one of which is also that of a module in it, and where they are.
+OWN = {"torch.autograd": dict.fromkeys(("gradcheck", "gradgradcheck"), "volta.compat.gradcheck")}

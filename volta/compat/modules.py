@@ -145,7 +145,7 @@ class View(ModuleType):
                 return refused[name]
             deep = self.__name__.startswith(_DEEP)
             if name in inner.OWN.get(self.__name__, ()):
-                return inner.OWN[self.__name__][name]
+                return getattr(importlib.import_module(inner.OWN[self.__name__][name]), name)
             if deep and name in inner.NAMES:
                 return inner.NAMES[name]
             if not _is_served_by_parent(f"{self.__name__}.{name}") or deep and name in inner.MODULES:

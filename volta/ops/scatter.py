@@ -23,7 +23,7 @@ from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_put_op, scale_gradient, scatter_reduce_op
 from volta.ops.records.math import where_op
-from volta.ops.records.view import contiguous_op, expand_op, reshape_op
+from volta.ops.records.view import clone_op, contiguous_op, expand_op, reshape_op
 from volta.ops.reduce import sum as reduce_sum
 from volta.ops.subscript import setitem
 from volta.ops.table import Derived, Labels, case, composed
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from volta.types import Number
 
 
-def writing(fresh: Callable | None = None, copy: Callable = contiguous_op, **options: object) -> Callable:
-    """Decorator: `f_`, which writes into its first argument, is declared as such and, on a copy of it or as `fresh` of it, as `f`."""
+def writing(fresh: Callable | None = None, copy: Callable = contiguous_op, one: bool = False, **options: object) -> Callable:
+    """Decorator: `f_`, which writes into its first argument, is declared as such and, on a copy of it or as `fresh` of it, as `f`. With
+    `one`, what is written may be an element of that argument."""
     def make(function):
         name = function.__name__
 
@@ -48,7 +49,7 @@ def writing(fresh: Callable | None = None, copy: Callable = contiguous_op, **opt
         @wraps(function)
         def in_place(input, *args, **options):
             for x in (*args, *options.values()):
-                if isinstance(x, TensorBase):
+                if isinstance(x, TensorBase) and (x.ndim or not one):
                     inplace.check_apart(in_place.__name__, input, x, whole=True)
             function(input, *args, **options)
             return input
@@ -316,7 +317,7 @@ def _filled(input, dim, index, value):
     return where_op(mask, cast(value, input.dtype) if isinstance(value, TensorBase) else as_held(input, value), input)
 
 
-@writing(_filled, samples=(case((3, 5), 1, Labels((2,), 5), 1), case((), 0, Labels((1,), 1), 1)),
+@writing(_filled, one=True, samples=(case((3, 5), 1, Labels((2,), 5), 1), case((), 0, Labels((1,), 1), 1)),
          numpy=_np_index_fill, kinds="fib")
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -> Tensor:
     """`input` with `value`, a number or a 0-d tensor, in the slices along `dim` at the positions of `index`; negative ones count from
@@ -329,7 +330,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -
     """
     d = _checked_fill(input, dim, index, value)
     if isinstance(value, TensorBase) or d == input.ndim - 1:
-        return _filled_(input, _fill_mask(input, d, index), value if isinstance(value, TensorBase) else as_held(input, value))
+        return _filled_(input, _fill_mask(input, d, index), clone_op(value) if isinstance(value, TensorBase) else as_held(input, value))
     setitem(as_vector(input), (slice(None),) * d + (cast(as_vector(index), int64),), as_held(input, value))      # whole runs of elements
     return input
 

@@ -9,7 +9,7 @@ from volta._kernels.core import TensorBase, graph, stands_in
 from volta._kernels.core.order import dense_strides
 from volta.dtypes import iinfo, int32, int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
-from volta.ops.copy import clone, contiguous
+from volta.ops.copy import clone
 from volta.ops.creation import arange, full, zeros
 from volta.ops.indexing import check_index
 from volta.ops.join import cat
@@ -153,7 +153,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     if not 1 <= k <= length:
         raise ArgumentError(f"kthvalue: k must be from 1 to {length}, the size of dimension {dim}, got {k}")
     values, indices, d = _sorted("kthvalue", input, dim, count=k)       # copied: a slice would keep all that was sorted
-    return _shaped(input, d, keepdim, contiguous(narrow(values, d, k - 1, 1)), contiguous(narrow(indices, d, k - 1, 1)))
+    found = _shaped(input, d, keepdim, narrow(values, d, k - 1, 1), narrow(indices, d, k - 1, 1))
+    return ValuesIndices(clone(found.values), clone(found.indices))
 
 
 def _middle(name, input, dim, keepdim, skip):

@@ -19,7 +19,7 @@ from volta._kernels.core.grad_mode import call_under
 from volta.device import mixed_devices
 from volta.dtypes import bool_, int8, int16, int32, int64
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, IndexTypeError, ShapeError
-from volta.ops.copy import contiguous, copy_into, fill_into
+from volta.ops.copy import clone, contiguous, copy_into, fill_into
 from volta.ops.creation import empty, full
 from volta.ops.from_data import tensor
 from volta.ops.indexing import known_range, positions, true_places
@@ -285,8 +285,12 @@ class _Slice:
 def _write_view(view, value):
     inplace.check_elements("setitem", view)
     if isinstance(value, core.TensorBase):
-        inplace.check_apart("setitem_", view, value)
-        copy_into(view, value if value.shape == view.shape else _fitting(value, view.shape))
+        value = value if value.shape == view.shape else _fitting(value, view.shape)
+        if value._size == view._size:
+            inplace.check_apart("setitem_", view, value)
+        elif core.same_memory(value, view):         # x[:] = x[0]: what is repeated may be part of what is written, as in PyTorch
+            value = clone(value)
+        copy_into(view, value)
     else:
         fill_into(view, value)
 

@@ -267,10 +267,22 @@ class Optimizer:
             if values is not None and not isinstance(values, dict):
                 raise StateDictError(f"{name}: the state of parameter {number} must be a dict, got {type(values).__name__}")
             if values is not None:
-                state[p] = {key: _placed(name, number, key, v, p, key in self.shaped) for key, v in values.items()}
+                state[p] = {key: self._placed(number, key, v, p) for key, v in values.items()}
         for own, group in zip(self.param_groups, groups):
             own.update(group)
         self.state = state
+
+    def _placed(self, number, key, value, p):
+        """A value of the state as parameter `p` needs it. Optimizers of users, which have no rules, keep what they put there."""
+        name = type(self).__name__
+        if key == "step" and self.rules:
+            try:
+                return int(value)
+            except (TypeError, ValueError):
+                raise StateDictError(f"{name}: the step of parameter {number} must be a number, got {value!r}") from None
+        if self.rules and isinstance(value, core.TensorBase) and value.shape != p.shape and key not in self.shaped:
+            raise StateDictError(f"{name}: {key} of parameter {number} has shape {value.shape}, the parameter has {p.shape}")
+        return _moved(key, value, p)
 
     def _loaded_groups(self, given):
         """The groups of a state dict, with this optimizer's parameters; tensors among their hyperparameters are copied."""
@@ -309,15 +321,10 @@ def _keys(value):
     return f"the keys {sorted(map(str, value))}" if isinstance(value, dict) else type(value).__name__
 
 
-def _placed(name, number, key, value, p, shaped):
-    """A value of the state as parameter `p` needs it."""
-    if key == "step":
-        try:
-            return int(value)
-        except (TypeError, ValueError):
-            raise StateDictError(f"{name}: the step of parameter {number} must be a number, got {value!r}") from None
-    if not isinstance(value, core.TensorBase):
-        return value
-    if value.shape != p.shape and not shaped:
-        raise StateDictError(f"{name}: {key} of parameter {number} has shape {value.shape}, the parameter has {p.shape}")
-    return value.detach().to(p.device, p.dtype, copy=True)
+def _moved(key, value, p):
+    """A value of the state copied to where parameter `p` is, in its dtype; a step as it is, and likewise what lists and dicts hold."""
+    if isinstance(value, core.TensorBase):
+        return value.detach().clone() if key == "step" else value.detach().to(p.device, p.dtype, copy=True)
+    if isinstance(value, dict):
+        return {k: _moved(k, v, p) for k, v in value.items()}
+    return type(value)(_moved(key, v, p) for v in value) if type(value) in (list, tuple) else value
