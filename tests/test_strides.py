@@ -156,6 +156,14 @@ def test_the_kth_value_is_no_slice_of_what_was_sorted(dim, device):
     assert all(x.is_contiguous() and x._base is None for x in found)
 
 
+def test_losses_of_logits_lie_as_their_targets(device):
+    x = volta.ones(2, 3, 4, 5, device=device).to(memory_format=volta.channels_last).requires_grad_()
+    losses = volta.nn.functional.binary_cross_entropy_with_logits(x, volta.zeros(2, 3, 4, 5, device=device), reduction="none")
+    assert losses.is_contiguous() and losses.view(2, -1).shape == (2, 60)
+    losses.sum().backward()
+    assert x.grad.tolist() == volta.full((2, 3, 4, 5), volta.sigmoid(volta.ones(())).item()).tolist()
+
+
 def test_random_layouts_against_torch(device):
     torch = pytest.importorskip("torch", reason="compares with PyTorch")
     rng = np.random.default_rng(11)
