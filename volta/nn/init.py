@@ -194,7 +194,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     passed = min(each, tensor.shape[1])
     tensor.zero_()
     for group in range(groups):
-        tensor[(slice(group * each, group * each + passed), slice(0, passed), *middle)].fill_diagonal_(1)
+        tensor[(slice(group * each, group * each + passed), slice(0, passed), *middle)].diagonal().fill_(1)
     return tensor
 
 

@@ -11,11 +11,11 @@ from volta.dtypes import finfo, int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import new_empty
 from volta.ops.indexing import tril
-from volta.ops.inverse import DECLARED, MATRICES, inv_ex, is_vector, matrices, solve_triangular, square, succeeded
+from volta.ops.inverse import DECLARED, MATRICES, fitting, inv_ex, is_vector, matrices, square, succeeded
 from volta.ops.join import cat
 from volta.ops.linalg import matmul
 from volta.ops.norms import matrix_norm
-from volta.ops.records.decomposition import cholesky_op, eigh_op, pinv_op, qr_op, svd_op
+from volta.ops.records.decomposition import by_columns, cholesky_op, cholesky_solve_op, eigh_op, pinv_op, qr_op, svd_op
 from volta.ops.records.linalg import turned
 from volta.ops.records.math import clamp_min, where_op
 from volta.ops.records.view import part, reshape_op
@@ -102,7 +102,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     out, info = cholesky_op(turned(A) if upper else A)
     if check_errors:
         succeeded("linalg.cholesky", info, "the matrix is not positive definite: its leading part of order {} is not")
-    return CholeskyInfo(turned(out) if upper else out, info)
+    return CholeskyInfo(by_columns(turned(out)) if upper else out, info)
 
 
 @composed(out="cast", samples=(case((2, 3, 2), Definite((2, 3, 3))), case((2, 3, 2), Definite((2, 3, 3)), upper=True)),
@@ -115,8 +115,9 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
     tensor([[0.2500]])
     """
     matrices("cholesky_solve", input, input2)
-    first = solve_triangular(turned(input2) if upper else input2, input, upper=False)
-    return solve_triangular(input2 if upper else turned(input2), first, upper=True)
+    square("cholesky_solve", input2)
+    fitting("cholesky_solve", input2, input)
+    return cholesky_solve_op(input, input2, upper=upper)
 
 
 # ---------------------------------------------------------------- QR

@@ -8,12 +8,13 @@ import numpy as np
 from volta._kernels.core import TensorBase
 from volta.dtypes import HALVES, bool_, float32, result_type, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
+from volta.ops.copy import clone
 from volta.ops.join import cat
 from volta.ops.parts import narrow, select
 from volta.ops.records.copy import cast
 from volta.ops.records.math import logical_xor
 from volta.ops.records.scan import cumsum_op
-from volta.ops.records.view import contiguous_op, reshape_op
+from volta.ops.records.view import reshape_op
 from volta.ops.reduce import sum
 from volta.ops.table import case, composed
 from volta.shapes import as_dim
@@ -50,7 +51,7 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
         raise ArgumentError(f"diff: n must be >= 0, got {n}")
     out = cat(given, d) if len(given) > 1 and n else input
     if not n:
-        return contiguous_op(input)                     # a copy
+        return clone(input)
     if n >= out.shape[d]:
         return narrow(out, d, 0, 0)
     for _ in range(n):

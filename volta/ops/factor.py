@@ -15,7 +15,7 @@ from volta.ops.indexing import tril, triu
 from volta.ops.inverse import DECLARED, MATRICES, matrices, solve_triangular, square, succeeded
 from volta.ops.linalg import matmul
 from volta.ops.records.copy import from_array
-from volta.ops.records.decomposition import leading
+from volta.ops.records.decomposition import by_columns, leading
 from volta.ops.records.factor import geqrf_op, lu_op, order_of, ordered
 from volta.ops.records.linalg import turned
 from volta.ops.records.view import reshape_op
@@ -207,7 +207,7 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
     order = _order("linalg.lu_solve", LU, pivots)
     if adjoint:
         found = solve_triangular(turned(LU), solve_triangular(turned(LU), B, upper=False), upper=True, unitriangular=True)
-        return ordered(found, np.argsort(order, -1))
+        return by_columns(ordered(found, np.argsort(order, -1)))
     return solve_triangular(LU, solve_triangular(LU, ordered(B, order), upper=False, unitriangular=True), upper=True)
 
 
@@ -259,7 +259,7 @@ def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bo
     """
     _matrices("triangular_solve", input, A)
     X = solve_triangular(turned(A) if transpose else A, input, upper=upper != transpose, unitriangular=unitriangular)
-    return TriangularSolution(X, A.expand(*X.shape[:-2], *A.shape[-2:]).clone())
+    return TriangularSolution(X, by_columns(A.expand(*X.shape[:-2], *A.shape[-2:]).clone()))
 
 
 # ---------------------------------------------------------------- reflections
@@ -305,7 +305,7 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
         raise ShapeError(f"{name}: needs at least as many rows as columns, and at most a factor in input2 for each column, got "
                          f"{input.shape} and {input2.shape}")
     V, T = _reflections(input, input2)
-    return _eye(input.shape[-2], n, input) - matmul(V, matmul(T, turned(leading(V, -2, n))))
+    return by_columns(_eye(input.shape[-2], n, input) - matmul(V, matmul(T, turned(leading(V, -2, n)))))
 
 
 def _np_ormqr(a, tau, c, left=True, transpose=False):
@@ -334,8 +334,8 @@ def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, tran
     V, T = _reflections(input, input2)
     T = turned(T) if transpose else T
     if left:
-        return input3 - matmul(V, matmul(T, matmul(turned(V), input3)))
-    return input3 - matmul(matmul(matmul(input3, V), T), turned(V))
+        return by_columns(input3 - matmul(V, matmul(T, matmul(turned(V), input3))))
+    return by_columns(input3 - matmul(matmul(matmul(input3, V), T), turned(V)))
 
 
 class Reflections(Result):

@@ -8,7 +8,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta.errors import LinAlgError, RankError, ShapeError
-from volta.ops.records.decomposition import det_op, inv_op, matrix_exp_op, slogdet_op, solve_op, triangular_op
+from volta.ops.records.decomposition import by_columns, det_op, inv_op, matrix_exp_op, slogdet_op, solve_op, triangular_op
 from volta.ops.records.linalg import turned
 from volta.ops.records.math import where_op
 from volta.ops.records.view import permute_op, reshape_op
@@ -149,8 +149,8 @@ def is_vector(A: Tensor, B: Tensor) -> bool:
     return B.ndim == 1 or B.ndim == A.ndim - 1 and B.shape == A.shape[:-1]
 
 
-def _fitting(name, A, B):
-    """Raise ShapeError unless the rows of both are equally many and their batches broadcast."""
+def fitting(name: str, A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
+    """A and B. Raise ShapeError unless the rows of both are equally many and their batches broadcast."""
     if B.ndim < 2 or A.shape[-2] != B.shape[-2]:
         raise ShapeError(f"{name}: A X = B with A {A.shape} needs B of {A.shape[-2]} rows, got {B.shape}")
     try:
@@ -195,11 +195,14 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     if not left and (vector or not B.ndim):
         raise ShapeError(f"linalg.solve: left=False needs matrices B, got A {A.shape} and B {B.shape}")
     b = reshape_op(B, shape=B.shape + (1,)) if vector else B
-    a, b = _fitting("linalg.solve", A, b) if left else _fitting("linalg.solve", turned(A), turned(b))
+    a, b = fitting("linalg.solve", A, b) if left else fitting("linalg.solve", turned(A), turned(b))
     out, info = solve_op(a, b)
     if check_errors:
         succeeded("linalg.solve", info, _SINGULAR)
-    return ResultInfo(reshape_op(out, shape=out.shape[:-1]) if vector else out if left else turned(out), info)
+    if vector:                                          # PyTorch lays batches of vectors out as if they were matrices
+        out = reshape_op(out, shape=out.shape[:-1])
+        return ResultInfo(by_columns(out) if out.ndim > 1 else out, info)
+    return ResultInfo(out if left else turned(out), info)
 
 
 def _np_solve_triangular(a, b, upper, left=True, unitriangular=False):
@@ -222,8 +225,9 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     square("linalg.solve_triangular", A)
     matrices("linalg.solve_triangular", B)
     if left:
-        return triangular_op(*_fitting("linalg.solve_triangular", A, B), upper=upper, unitriangular=unitriangular)
-    return turned(triangular_op(*_fitting("linalg.solve_triangular", turned(A), turned(B)), upper=not upper, unitriangular=unitriangular))
+        return triangular_op(*fitting("linalg.solve_triangular", A, B), upper=upper, unitriangular=unitriangular)
+    a, b = fitting("linalg.solve_triangular", turned(A), turned(B))
+    return by_columns(turned(triangular_op(a, b, upper=not upper, unitriangular=unitriangular)))
 
 
 # ---------------------------------------------------------------- of more dimensions

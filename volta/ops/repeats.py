@@ -72,6 +72,8 @@ def _repeated(counts, size):
         total = int(ends[-1])
         if size is not None and size != total:
             raise ArgumentError(f"repeat_interleave: output_size is {size}, but the counts add up to {total}")
+        if not 0 <= total < 2 ** 60:                # beyond int64 the sum has wrapped
+            raise ArgumentError(f"repeat_interleave: the counts must add up to less than 2**60 elements, got {counts.tolist()[:4]}...")
         size = total
     starts = index_add_op(ones_like(ends), clamp(ends, 0, size), dim=0, size=size + 1)     # how many end where a place begins
     return clamp(cumsum(starts[:size], 0), 0, counts._size - 1)

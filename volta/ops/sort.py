@@ -9,6 +9,7 @@ from volta._kernels.core import TensorBase, graph, stands_in
 from volta._kernels.core.order import dense_strides
 from volta.dtypes import iinfo, int32, int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
+from volta.layout import contiguous_format
 from volta.ops.copy import clone
 from volta.ops.creation import arange, full, zeros
 from volta.ops.indexing import check_index
@@ -152,9 +153,9 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     length = input.shape[as_dim("kthvalue", dim, input.ndim)] if input.ndim else 1
     if not 1 <= k <= length:
         raise ArgumentError(f"kthvalue: k must be from 1 to {length}, the size of dimension {dim}, got {k}")
-    values, indices, d = _sorted("kthvalue", input, dim, count=k)       # copied: a slice would keep all that was sorted
-    found = _shaped(input, d, keepdim, narrow(values, d, k - 1, 1), narrow(indices, d, k - 1, 1))
-    return ValuesIndices(clone(found.values), clone(found.indices))
+    values, indices, d = _sorted("kthvalue", input, dim, count=k)
+    # Copied, and row-major: a slice would keep all that was sorted.
+    return _shaped(input, d, keepdim, *(clone(narrow(x, d, k - 1, 1), memory_format=contiguous_format) for x in (values, indices)))
 
 
 def _middle(name, input, dim, keepdim, skip):

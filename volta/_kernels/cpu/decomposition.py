@@ -20,21 +20,28 @@ def _array(x):
     return np.ndarray(x.shape, dtype, x.storage, x.offset * dtype.itemsize, tuple(s * dtype.itemsize for s in x._strides))
 
 
-def _tensor(array):
-    array = np.ascontiguousarray(array).reshape(np.shape(array))
+def _tensor(array, by_columns=False):
+    shape = np.shape(array)
+    array = np.ascontiguousarray(np.swapaxes(array, -1, -2) if by_columns else array).reshape(shape)    # one of 0 dimensions has 0 again
     storage = core.borrowed_storage(array, array.__array_interface__["data"][0], array.nbytes)
-    return core.tensor(storage, array.shape, None, 0, from_numpy_dtype(array.dtype))
+    strides = None
+    if by_columns and array.size:
+        strides = (*[s // array.itemsize for s in array.strides[:-2]], 1, shape[-2])
+    return core.tensor(storage, shape, strides, 0, from_numpy_dtype(array.dtype))
 
 
-def kernel(function):
-    """A kernel of tensors from a function of arrays."""
+def kernel(function, by_columns=()):
+    """A kernel of tensors from a function of arrays. The results at these places lie in memory column by column, as LAPACK gives them and
+    PyTorch leaves them."""
     def kernel(*inputs, **params):
         try:
             with np.errstate(all="ignore"):
                 result = function(*map(_array, inputs), **params)
         except np.linalg.LinAlgError as error:
             raise LinAlgError(f"{function.__name__.strip('_')}: the algorithm failed ({error}); are all elements finite?") from None
-        return tuple(map(_tensor, result)) if isinstance(result, tuple) else _tensor(result)
+        if isinstance(result, tuple):
+            return tuple([_tensor(array, i in by_columns) for i, array in enumerate(result)])
+        return _tensor(result, bool(by_columns))
     return kernel
 
 
@@ -156,6 +163,11 @@ def _pinv(a, atol, rtol):
     return np.swapaxes(vh, -1, -2) @ (np.divide(1, s, out=np.zeros_like(s), where=kept)[..., None] * np.swapaxes(u, -1, -2))
 
 
+def _cholesky_solve(b, a, upper):
+    first, last = (np.swapaxes(a, -1, -2), a) if upper else (a, np.swapaxes(a, -1, -2))
+    return triangular(last, triangular(first, b, False, False), True, False)
+
+
 def _small_triangular(a, b, upper, unitriangular):
     """An upper triangle is its own LU decomposition, so that LAPACK only substitutes. None where it would refuse, exchange rows, or
     multiply what is not finite by the zeros of L."""
@@ -212,5 +224,6 @@ def _matrix_exp(a):
     return out.astype(a.dtype)
 
 
-KERNELS = {function.__name__.strip("_"): kernel(function) for function in (
-    _inv, _solve, _cholesky, _svd, _qr, _eigh, _slogdet, _cofactor, _pinv, triangular, _matrix_exp, _det)}
+_BY_COLUMNS = {_inv: (0,), _solve: (0,), _cholesky: (0,), _svd: (0, 2), _qr: (0, 1), _eigh: (1,), triangular: (0,), _cholesky_solve: (0,)}
+KERNELS = {function.__name__.strip("_"): kernel(function, _BY_COLUMNS.get(function, ())) for function in (
+    _inv, _solve, _cholesky, _svd, _qr, _eigh, _slogdet, _cofactor, _pinv, triangular, _cholesky_solve, _matrix_exp, _det)}

@@ -124,4 +124,4 @@ def _ldl_solve(a, pivots, b):
     return out
 
 
-KERNELS = {function.__name__.removeprefix("_"): kernel(function) for function in (_lu, _geqrf, _ldl, _ldl_solve)}
+KERNELS = {function.__name__.removeprefix("_"): kernel(function, (0,)) for function in (_lu, _geqrf, _ldl, _ldl_solve)}

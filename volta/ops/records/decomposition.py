@@ -13,7 +13,7 @@ from volta.ops.records.copy import cat_op, from_array, transfer
 from volta.ops.records.linalg import matmul_op, turned
 from volta.ops.records.math import where_op
 from volta.ops.records.reduce import sum_op
-from volta.ops.records.view import reshape_op, slice_op
+from volta.ops.records.view import reshape_op, row_major, slice_op
 from volta.ops.table import Definite, case, register
 
 
@@ -46,6 +46,11 @@ def _row(x):
 
 def _scalar(x):
     return reshape_op(x, shape=x.shape + (1, 1))
+
+
+def by_columns(x):
+    """Matrices that lie in memory column by column, as LAPACK gives them."""
+    return turned(row_major(turned(x)))
 
 
 def leading(x, dim, count):
@@ -99,6 +104,27 @@ triangular_op = register(
     cases=(case(Definite((2, 3, 3)), (2, 3, 2), upper=True, unitriangular=False),
            case(Definite((4, 4)), (4, 1), upper=False, unitriangular=False),
            case(Definite((3, 3)), (3, 2), upper=False, unitriangular=True), case((0, 0), (0, 2), upper=True, unitriangular=True)))
+
+
+def _np_cholesky_solve(b, a, upper):
+    lower = np.swapaxes(np.triu(a), -1, -2) if upper else np.tril(a)
+    return np.linalg.solve(lower @ np.swapaxes(lower, -1, -2), b)
+
+
+def _cholesky_solve_vjp(g, a, out, upper):
+    """gB = A^-1 g, and with P = gB X' + X gB': gL = -P L, or gU = -U P. As in PyTorch, also in the triangle that is not
+    read, whose values take no part."""
+    gb = cholesky_solve_op(g, a, upper=upper)
+    inner = matmul_op(gb, turned(out))
+    inner = inner + turned(inner)
+    values = a.detach()
+    factor = weighted(values, not upper, 1, upper) + (a - values)
+    return gb, -(matmul_op(factor, inner) if upper else matmul_op(inner, factor))
+
+
+cholesky_solve_op = register(
+    "cholesky_solve", ("b", "a"), numpy=_np_cholesky_solve, vjp=_cholesky_solve_vjp, smooth=False, **_DECLARED,
+    cases=(case((2, 3, 2), Definite((2, 3, 3)), upper=True), case((4, 1), Definite((4, 4)), upper=False), case((0, 2), (0, 0), upper=True)))
 
 
 # ---------------------------------------------------------------- determinants
