@@ -10,7 +10,6 @@ from volta._kernels.core import TensorBase
 from volta.dtypes import finfo, int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import new_empty
-from volta.ops.indexing import tril
 from volta.ops.inverse import DECLARED, MATRICES, fitting, inv_ex, is_vector, matrices, square, succeeded
 from volta.ops.join import cat
 from volta.ops.linalg import matmul
@@ -106,7 +105,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
 
 
 @composed(out="cast", samples=(case((2, 3, 2), Definite((2, 3, 3))), case((2, 3, 2), Definite((2, 3, 3)), upper=True)),
-          **DECLARED, numpy=lambda b, a, upper=False: (lambda r: np.linalg.solve(np.swapaxes(r, -1, -2) @ r, b))(
+          **DECLARED, smooth=False, numpy=lambda b, a, upper=False: (lambda r: np.linalg.solve(np.swapaxes(r, -1, -2) @ r, b))(
               np.triu(a) if upper else np.swapaxes(np.tril(a), -1, -2)))
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """X of A X = input, of a matrix A that is given by its Cholesky factor `input2`; on the CPU.
@@ -244,11 +243,6 @@ def _column(x):
     return reshape_op(x, shape=x.shape + (1,)) if isinstance(x, TensorBase) and x.ndim else float(x)
 
 
-def _symmetric(A):
-    """The lower triangle of matrices, and above it its mirror image."""
-    return tril(A) + turned(tril(A, -1))
-
-
 @composed(out="cast", name="linalg.pinv", function=False, method=False, numpy=lambda a, **_: np.linalg.pinv(a), dtype=lambda d: d,
           **DECLARED, samples=(case((2, 4, 3)), case((2, 3), rtol=1e-5), case(Definite((2, 3, 3)), atol=1e-6)))
 def pinv(A: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False, *, atol: float | Tensor | None = None,
@@ -264,8 +258,7 @@ def pinv(A: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False
         return turned(A)
     if hermitian:
         square("linalg.pinv", A)
-        A = _symmetric(A.detach()) + (A - A.detach())       # differentiated as a whole matrix, as in PyTorch
-    return pinv_op(A, atol=float(atol), rtol=float(rtol))
+    return pinv_op(A, atol=float(atol), rtol=float(rtol), hermitian=hermitian)
 
 
 @composed(samples=(case((2, 4, 3)),), numpy=np.linalg.pinv, **DECLARED)

@@ -20,6 +20,7 @@ from volta.ops.records.counts import binomial_op, poisson_op
 from volta.ops.records.create import normal_op, uniform_op
 from volta.ops.records.math import ceil, exp, log1p, tan, where_op
 from volta.ops.records.sort import searchsorted_op, sort_op
+from volta.ops.records.view import row_major
 from volta.ops.scan import cumsum
 from volta.ops.table import composed
 from volta.ops.view import broadcast_tensors
@@ -139,7 +140,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """
     floating_dtype("poisson", input.dtype)
     _need("poisson", input.detach(), lambda x: x >= 0, "needs means that are not negative")
-    rate = cast(input, float64 if input.dtype is float64 else float32)
+    rate = cast(row_major(input), float64 if input.dtype is float64 else float32)
     return cast(poisson_op(rate, *_two_uniform("poisson", rate, generator)), input.dtype)
 
 

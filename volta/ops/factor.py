@@ -227,7 +227,8 @@ def _np_cholesky_inverse(a, upper=False):
     return np.linalg.inv(np.swapaxes(r, -1, -2) @ r)
 
 
-@composed(out="cast", samples=(*MATRICES, case(Definite((2, 3, 3)), upper=True)), numpy=_np_cholesky_inverse, **DECLARED)
+@composed(out="cast", samples=(*MATRICES, case(Definite((2, 3, 3)), upper=True)), numpy=_np_cholesky_inverse, smooth=False,
+          **DECLARED)
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of a matrix that is given by its Cholesky factor, on the CPU.
 

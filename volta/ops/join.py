@@ -10,6 +10,7 @@ import numpy as np
 from volta._kernels.core.order import by_pixels
 from volta.dtypes import as_integer, promote_types, uint8
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
+from volta.ops.copy import pixels_as
 from volta.ops.parts import cut, slice_view
 from volta.ops.records.copy import cast, cat_op
 from volta.ops.records.join import extend_op
@@ -156,7 +157,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
         n = input._shape[d]
         if n and shift % n:
             out = cat_op(*cut(out, d, ((n - shift % n, shift % n), (0, n - shift % n))), dim=d)
-    return contiguous_op(input) if out is input else out
+    return contiguous_op(input) if out is input else pixels_as(input, out)
 
 
 # ---------------------------------------------------------------- padding
@@ -221,10 +222,11 @@ def _extended(x, pad, mode):
     cut, steps = _extension(x._shape, pad, mode)
     if cut:
         x = slice_view(x, cut)
+    out = x if steps else contiguous_op(x)
     for planes, window, shape in steps:
-        x = extend_op(x if planes is None else reshape_op(x, shape=planes), mode=mode, **window)
-        x = x if planes is None else reshape_op(x, shape=shape)
-    return x if steps else contiguous_op(x)
+        out = extend_op(out if planes is None else reshape_op(out, shape=planes), mode=mode, **window)
+        out = out if planes is None else reshape_op(out, shape=shape)
+    return out if mode == "circular" else pixels_as(x, out)
 
 
 @functools.lru_cache(maxsize=256)

@@ -157,7 +157,9 @@ def _cofactor(a):
     return u * (others * (np.linalg.det(u) * np.linalg.det(vh))[..., None])[..., None, :] @ vh
 
 
-def _pinv(a, atol, rtol):
+def _pinv(a, atol, rtol, hermitian):
+    if hermitian:                           # of which the lower triangle is read
+        a = np.tril(a) + np.swapaxes(np.tril(a, -1), -1, -2)
     u, s, vh = _singular(a, False)
     kept = s > np.maximum(atol, rtol * s.max(-1, keepdims=True, initial=0))
     return np.swapaxes(vh, -1, -2) @ (np.divide(1, s, out=np.zeros_like(s), where=kept)[..., None] * np.swapaxes(u, -1, -2))

@@ -20,6 +20,7 @@ from volta.ops.records.activation import hardswish as hardswish_op
 from volta.ops.records.activation import logsigmoid
 from volta.ops.records.activation import mish as mish_op
 from volta.ops.records.math import sigmoid, tanh
+from volta.ops.records.view import row_major
 from volta.ops.table import Places, case, composed, publish
 from volta.shapes import as_dim
 
@@ -70,6 +71,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 @in_float32
 def _with_drawn_slopes(input, lower, upper):
+    input = row_major(input)                # the result is, in PyTorch
     return a.leaky_relu(input, rand_like(input) * (upper - lower) + lower)
 
 

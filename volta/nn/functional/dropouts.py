@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING
 
 from volta._kernels.core.inplace import InPlace
@@ -10,6 +11,7 @@ from volta.errors import ArgumentError, ShapeError
 from volta.ops.creation import check_generator, draw, floating_dtype, ones
 from volta.ops.records.copy import cast
 from volta.ops.records.create import dropout_op, uniform_op
+from volta.ops.records.view import as_it_lies
 from volta.ops.table import Places, case, composed, publish
 from volta.ops.view import unsqueeze
 
@@ -75,7 +77,7 @@ def _dropout(input: Tensor, p: float = 0.5, train: bool = True, generator: Gener
     if p == 1.0:
         return _none(input)
     seed, offset = check_generator("dropout", generator).advance(input._size)
-    return dropout_op(input, p=float(p), seed=seed, offset=offset)
+    return as_it_lies(partial(dropout_op, p=float(p), seed=seed, offset=offset), input)
 
 
 @composed(name="feature_dropout", **_drops)

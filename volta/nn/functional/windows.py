@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.errors import ArgumentError, RankError, ShapeError
-from volta.ops.copy import clone
+from volta.ops.copy import clone, pixels_as
 from volta.ops.records.fold import columns, fold_op, np_fold
 from volta.ops.records.view import contiguous_op, permute_op, reshape_op
 from volta.ops.table import case, composed
@@ -145,7 +145,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     if c % area:
         raise ShapeError(f"pixel_shuffle: {c} channels of {input.shape} do not divide by {r} * {r}")
     x = reshape_op(input, shape=(math.prod(lead), c // area, r, r, h, w))
-    return reshape_op(contiguous_op(permute_op(x, dims=(0, 1, 4, 2, 5, 3))), shape=(*lead, c // area, h * r, w * r))
+    return pixels_as(input, reshape_op(contiguous_op(permute_op(x, dims=(0, 1, 4, 2, 5, 3))), shape=(*lead, c // area, h * r, w * r)))
 
 
 @composed(samples=(case((2, 2, 6, 4), downscale_factor=2), case((1, 3, 6), downscale_factor=3)), kinds="fib", numpy=_np_pixel_unshuffle,
@@ -166,7 +166,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     if h % r or w % r:
         raise ShapeError(f"pixel_unshuffle: images {(h, w)} of {input.shape} do not divide by {r}")
     x = reshape_op(input, shape=(math.prod(lead), c, h // r, r, w // r, r))
-    return reshape_op(contiguous_op(permute_op(x, dims=(0, 1, 3, 5, 2, 4))), shape=(*lead, c * area, h // r, w // r))
+    return pixels_as(input, reshape_op(contiguous_op(permute_op(x, dims=(0, 1, 3, 5, 2, 4))), shape=(*lead, c * area, h // r, w // r)))
 
 
 @composed(samples=(case((2, 6, 3), groups=2), case((1, 6, 2, 2), groups=3)), kinds="fib", numpy=_np_channel_shuffle, method=False)
@@ -185,4 +185,4 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     if groups < 1 or c % groups:
         raise ShapeError(f"channel_shuffle: {c} channels of {input.shape} do not divide by groups={groups}")
     x = reshape_op(input, shape=(n, groups, c // groups, math.prod(rest)))
-    return reshape_op(contiguous_op(permute_op(x, dims=(0, 2, 1, 3))), shape=input.shape)
+    return pixels_as(input, reshape_op(contiguous_op(permute_op(x, dims=(0, 2, 1, 3))), shape=input.shape))

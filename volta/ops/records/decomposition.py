@@ -245,7 +245,8 @@ def _np_exp(a):
     return vectors * np.exp(values)[..., None, :] @ np.swapaxes(vectors, -1, -2)
 
 
-pinv_op = register("pinv", ("a",), numpy=lambda a, atol, rtol: np.linalg.pinv(a, rcond=rtol), vjp=(_pinv_vjp,), **_DECLARED,
-                   cases=(case((2, 4, 3), atol=0.0, rtol=1e-6), case((2, 3), atol=0.0, rtol=1e-6),
-                          case(Definite((3, 3)), atol=0.0, rtol=1e-6), case((0, 3), atol=0.0, rtol=1e-6)))
+_CUT = {"atol": 0.0, "rtol": 1e-6, "hermitian": False}
+pinv_op = register("pinv", ("a",), numpy=lambda a, atol, rtol, hermitian: np.linalg.pinv(a, rcond=rtol, hermitian=hermitian),
+                   vjp=(_pinv_vjp,), **_DECLARED,
+                   cases=(case((2, 4, 3), **_CUT), case((2, 3), **_CUT), case(Definite((3, 3)), **_CUT), case((0, 3), **_CUT)))
 matrix_exp_op = register("matrix_exp", ("a",), numpy=_np_exp, cases=_SQUARE, vjp=(_exp_vjp,), **_DECLARED)

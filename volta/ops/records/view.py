@@ -8,6 +8,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import indexing
 from volta._kernels.core.call import run_kernel
+from volta._kernels.core.order import dense_strides
 from volta.ops.table import case, register
 from volta.shapes import view_strides
 
@@ -93,6 +94,15 @@ clone_op.pointwise = True                   # it lies as x does
 def row_major(x):
     """x, or a row-major copy of it: for elementwise functions whose results do not lie as the inputs do."""
     return x if x._contiguous else contiguous_op(x)
+
+
+def as_it_lies(function, x):
+    """function(x), which has the shape of x, with the dimensions of x as they lie in memory: the result lies so, too."""
+    strides = None if x._contiguous or core.stands_in(x) else dense_strides(x)
+    if strides is None:
+        return function(x)
+    dims = tuple(sorted(range(x.ndim), key=lambda d: -strides[d]))
+    return permute_op(function(permute_op(x, dims=dims)), dims=tuple(map(dims.index, range(x.ndim))))
 
 
 place = register(
