@@ -143,3 +143,35 @@ def test_infinite_elements_have_no_singular_values(value):
     with pytest.raises(volta.errors.LinAlgError, match="NaN"):
         volta.linalg.svdvals(a * 0)
     assert volta.linalg.eigvalsh(volta.tensor([[2.0, value], [0.0, 1.0]])).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_derivatives_of_cholesky_solve(upper, rng):
+    """Of a triangle, as the function's; in the other one as in PyTorch, whose formula takes all of the factor for read."""
+    keep = volta.triu if upper else volta.tril
+    a, b = (volta.from_numpy(rng.standard_normal(s) + 3 * np.eye(3, s[-1])).requires_grad_() for s in ((2, 3, 3), (2, 3, 2)))
+    assert gradcheck(lambda b, a: volta.cholesky_solve(b, keep(a), upper), (b, a))
+    assert gradgradcheck(lambda b, a: volta.cholesky_solve(b, keep(a), upper), (b, a))
+    assert gradcheck(lambda a: volta.cholesky_inverse(keep(a), upper), (a,))
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_derivatives_of_cholesky_solve_against_torch(upper, rng):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    factor, b, g = np.tril(rng.standard_normal((3, 3))) + 3 * np.eye(3), rng.standard_normal((3, 2)), rng.standard_normal((3, 2))
+    found = []
+    for lib in (torch, volta):
+        a, x = (lib.from_numpy(v.copy()).requires_grad_() for v in (factor.T if upper else factor, b))
+        first = lib.autograd.grad(lib.cholesky_solve(x, a, upper=upper), (x, a), lib.from_numpy(g), create_graph=True)
+        found.append([*first, *lib.autograd.grad((first[1] ** 2).sum(), (x, a))])
+    for theirs, ours in zip(*found):
+        np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-9, atol=1e-12)
+
+
+def test_derivative_of_pinv_of_what_is_not_symmetric(rng):
+    """As PyTorch's, whose formula takes the matrix as it is, of which the lower triangle is read."""
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    values = rng.standard_normal((3, 3))
+    a, b = (lib.from_numpy(values.copy()).requires_grad_() for lib in (torch, volta))
+    theirs, ours = (lib.autograd.grad(lib.linalg.pinv(x, hermitian=True).sin().sum(), x)[0] for lib, x in ((torch, a), (volta, b)))
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-9)

@@ -241,3 +241,59 @@ def test_empty_halves_where_nothing_is_decomposed():
 def test_variances_that_are_negative_beside_nan():
     with pytest.raises(ArgumentError, match="gaussian_nll_loss: var must not be negative"):
         F.gaussian_nll_loss(volta.ones(2), volta.ones(2), volta.tensor([NAN, -1.0]))
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x.fill_(-1.0), lambda x: volta.full((1,), -0.5, dtype=volta.uint8, device=x.device), lambda x: x.masked_fill(x == 0, -1.0),
+    lambda x: volta.full_like(x, -1.0), lambda x: F.pad(x, (1, 1), value=-1.0), lambda x: F.threshold(x, 3, -1.0),
+    lambda x: x.index_add(0, volta.tensor([0], device=x.device), x[:1], alpha=-1.0),
+    lambda x: x.scatter(0, volta.tensor([0], device=x.device), -1.0)])
+def test_negative_floats_in_bytes(call, device):
+    """Negative integers wrap."""
+    x = volta.zeros(2, dtype=volta.uint8, device=device)
+    with pytest.raises(ArgumentError, match="does not fit into volta.uint8"):
+        call(x)
+    assert x.tolist() == [0, 0] and x.fill_(-1).tolist() == [255, 255]
+
+
+@pytest.mark.parametrize("error, match, call", [
+    (DTypeError, "alpha=1.0 is no integer", lambda x: volta.add(x.int(), x.int(), alpha=1.0)),
+    (ArgumentError, "eps must not be negative", lambda x: volta.cosine_similarity(x, x, eps=-1.0)),
+    (ArgumentError, "output_size must be", lambda x: F.adaptive_avg_pool2d(x[None], [1])),
+    (ArgumentError, "lambd must be a finite number", lambda x: F.softshrink(x, INF)),
+    (ArgumentError, "delta must be positive", lambda x: F.huber_loss(x, x, delta=NAN)),
+    (ArgumentError, "beta must be >= 0", lambda x: F.smooth_l1_loss(x, x, beta=NAN)),
+    (ArgumentError, "range from min to max must be finite", lambda x: volta.histc(x, 4, 0, INF)),
+    (ArgumentError, "the weights add up to 0", lambda x: volta.cov(x, fweights=volta.zeros(2, dtype=volta.int64))),
+    (ArgumentError, "must add up to less than", lambda x: volta.ones(1).repeat_interleave(volta.tensor([2 ** 63 - 1]))),
+    (DTypeError, "the edges must be", lambda x: volta.histogram(x, volta.ones(2, dtype=volta.float64))),
+    (ValueError, "repeats must be a number or a vector", lambda x: x.repeat_interleave(volta.ones(1, 1, dtype=volta.int64))),
+    (ValueError, "sizes must be at least 0", lambda x: volta.broadcast_shapes(-1, 1)),
+    (ValueError, "at least one size", lambda x: x.unflatten(0, ())),
+    (TypeError, "positional", lambda x: x.contiguous(volta.contiguous_format)),
+    (TypeError, "positional", lambda x: x.double(volta.contiguous_format)),
+    (TypeError, "needs the size", lambda x: x.sum_to_size())])
+def test_arguments_without_a_meaning(error, match, call):
+    with pytest.raises(error, match=match):
+        call(volta.ones(2, 2))
+
+
+def test_norms_of_one_element_do_not_overflow(device):
+    x = volta.tensor([[1e30], [-1e30]], device=device, requires_grad=True)
+    for norm in (volta.norm(x, dim=1), volta.linalg.vector_norm(x, 6, dim=1), volta.norm(x, -2, 1)):
+        assert norm.tolist() == [volta.tensor(1e30).item()] * 2
+    volta.norm(x[0]).backward()
+    assert x.grad.tolist() == [[1.0], [0.0]]
+
+
+def test_dtypes_of_counts_and_of_nothing():
+    assert volta.repeat_interleave(volta.tensor([1, 2], dtype=volta.int32)).dtype is volta.int32
+    for dtype in (volta.bool, volta.uint8, volta.float16):
+        assert volta.trapezoid(volta.empty(2, 0, dtype=dtype)).dtype is dtype
+    assert volta.cumulative_trapezoid(volta.empty(2, 0), volta.tensor(1.0)).shape == (2, 0)
+    assert volta.dist(volta.tensor([1]), volta.tensor([2.5])).item() == 1.5
+
+
+def test_identity_kernels_of_tensors_that_repeat_elements():
+    out = volta.nn.init.dirac_(volta.zeros(1, 2, 3).expand(2, 2, 3))
+    assert out.tolist() == [[[0, 1, 0], [0, 1, 0]]] * 2

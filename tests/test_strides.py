@@ -189,3 +189,56 @@ def test_random_layouts_against_torch(device):
         if name not in LIKE:
             np.testing.assert_allclose(found[1].cpu().numpy(), found[0].numpy(), rtol=2e-4, atol=2e-4, err_msg=told)
     assert len(seen) > 30
+
+
+MOVED = {
+    "reflect": lambda F, x: F.pad(x, (1, 2, 0, 1), mode="reflect"), "replicate": lambda F, x: F.pad(x, (1, -1, 2, 1), mode="replicate"),
+    "circular": lambda F, x: F.pad(x, (1, 1, 1, 1), mode="circular"), "pixel_shuffle": lambda F, x: F.pixel_shuffle(x, 2),
+    "pixel_unshuffle": lambda F, x: F.pixel_unshuffle(x, 3), "channel_shuffle": lambda F, x: F.channel_shuffle(x, 2),
+    "roll": lambda F, x: x.roll((1, 2), (1, 3))}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_layouts_of_images_against_torch(name, device):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    values = np.random.default_rng(3).standard_normal((2, 4, 6, 4) if name == "pixel_shuffle" else (2, 6, 6, 8)).astype(np.float32)
+    for order in ((0, 1, 2, 3), (0, 3, 1, 2)):
+        x, y = torch.from_numpy(values).permute(*order), volta.from_numpy(values).to(device).permute(*order)
+        if name == "pixel_unshuffle":
+            x, y = x[..., :6, :6], y[..., :6, :6]
+            x, y = (x, y) if order[1] == 1 else (x.contiguous(memory_format=torch.channels_last),
+                                                 y.contiguous(memory_format=volta.channels_last))
+        theirs, ours = MOVED[name](torch.nn.functional, x), MOVED[name](volta.nn.functional, y)
+        assert ours.stride() == theirs.stride() and ours.cpu().tolist() == theirs.tolist()
+
+
+def test_dropout_keeps_the_order_in_memory(device):
+    x = volta.ones(6, 5, 4, device=device).permute(2, 0, 1).requires_grad_()
+    out = volta.nn.functional.dropout(x, 0.5)
+    out.sum().backward()
+    assert out.stride() == x.stride() and 0 < (out == 0).sum().item() < 120
+    assert x.grad.tolist() == out.tolist()                          # the same elements
+
+
+LAPACK = {
+    "inv": lambda L, a, b: L.inv(a), "cholesky": lambda L, a, b: L.cholesky(a), "cholesky_upper": lambda L, a, b: L.cholesky(a, upper=True),
+    "solve": lambda L, a, b: L.solve(a, b), "solve_right": lambda L, a, b: L.solve(a, b.mT, left=False),
+    "solve_vectors": lambda L, a, b: L.solve(a, b[..., 0]), "solve_triangular": lambda L, a, b: L.solve_triangular(a, b, upper=True),
+    "solve_triangular_right": lambda L, a, b: L.solve_triangular(a, b.mT, upper=False, left=False), "qr": lambda L, a, b: L.qr(b),
+    "eigh": lambda L, a, b: L.eigh(a), "svd": lambda L, a, b: L.svd(b), "lu_factor": lambda L, a, b: L.lu_factor(a),
+    "lu_solve": lambda L, a, b: L.lu_solve(*L.lu_factor(a), b),
+    "lu_solve_adjoint": lambda L, a, b: L.lu_solve(*L.lu_factor(a), b, adjoint=True),
+    "ldl_solve": lambda L, a, b: L.ldl_solve(*L.ldl_factor(a), b), "pinv": lambda L, a, b: L.pinv(b)}
+
+
+@pytest.mark.parametrize("name", LAPACK)
+def test_layouts_of_decompositions_against_torch(name):
+    """Column by column, mostly."""
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    rng = np.random.default_rng(5)
+    a, b = rng.standard_normal((2, 4, 4)), rng.standard_normal((2, 4, 3))
+    a = a @ np.swapaxes(a, -1, -2) + np.eye(4)
+    theirs, ours = (LAPACK[name](lib.linalg, lib.from_numpy(a), lib.from_numpy(b)) for lib in (torch, volta))
+    for x, y in zip(*(r if isinstance(r, tuple) else (r,) for r in (theirs, ours))):
+        assert y.stride() == x.stride()
+        np.testing.assert_allclose(abs(y.numpy()), abs(x.numpy()), atol=1e-12)

@@ -101,7 +101,10 @@ def broadcast_shapes(*shapes: "int | tuple[int, ...]") -> Size:
     >>> tuple(volta.broadcast_shapes((2, 1), 3))
     (2, 3)
     """
-    return Size(_broadcast_shapes(*[(s,) if hasattr(s, "__index__") else tuple(s) for s in shapes]))
+    shapes = [(s,) if hasattr(s, "__index__") else tuple(s) for s in shapes]
+    if [n for s in shapes for n in s if n < 0]:
+        raise errors.ShapeError(f"broadcast_shapes: sizes must be at least 0, got {', '.join(map(str, shapes))}")
+    return Size(_broadcast_shapes(*shapes))
 
 
 def numel(input: Tensor) -> "int":

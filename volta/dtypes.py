@@ -135,11 +135,13 @@ class iinfo:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
 
 
-def as_integer(op: str, value: int | float) -> int:
+def as_integer(op: str, value: int | float, wanted: dtype | None = None) -> int:
     """A number as a tensor of integers takes it, without what lies behind the point.
 
-    Raises: ArgumentError for NaN and infinity.
+    Raises: ArgumentError for NaN and infinity, and for a negative float where `wanted` is uint8, in which only integers wrap.
     """
+    if wanted is uint8 and isinstance(value, float) and value < 0:
+        raise ArgumentError(f"{op}: {value} does not fit into {wanted}; give an integer, which wraps, or convert with .float()")
     try:
         return int(value)
     except (OverflowError, ValueError):

@@ -40,7 +40,7 @@ def install(cls: type) -> None:
 
 
 def _cast(name: str, dtype: dtypes.dtype) -> Callable:
-    def method(self, memory_format: Layout | None = None) -> Tensor:
+    def method(self, *, memory_format: Layout | None = None) -> Tensor:
         return cast_as(self, dtype, memory_format)
 
     method.__name__, method.__qualname__, method.__doc__ = name, f"Tensor.{name}", f"As {dtype.name}."

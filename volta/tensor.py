@@ -194,7 +194,7 @@ class Tensor(operators.Operators):
         """Position of the first element in the storage. Units: elements."""
         return self.offset
 
-    def is_contiguous(self, memory_format: Layout = contiguous_format) -> bool:
+    def is_contiguous(self, *, memory_format: Layout = contiguous_format) -> bool:
         """Whether the elements lie row-major, or as `memory_format` says."""
         if memory_format is contiguous_format:
             return self._contiguous
@@ -414,7 +414,7 @@ class Tensor(operators.Operators):
         return _rebuild, (for_numpy(self), self.dtype, str(self.device), self.requires_grad), self._attributes or None
 
     # ------------------------------------------------------------ places and types
-    def cpu(self, memory_format: Layout | None = None) -> Tensor:
+    def cpu(self, *, memory_format: Layout | None = None) -> Tensor:
         """The tensor on the CPU."""
         return copies.to(self, "cpu", memory_format=memory_format)
 

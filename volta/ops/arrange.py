@@ -169,6 +169,8 @@ def sum_to_size(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] 
     >>> volta.ones(2, 3).sum_to_size(3)
     tensor([2., 2., 2.])
     """
+    if not shape and size is None:
+        raise TypeError("sum_to_size: needs the size to sum to")
     shape = as_shape(*(shape if size is None else (*shape, size)))
     if not broadcasts_to(shape, input.shape):
         raise ShapeError(f"sum_to_size: {input.shape} cannot be summed to {shape}")

@@ -128,7 +128,7 @@ def clone(input: Tensor, *, memory_format: Layout | None = None) -> Tensor:
 
 
 @composed(samples=(case((2, 3)), case(())), kinds="fib", function=False, numpy=lambda x, **_: np.copy(x))
-def contiguous(input: Tensor, memory_format: Layout = contiguous_format) -> Tensor:
+def contiguous(input: Tensor, *, memory_format: Layout = contiguous_format) -> Tensor:
     """The tensor itself where it is row-major, or as `memory_format` says, else a copy that is.
 
     >>> volta.ones(2, 3).t().contiguous().stride()
@@ -182,7 +182,8 @@ def cast_as(input: Tensor, dtype: core.DType, memory_format: Layout | None) -> T
 
 def _asked(input, out, memory_format):
     """What `to` has made of `input`, arranged: row-major elements are no other format for what is not pixel by pixel, as in PyTorch."""
-    if out is input and memory_format is contiguous_format and not any(map(input.is_contiguous, (channels_last, channels_last_3d))):
+    if out is input and memory_format is contiguous_format and not any(
+            input.is_contiguous(memory_format=each) for each in (channels_last, channels_last_3d)):
         return out
     return arranged("to", out, memory_format)
 

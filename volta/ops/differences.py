@@ -144,19 +144,20 @@ def _trapezoids(name, y, x, dx, dim, add):
     """What `add(areas, dimension)` makes of the areas between neighbouring samples; of float16 and bfloat16 in float32, rounded once."""
     if not y.ndim:
         raise IndexRangeError(f"{name}: dim {dim} of a 0-d tensor, which has no dimensions")
+    d, dtype = as_dim(name, dim, y.ndim), y.dtype if x is None else result_type(y, x)
+    n = y.shape[d]
+    if not n and add is sum:
+        return cast(sum(y.detach(), d), y.dtype)            # zeros, as in PyTorch without a gradient
     if y.dtype.code == 0 or x is not None and x.dtype.code == 0:
         raise DTypeError(f"{name}: needs floating point or integer tensors, got bool; convert it with .float()")
-    d, dtype = as_dim(name, dim, y.ndim), y.dtype if x is None else result_type(y, x)
-    n, y = y.shape[d], cast(y, float32) if dtype in HALVES else y
+    y = cast(y, float32) if dtype in HALVES else y
     if n and x is not None:
         if x.ndim < 1 or x.ndim == 1 and x.shape[0] != n:
             raise ShapeError(f"{name}: x must be a vector of {n} elements or broadcast with y {y.shape}, got {x.shape}")
         if 1 < x.ndim < y.ndim:
             x = reshape_op(x, shape=(1,) * (y.ndim - x.ndim) + x.shape)
         dx = _steps(x, d) if x.ndim > 1 else _across(_steps(x, 0), d, y.ndim)
-    if not n and add is sum:
-        return sum(y, d).detach()               # zeros, as in PyTorch without a gradient
-    if not n and x is not None:
+    if not n and x is not None and x.ndim:
         at = as_dim(name, dim, x.ndim) if x.ndim > 1 else 0
         if x.shape[at] > 1:
             raise ShapeError(f"{name}: x must have as many places along dimension {dim} as y {y.shape}, got {x.shape}")

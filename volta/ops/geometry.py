@@ -121,5 +121,5 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Layout | N
     """
     if memory_format is preserve_format:
         formats = (contiguous_format, channels_last, channels_last_3d)
-        memory_format = next((each for each in formats if the_template.is_contiguous(each)), contiguous_format)
+        memory_format = next((each for each in formats if the_template.is_contiguous(memory_format=each)), contiguous_format)
     return resize_(input, the_template.shape, memory_format=memory_format)

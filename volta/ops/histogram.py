@@ -1,6 +1,7 @@
 """Counts of integers, and histograms. Where the shape depends on the values (`bincount`), one number is read."""
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -123,6 +124,8 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     """
     if not min <= max:
         raise ArgumentError(f"histc: min must not be above max, got {min} and {max}")
+    if not math.isfinite(max - min):
+        raise ArgumentError(f"histc: the range from min to max must be finite, got {min} and {max}")
     input = input.detach()
     bounds = (None, None) if min == max and input._size else (min - (min == max), max + (min == max))
     if input.device.is_gpu and bins <= _FEW_BINS:
@@ -152,6 +155,8 @@ def histogram(input: Tensor, bins: int | Tensor = 100, *, range: Sequence[float]
     """
     if weight is not None and (weight.shape != input.shape or weight.dtype is not input.dtype):
         raise ShapeError(f"histogram: weight must be {input.dtype} of shape {input.shape}, got {weight.dtype} {weight.shape}")
+    if isinstance(bins, TensorBase) and bins.dtype is not input.dtype:
+        raise DTypeError(f"histogram: the edges must be {input.dtype} as the input, got {bins.dtype}; convert them with .to(dtype)")
     hist, edges = _histogram("histogram", [_flat(input)], [bins], [range], weight, density)
     return Histogram(hist, edges[0])
 

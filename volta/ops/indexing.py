@@ -223,7 +223,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         return clone(input)
     x = as_vector(input)
     index = positions("index_add", as_vector(index), x.shape[d], kernel_checks=True)
-    factor = alpha if input.dtype.is_floating_point else bool(alpha) if input.dtype is bool_ else as_integer("index_add", alpha)
+    factor = (alpha if input.dtype.is_floating_point else bool(alpha) if input.dtype is bool_
+              else as_integer("index_add", alpha, input.dtype))
     added = index_add_op(as_vector(source if factor == 1 else source * factor), index, dim=d, size=x.shape[d])
     return row_major(input) + (added if input.shape else reshape_op(added, shape=()))
 
@@ -280,7 +281,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
             raise ShapeError(f"masked_fill: value must be a number or a 0-d tensor, got shape {value.shape}; use where()")
         value = cast(value, input.dtype)
     elif not input.dtype.is_floating_point:
-        value = bool(value) if input.dtype.code == 0 else as_integer("masked_fill", value)
+        value = bool(value) if input.dtype.code == 0 else as_integer("masked_fill", value, input.dtype)
     return where_op(row_major(mask), value, row_major(input))
 
 

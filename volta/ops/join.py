@@ -214,7 +214,7 @@ def _framed(x, before, after, value):
     where = {"shape": shape, "starts": tuple(before), "steps": (1,) * x.ndim}
     if x.dtype.code == 0:
         return cast(place(cast(x, uint8), value=bool(value), **where), x.dtype)
-    return place(x, value=(value or 0.0) if x.dtype.is_floating_point else as_integer("pad", value or 0), **where)
+    return place(x, value=(value or 0.0) if x.dtype.is_floating_point else as_integer("pad", value or 0, x.dtype), **where)
 
 
 def _extended(x, pad, mode):

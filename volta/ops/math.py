@@ -32,13 +32,15 @@ def _is_bool(x):
 
 def _scaled(name, input, other, alpha):
     """alpha * other."""
-    if alpha == 1 and alpha is not True or name != "add" and (_is_bool(input) or _is_bool(other)):       # which no difference takes
+    if alpha == 1 and type(alpha) is int or name != "add" and (_is_bool(input) or _is_bool(other)):       # which no difference takes
         return other
     dtype = result_type(input, other)
     if isinstance(alpha, bool) and dtype is not dtypes.bool_:
         raise DTypeError(f"{name}: a bool alpha is for bool tensors, got {alpha} beside {dtype}; give a number")
     if isinstance(alpha, float) and not dtype.is_floating_point:
         raise DTypeError(f"{name}: alpha={alpha} is no integer, but the tensors are; convert them with .float()")
+    if alpha == 1 and alpha is not True:
+        return other
     alpha = bool(alpha) if dtype is dtypes.bool_ else alpha
     return cast(other, dtype) * alpha if isinstance(other, TensorBase) else other and alpha if dtype is dtypes.bool_ else other * alpha
 

@@ -56,7 +56,14 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: int | Sequence[int] 
     return widened(_norm, (input, p, dim, keepdim), {}) if input.dtype in HALVES else _norm(input, p, dim, keepdim)
 
 
+def _alone(input, dim):
+    """Whether each norm is that of one element: its size, which squares of it may not be able to hold."""
+    return input._size == 1 or dim is not None and all(input.shape[d] == 1 for d in as_dims("norm", dim, input.ndim))
+
+
 def _norm(input, p, dim, keepdim):
+    if p != 0 and _alone(input, dim):
+        return sum(abs(input), dim, keepdim)
     if p in ("fro", None, 2) and input.ndim:
         return norm2_op(input, dim=as_dims("norm", dim, input.ndim), keepdim=keepdim)
     if p in ("fro", None, 2):
@@ -168,7 +175,7 @@ def linalg_norm(A: Tensor, ord: float | str | None = None, dim: int | Sequence[i
 
 
 # ---------------------------------------------------------------- measured by norms
-@composed(samples=(case((3, 4), (3, 4)), case((3, 4), (4,), p=1), case((3,), (3,), p=math.inf)), takes={"input": "f"},
+@composed(samples=(case((3, 4), (3, 4)), case((3, 4), (4,), p=1), case((3,), (3,), p=math.inf)), takes={"input": "fi"},
           numpy=lambda x, y, p=2: _np_norm(x - y, p))
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other.

@@ -40,12 +40,14 @@ def repeat_interleave(input: Tensor | None = None, repeats: int | Tensor | None 
         counts = repeats if input is None else input
         if not isinstance(counts, TensorBase) or dim is not None:
             raise DTypeError("repeat_interleave: needs a tensor, and how often each of its elements is repeated; or counts alone, a vector")
-        return _repeated(counts, output_size)
+        return cast(_repeated(counts, output_size), counts.dtype)
     if dim is None:
         input, dim = flat(input), 0
     d = as_dim("repeat_interleave", dim, input.ndim)
     x, shape = as_vector(input), input.shape or (1,)
     if isinstance(repeats, TensorBase):
+        if repeats.ndim > 1:
+            raise RankError(f"repeat_interleave: repeats must be a number or a vector, got shape {repeats.shape}")
         repeats = expand_op(as_vector(repeats), shape=shape[d:d + 1]) if repeats._size == 1 else repeats
         if repeats.shape != shape[d:d + 1]:
             raise RankError(f"repeat_interleave: repeats of shape {repeats.shape} must be one count or a vector of {shape[d]}")

@@ -79,7 +79,7 @@ def alike(op: str, x: Tensor, index: Tensor, source: Tensor) -> tuple[Tensor, Te
 
 def as_held(x: Tensor, value: Number) -> Number:
     """A number as x can hold it."""
-    return value if x.dtype.is_floating_point else bool(value) if x.dtype.code == 0 else as_integer(x.dtype.name, value)
+    return value if x.dtype.is_floating_point else bool(value) if x.dtype.code == 0 else as_integer(x.dtype.name, value, x.dtype)
 
 
 # ---------------------------------------------------------------- scatter

@@ -216,6 +216,8 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, a
     else:
         weight = cast(reshape_op(weight, shape=(n,)), result_type(weight, x))
         whole = sum(weight)
+        if core.host_sees(whole) and not whole.item():
+            raise ArgumentError("cov: the weights add up to 0; at least one observation needs a weight")
         centred = x - sum(x * weight, 1, True) / whole
         weighted = centred * weight
         if aweights is None or correction == 0:

@@ -165,6 +165,8 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     d = as_dim("unflatten", dim, input.ndim)
     if not input.shape:
         raise ShapeError("unflatten: a 0-d tensor has no dimension to take apart")
+    if not sizes:
+        raise ShapeError("unflatten: sizes must hold at least one size, got none")
     return reshape_op(input, shape=input.shape[:d] + infer("unflatten", input.shape[d], tuple(sizes)) + input.shape[d + 1:])
 
 

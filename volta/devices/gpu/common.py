@@ -95,7 +95,7 @@ def pack_number(value, dtype) -> bytes:
         return b"\1\0\0\0" if value else b"\0\0\0\0"
     number = int(value) if isfinite(value) else 1 << 32
     low, high = RANGES.get(dtype, (-1 << 31, (1 << 31) - 1))
-    if not low <= number <= high:
+    if not low <= number <= high or code == 1 and isinstance(value, float) and value < 0:
         why = ", which a GPU holds in 32 bits" if dtype is INT64 else ""
         raise ArgumentError(f"number: {value} does not fit into {dtype}{why}")
     return (number & (0xFF if code == 1 else 0xFFFF_FFFF)).to_bytes(4, "little")

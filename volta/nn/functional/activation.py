@@ -1,6 +1,7 @@
 """Activations in PyTorch's forms for networks, with its `inplace`. What `volta` has under the same name is only named here."""
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -256,8 +257,8 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     >>> volta.nn.functional.softshrink(volta.tensor([0.25, -2.0]))
     tensor([ 0.0000, -1.5000])
     """
-    if not lambd >= 0:
-        raise ArgumentError(f"softshrink: lambd must be >= 0, got {lambd}")
+    if not 0 <= lambd < math.inf:
+        raise ArgumentError(f"softshrink: lambd must be a finite number >= 0, got {lambd}")
     return a.softshrink(input, lambd)
 
 
@@ -272,7 +273,7 @@ def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = F
     """
     if input.dtype.is_floating_point:
         return _run(a.threshold, input, inplace, limit=threshold, value=value)
-    numbers = as_integer("threshold", threshold), as_integer("threshold", value)
+    numbers = as_integer("threshold", threshold, input.dtype), as_integer("threshold", value, input.dtype)
     return into(a.threshold, input, *numbers) if inplace else a.threshold(input, *numbers)
 
 

@@ -74,7 +74,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
     >>> volta.nn.functional.smooth_l1_loss(volta.tensor([0.0, 0.0]), volta.tensor([0.5, 3.0]), reduction="none")
     tensor([0.1250, 2.5000])
     """
-    if beta < 0:
+    if not beta >= 0:
         raise ArgumentError(f"smooth_l1_loss: beta must be >= 0, got {beta}")
     _check_floating("smooth_l1_loss", input, target)
 
@@ -97,7 +97,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     >>> volta.nn.functional.huber_loss(volta.tensor([0.0, 0.0]), volta.tensor([0.5, 3.0]), reduction="none")
     tensor([0.1250, 2.5000])
     """
-    if delta <= 0:
+    if not delta > 0:
         raise ArgumentError(f"huber_loss: delta must be positive, got {delta}")
     _check_floating("huber_loss", input, target)
     x, y = _pair("huber_loss", as_wide(input), as_wide(target))

@@ -120,7 +120,7 @@ def _adaptive(op, rank, sizes, output_size):
     if type(output_size) is int and 0 <= output_size < 1 << 31:
         return _even(rank, output_size)
     values = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,)
-    values = values * rank if len(values) == 1 else values
+    values = values * rank if not isinstance(output_size, (tuple, list)) else values
     if len(values) != rank or not all(v is None or (hasattr(v, "__index__") and 0 <= v < 1 << 31) for v in values):
         raise ArgumentError(f"{op}: output_size must be an int >= 0 or None for each of {rank} dimensions, got {output_size!r}")
     return {"size": tuple(n if v is None else int(v) for n, v in zip(sizes, values)), "kernel": None, "stride": None, "padding": None}
