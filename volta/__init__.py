@@ -20,6 +20,7 @@ from volta.autograd import (
     is_anomaly_check_nan_enabled,
     is_anomaly_enabled,
     is_grad_enabled,
+    is_inference_mode_enabled,
     no_grad,
     set_anomaly_enabled,
     set_grad_enabled,
@@ -123,11 +124,15 @@ _LATE_NAMES = {
     "_assert": "volta.fx.node",
     **dict.fromkeys(("load", "save"), "volta.io"),
     "sparse_coo_tensor": "volta.sparse",
+    **dict.fromkeys(("cond", "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum", "while_loop"),
+                    "volta.compat.control"),
     "vmap": "volta.batching",
     **dict.fromkeys(("BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
                      "IntTensor", "LongTensor", "ShortTensor", "set_default_tensor_type"), "volta.typed"),
-    **dict.fromkeys(("are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "get_num_interop_threads",
-                     "inf", "nan", "newaxis", "pi", "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads",
+    **dict.fromkeys(("are_deterministic_algorithms_enabled", "compile", "e", "get_deterministic_debug_mode", "get_device_module",
+                     "get_float32_matmul_precision", "get_num_interop_threads", "inf", "is_deterministic_algorithms_warn_only_enabled",
+                     "is_storage", "is_warn_always_enabled", "nan", "newaxis", "pi", "set_deterministic_debug_mode",
+                     "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads", "set_warn_always",
                      "typename", "use_deterministic_algorithms", "version"), "volta.compat.names")}
 
 

@@ -6,6 +6,7 @@ this file owns what users call. It knows no op and no device.
 from __future__ import annotations
 
 import functools
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
 
 __all__ = ["Node", "Primitive", "Function", "FunctionCtx", "RemovableHandle", "backward", "grad", "no_grad", "enable_grad",
-           "set_grad_enabled", "inference_mode", "is_grad_enabled", "Variable", "detect_anomaly", "set_detect_anomaly",
-           "is_anomaly_enabled", "is_anomaly_check_nan_enabled", "once_differentiable", "set_anomaly_enabled", "graph"]
+           "set_grad_enabled", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "Variable", "detect_anomaly",
+           "set_detect_anomaly", "is_anomaly_enabled", "is_anomaly_check_nan_enabled", "once_differentiable", "set_anomaly_enabled",
+           "graph"]
 
 
 P = ParamSpec("P")
@@ -78,8 +80,35 @@ def inference_mode(mode: F) -> F: ...
 @overload
 def inference_mode(mode: bool = True) -> _GradMode: ...
 def inference_mode(mode=True):
-    """`no_grad`, or with mode=False `enable_grad`. Tensors made inside are ordinary ones."""
-    return _under(False, mode) if callable(mode) else _GradMode(not mode)
+    """`no_grad`, or with mode=False `enable_grad`, which `is_inference_mode_enabled` tells. Tensors made inside are ordinary ones."""
+    return _InferenceMode(False)(mode) if callable(mode) else _InferenceMode(not mode)
+
+
+class _InferenceMode(_GradMode):
+    """What `inference_mode` gives."""
+
+    __slots__ = ("_outer",)
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._outer = (is_inference_mode_enabled(), getattr(self, "_outer", None))      # may be entered again inside
+        _inference.enabled = not self.mode
+
+    def __exit__(self, *error: object) -> None:
+        _inference.enabled, self._outer = self._outer
+        super().__exit__(*error)
+
+    def __call__(self, function: F) -> F:
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            with _InferenceMode(self.mode):
+                return function(*args, **kwargs)
+        return wrapped
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether the call runs inside `inference_mode`."""
+    return getattr(_inference, "enabled", False)
 
 
 def set_grad_enabled(mode: bool) -> _GradMode:
@@ -122,6 +151,9 @@ def once_differentiable(fn: F) -> F:
             raise AutogradError(f"backward: {fn.__qualname__} is once_differentiable, so create_graph=True cannot go through it")
         return fn(ctx, *grads)
     return backward
+
+
+_inference = threading.local()
 
 
 class _Variables(type):

@@ -17,6 +17,7 @@ from volta.autograd import Node, RemovableHandle
 from volta.device import as_device
 from volta.dtypes import bfloat16, float32, get_default_dtype, to_numpy
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
+from volta.facts import install as install_facts
 from volta.layout import contiguous_format, strided
 from volta.methods import install
 from volta.ops import copy as copies
@@ -464,6 +465,7 @@ def _rebuild(array, dtype, device, requires_grad):
     return tensor(array, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+install_facts(Tensor)
 install(Tensor)
 operators.use_c_operators(Tensor)
 core.set_tensor_type(Tensor)

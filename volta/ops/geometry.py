@@ -1,18 +1,22 @@
 """How tensors lie: where, whether like another, and tensors that get another size in place."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from volta._kernels import core
+from volta._kernels.core.graph import is_grad_enabled
 from volta.dtypes import float16
-from volta.errors import ArgumentError, AutogradError
+from volta.errors import ArgumentError, AutogradError, DeviceError, DTypeError
 from volta.layout import channels_last, channels_last_3d, contiguous_format, preserve_format
+from volta.ops.arrange import as_strided
 from volta.ops.copy import copy_into
 from volta.ops.records.create import empty_op
 from volta.ops.table import case, composed, create
 from volta.ops.view import listed
 from volta.shapes import as_shape
+from volta.storage import UntypedStorage
 
 if TYPE_CHECKING:
     from volta.layout import memory_format as Layout
@@ -74,6 +78,92 @@ def is_pinned(input: Tensor, device: str | None = None) -> bool:
     return False
 
 
+def _false(name: str, doc: str, function: bool = False) -> Callable:
+    """Declare a fact that holds for no tensor here."""
+    def fact(input: Tensor) -> bool:
+        return False
+    fact.__name__ = fact.__qualname__ = name
+    fact.__doc__ = f"""{doc}
+
+    >>> volta.ones(2).{name}()
+    False
+    """
+    return composed(function=function, untested="tests/test_geometry_in_place.py: no values come of it")(fact)
+
+
+is_conj = _false("is_conj", "False: there are no complex numbers that wait to be conjugated.", True)
+is_neg = _false("is_neg", "False: no tensor waits to be negated.", True)
+is_distributed = _false("is_distributed", "False: a tensor lies on one device.", True)
+is_shared = _false("is_shared", "False: no other process sees the memory of a tensor.")
+
+
+@_fact
+def dense_dim(input: Tensor) -> int:
+    """Number of dimensions that are stored whole: all.
+
+    >>> volta.ones(2, 3).dense_dim()
+    2
+    """
+    return input.ndim
+
+
+@_fact
+def sparse_dim(input: Tensor) -> int:
+    """Number of dimensions stored by coordinates: none.
+
+    >>> volta.ones(2, 3).sparse_dim()
+    0
+    """
+    return 0
+
+
+def _is_outer(input, a, b):
+    """1 where dimension `a` lies outside `b`, -1 inside, 0 where the strides do not say it."""
+    step, other = input._strides[a], input._strides[b]
+    if step == 0 or other == 0 or (step == other and input.shape[a] <= input.shape[b]):
+        return 0
+    return 1 if step >= other else -1
+
+
+def _check_order(input, check):
+    formats = check if isinstance(check, (list, tuple)) else []
+    if not (isinstance(check, bool) or formats and all(each in (contiguous_format, channels_last, channels_last_3d) for each in formats)):
+        raise DTypeError(f"dim_order: ambiguity_check must be a bool or a list of memory formats, got {check!r}")
+    several = 1 in input.shape or any(a == b for a, b in pairwise(input._strides))
+    if 0 in input._strides or several and sum(input.is_contiguous(each) for each in formats) != 1:
+        raise ArgumentError(
+            f"dim_order: the dimensions of shape {input.shape} with strides {input._strides} have several orders"
+            f"{', and not exactly one of the formats fits' if formats else ''}; leave ambiguity_check out to get one of them")
+
+
+@_fact
+def dim_order(input: Tensor, *, ambiguity_check: bool | Sequence[Layout] = False) -> tuple[int, ...]:
+    """The dimensions from the outermost in memory to the innermost. With `ambiguity_check` there must be one such order only, or with a
+    list of memory formats one that fits.
+
+    Raises: ArgumentError where `ambiguity_check` finds several orders.
+
+    >>> volta.ones(2, 3).t().dim_order()
+    (1, 0)
+    """
+    if ambiguity_check is not False:
+        _check_order(input, ambiguity_check)
+    order = list(range(input.ndim))
+    for each in (contiguous_format, channels_last, channels_last_3d):
+        if input.is_contiguous(each):
+            return tuple(order) if each is contiguous_format else (0, *order[2:], 1)
+    for i in range(1, input.ndim):
+        place = i
+        for j in range(i - 1, -1, -1):
+            outer = _is_outer(input, order[place], order[j])
+            if outer < 0:
+                break
+            if outer > 0:
+                order[j], order[place] = order[place], order[j]
+                place = j
+    return tuple(order)
+
+
 # ---------------------------------------------------------------- other sizes
 def _strides(shape: tuple[int, ...], memory_format: Layout | None) -> tuple[int, ...]:
     if memory_format is None or memory_format is contiguous_format:
@@ -123,3 +213,38 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Layout | N
         formats = (contiguous_format, channels_last, channels_last_3d)
         memory_format = next((each for each in formats if the_template.is_contiguous(memory_format=each)), contiguous_format)
     return resize_(input, the_template.shape, memory_format=memory_format)
+
+
+@composed(function=False)
+def set_(input: Tensor, source: Tensor | object = None, storage_offset: int = 0, size: int | Sequence[int] | None = None,
+         stride: Sequence[int] | None = None) -> Tensor:
+    """Let the tensor show the memory of another one, or of a storage from `storage_offset` on; without a source nothing. Sizes and strides
+    are by default those of the tensor, and all elements of the storage in a row.
+
+    Raises: AutogradError for a tensor that requires grad; DTypeError and DeviceError for another dtype and device.
+
+    >>> x = volta.ones(3)
+    >>> volta.zeros(2).set_(x).data_ptr() == x.data_ptr()
+    True
+    """
+    if input.requires_grad and is_grad_enabled():
+        raise AutogradError(f"set_: the tensor of shape {input.shape} requires grad, its memory is part of its graph; use its detach()")
+    if source is None:
+        source = create(empty_op, (0,), dtype=input.dtype, device=input.device)
+    stored = isinstance(source, UntypedStorage)
+    whole = source._whole if stored else source
+    if not isinstance(whole, core.TensorBase):
+        raise ArgumentError(f"set_: source must be a tensor or what untyped_storage() gives, got {type(source).__name__}")
+    if whole.dtype is not input.dtype:
+        raise DTypeError(f"set_: the tensor is {input.dtype}, the source {whole.dtype}; one memory holds elements of one dtype")
+    if whole.device is not input.device:
+        raise DeviceError(f"set_: the tensor is on {input.device}, the source on {whole.device}; move one of them with .to()")
+    if stored and size is None:
+        size = (max(source.nbytes() // whole.itemsize - storage_offset, 0),)
+    if size is not None:
+        shape = as_shape(size)
+        whole = as_strided(core.alias(whole), shape, core.strides_of(shape) if stride is None else tuple(stride), storage_offset)
+    elif storage_offset or stride is not None:
+        raise ArgumentError("set_: storage_offset and stride need a size beside them")
+    core.assign(input, core.apart(whole, input._version + 1))
+    return input

@@ -107,6 +107,16 @@ def conj(input: Tensor) -> Tensor:
     return input
 
 
+@composed(samples=UNARY_CASES, numpy=lambda x: x, kinds="fib", elementwise=True, method=False)
+def real(input: Tensor) -> Tensor:
+    """The tensor itself: its numbers are real.
+
+    >>> volta.real(volta.tensor([1.0, -2.0]))
+    tensor([ 1., -2.])
+    """
+    return input
+
+
 @composed(samples=UNARY_CASES, numpy=lambda x: x, kinds="fib", elementwise=True, inplace=True)
 def conj_physical(input: Tensor) -> Tensor:
     """The tensor itself: its numbers are real.
