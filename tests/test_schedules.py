@@ -1,5 +1,6 @@
 """Learning-rate schedules against their formulas: alone, combined, resumed, and their errors."""
 import inspect
+import itertools
 import math
 
 import pytest
@@ -233,7 +234,12 @@ def test_a_function_that_gives_no_number():
 
 @pytest.mark.parametrize("kind", [getattr(optim, name) for name in optim.algorithms.__all__])
 def test_wrong_types_of_every_argument_of_every_optimizer(kind):
-    names = [name for name, p in inspect.signature(kind).parameters.items() if name != "params" and p.kind is not p.VAR_KEYWORD]
+    choices = ["foreach", "capturable", "differentiable"]        # among PyTorch's implementations: no step reads them
+    names = [name for name, p in inspect.signature(kind).parameters.items() if name not in ("params", *choices)
+             and p.kind is not p.VAR_KEYWORD]
+    for name, wrong in itertools.product(choices[::2], WRONG):
+        if wrong is not None or name != "foreach":
+            refused(kind.__name__, name, lambda n=name, w=wrong: kind([nn.Parameter(volta.ones(1))], **{n: w}), wrong)
     assert "lr" in names and "maximize" in names
     for name in names:
         for wrong in WRONG:

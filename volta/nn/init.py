@@ -14,7 +14,8 @@ from volta._kernels import core
 from volta.autograd import no_grad
 from volta.dtypes import float32, float64
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.ops.creation import empty, eye, zeros_like
+from volta.ops import creation
+from volta.ops.creation import empty, zeros_like
 from volta.ops.decomposition import qr
 from volta.random import Generator
 from volta.tensor import Tensor
@@ -175,7 +176,7 @@ def eye_(tensor: Tensor) -> Tensor:
     _check("eye_", tensor, filled=True)
     if tensor.ndim != 2:
         raise ShapeError(f"eye_: needs a matrix, got {tensor.shape}")
-    return tensor.copy_(eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
+    return tensor.copy_(creation.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
 @no_grad

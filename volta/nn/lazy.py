@@ -162,12 +162,6 @@ class _LazyNorm(LazyModuleMixin):
             self.num_features = len(self.running_mean if self.weight is None else self.weight)
 
 
-class _LazyInstanceNorm(_LazyNorm):
-    def __init__(self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = False, track_running_stats: bool = False,
-                 device=None, dtype=None, *, bias: bool = True) -> None:
-        super().__init__(eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
-
-
 def _lazy(base, layer, left_out="in_channels"):
     name = f"Lazy{layer.__name__}"
     return type(name, (base, layer), {"cls_to_become": layer, "__module__": __name__, "__qualname__": name,
@@ -180,4 +174,4 @@ LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (
 LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (
     _lazy(_LazyNorm, layer, "num_features") for layer in (BatchNorm1d, BatchNorm2d, BatchNorm3d))
 LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (
-    _lazy(_LazyInstanceNorm, layer, "num_features") for layer in (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d))
+    _lazy(_LazyNorm, layer, "num_features") for layer in (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d))

@@ -1,6 +1,7 @@
 """Optimizers and learning-rate schedules, under PyTorch's names."""
 from volta.optim import algorithms, lbfgs, lr_scheduler, matrices, rows, swa_utils
 from volta.optim.algorithms import *  # noqa: F403 (as its __all__ says)
+from volta.optim.hooks import register_optimizer_step_post_hook, register_optimizer_step_pre_hook  # noqa: F401 (of torch.optim.optimizer)
 from volta.optim.lbfgs import *  # noqa: F403 (as its __all__ says)
 from volta.optim.matrices import *  # noqa: F403 (as its __all__ says)
 from volta.optim.optimizer import Optimizer

@@ -95,9 +95,11 @@ class RMSprop(Optimizer):
     counts_steps = True
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0.0,
-                 momentum: float = 0.0, centered: bool = False, *, maximize: bool = False, **options: bool | None) -> None:
+                 momentum: float = 0.0, centered: bool = False, capturable: bool = False, foreach: bool | None = None,
+                 maximize: bool = False, differentiable: bool = False) -> None:
+        kinds = implementation("RMSprop", {"capturable": capturable, "foreach": foreach, "differentiable": differentiable})
         super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum,
-                                  "centered": centered, "maximize": maximize, **implementation("RMSprop", options)})
+                                  "centered": centered, "maximize": maximize, **kinds})
 
     def _states(self, values):
         return ("square_avg", *["grad_avg"] * values["centered"], *["momentum_buffer"] * bool(values["momentum"]))
@@ -118,10 +120,11 @@ class Adagrad(Optimizer):
     starts = {"sum": "initial_accumulator_value"}
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0,
-                 initial_accumulator_value: float = 0.0, eps: float = 1e-10, *, maximize: bool = False, **options: bool | None) -> None:
+                 initial_accumulator_value: float = 0.0, eps: float = 1e-10, foreach: bool | None = None, *, maximize: bool = False,
+                 **options: bool | None) -> None:
         super().__init__(params, {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
                                   "initial_accumulator_value": initial_accumulator_value, "maximize": maximize,
-                                  **implementation("Adagrad", options, _FUSED)})
+                                  **implementation("Adagrad", {"foreach": foreach, **options}, _FUSED)})
 
     def _settings(self, values):
         return {name: value for name, value in values.items() if name != "initial_accumulator_value"}
@@ -140,10 +143,10 @@ class Adadelta(Optimizer):
     rules = {"lr": at_least_zero, "rho": within, "eps": at_least_zero, "weight_decay": at_least_zero, "maximize": flag}
     counts_steps = True
 
-    def __init__(self, params: Iterable[Any], lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0.0, *,
-                 maximize: bool = False, **options: bool | None) -> None:
+    def __init__(self, params: Iterable[Any], lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0.0,
+                 foreach: bool | None = None, *, maximize: bool = False, **options: bool | None) -> None:
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-                                  **implementation("Adadelta", options)})
+                                  **implementation("Adadelta", {"foreach": foreach, **options})})
 
 
 class Adamax(Optimizer):
@@ -158,9 +161,10 @@ class Adamax(Optimizer):
     counts_steps = True
 
     def __init__(self, params: Iterable[Any], lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0.0, *, maximize: bool = False, **options: bool | None) -> None:
+                 weight_decay: float = 0.0, foreach: bool | None = None, *, maximize: bool = False,
+                 **options: bool | None) -> None:
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-                                  **implementation("Adamax", options)})
+                                  **implementation("Adamax", {"foreach": foreach, **options})})
 
     def _settings(self, values):
         return _with_betas(values)
@@ -228,9 +232,11 @@ class ASGD(Optimizer):
     carried = "eta"
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
-                 weight_decay: float = 0.0, *, maximize: bool = False, **options: bool | None) -> None:
+                 weight_decay: float = 0.0, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+                 capturable: bool = False) -> None:
+        kinds = implementation("ASGD", {"foreach": foreach, "differentiable": differentiable, "capturable": capturable})
         super().__init__(params, {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "maximize": maximize,
-                                  **implementation("ASGD", options)})
+                                  **kinds})
 
     def _advance(self, settings, batch):
         def scheduled(step):

@@ -8,19 +8,20 @@ from typing import Any, TypeVar, overload
 
 from volta import gpu
 from volta._kernels import core
-from volta.autograd import RemovableHandle, enable_grad, no_grad
+from volta.autograd import enable_grad, no_grad
 from volta.errors import ArgumentError, DTypeError, ShapeError, StateDictError
 from volta.ops import update
 from volta.ops.creation import full_like
 from volta.ops.records.update import Update
 from volta.ops.sparse import SparseTensor
 from volta.optim.checks import sequence
+from volta.optim.hooks import Hooks
 from volta.tensor import Tensor
 
 T = TypeVar("T")
 
 
-class Optimizer:
+class Optimizer(Hooks):
     """Base of the optimizers. Each names its `update`, the declaration in `ops/records/update.py`, the `rules` that check and read its
     hyperparameters, and by `_states` and `_settings` what the declaration asks of them."""
 
@@ -35,8 +36,7 @@ class Optimizer:
         if isinstance(params, core.TensorBase):
             raise ArgumentError(f"{type(self).__name__}: params must be a list of tensors or of groups, got one; write [tensor]")
         self.defaults = defaults
-        self._pre_hooks: dict[object, Callable] = {}
-        self._post_hooks: dict[object, Callable] = {}
+        super().__init__()
         self.param_groups: list[dict[str, Any]] = []
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         if not hasattr(params, "__iter__") or isinstance(params, (str, bytes)):
@@ -118,12 +118,8 @@ class Optimizer:
         Raises: ArgumentError for a hyperparameter that is not usable, ShapeError for a gradient that does not fit its parameter:
         then nothing has changed.
         """
-        for hook in tuple(self._pre_hooks.values()):
-            hook(self, (closure,) if closure is not None else (), {})
         loss = self._loss(closure)
         self._step()
-        for hook in tuple(self._post_hooks.values()):
-            hook(self, (closure,) if closure is not None else (), {})
         return loss
 
     def _loss(self, closure):
@@ -161,14 +157,6 @@ class Optimizer:
         if self.counts_steps:
             state["step"] += 1
         step(p, p.grad, state)
-
-    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` before each step."""
-        return RemovableHandle(self._pre_hooks, hook)
-
-    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` after each step."""
-        return RemovableHandle(self._post_hooks, hook)
 
     def _gather(self, params, names, sparse):
         """Batches of what one kernel call can take: parameters of one device, dtype and step, each list in the update's order. Parameters
@@ -244,9 +232,11 @@ class Optimizer:
     # ------------------------------------------------------------ state dicts
     def state_dict(self) -> dict[str, Any]:
         """State and groups in PyTorch's layout: parameters are numbered through the groups."""
+        self._call_state_hooks("before state_dict")
         numbers = {p: i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
         groups = [{**group, "params": [numbers[p] for p in group["params"]]} for group in self.param_groups]
-        return {"state": {numbers[p]: dict(values) for p, values in self.state.items() if p in numbers}, "param_groups": groups}
+        state = {numbers[p]: dict(values) for p, values in self.state.items() if p in numbers}
+        return self._call_state_hooks("after state_dict", {"state": state, "param_groups": groups})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` gave; tensors are copied to the device and dtype of their parameter.
@@ -254,6 +244,7 @@ class Optimizer:
         Raises: StateDictError where groups or shapes differ, ArgumentError for a bad hyperparameter; nothing has changed then.
         """
         name = type(self).__name__
+        state_dict = self._call_state_hooks("before load_state_dict", state_dict.copy() if isinstance(state_dict, dict) else state_dict)
         if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= set(state_dict):
             raise StateDictError(f"{name}: load_state_dict needs a dict with 'state' and 'param_groups', got {_keys(state_dict)}")
         if not isinstance(state_dict["state"], dict) or not isinstance(state_dict["param_groups"], list):
@@ -271,6 +262,7 @@ class Optimizer:
         for own, group in zip(self.param_groups, groups):
             own.update(group)
         self.state = state
+        self._call_state_hooks("after load_state_dict")
 
     def _placed(self, number, key, value, p):
         """A value of the state as parameter `p` needs it. Optimizers of users, which have no rules, keep what they put there."""
