@@ -193,7 +193,8 @@ def test_cross_entropy_forms(device):
              ({"ignore_index": 1}, each[t != 1].mean()), ({"weight": w}, (each * weight[t]).sum() / weight[t].sum()),
              ({"label_smoothing": 0.1}, (0.9 * each - 0.1 * logp.mean(1)).mean())]
     for options, expected in cases:
-        assert_close(host(nn.CrossEntropyLoss(**options)(x, labels)), expected, 1e-5, 1e-6, msg=str(options))
+        assert_close(host(nn.CrossEntropyLoss(**options)(x, labels)), expected, 1e-5, 1e-6,
+                     msg=lambda text, options=options: f"{options}: {text}")
     soft = np.full((6, 4), 0.1) + 0.6 * np.eye(4)[t]
     target = volta.tensor(soft.astype(np.float32), device=device)
     assert_close(host(F.cross_entropy(x, target)), -(soft * logp).sum(1).mean(), 1e-5, 1e-6)

@@ -9,6 +9,7 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
 from volta import saved as graph
@@ -29,6 +30,17 @@ __all__ = ["Node", "Primitive", "Function", "FunctionCtx", "RemovableHandle", "b
            "set_grad_enabled", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "Variable", "detect_anomaly",
            "set_detect_anomaly", "is_anomaly_enabled", "is_anomaly_check_nan_enabled", "once_differentiable", "set_anomaly_enabled",
            "graph"]
+
+
+# What is loaded when it is first asked for: it stands on tensors and ops, which this module does not know.
+_LATE = {**dict.fromkeys(("GradcheckError", "gradcheck", "gradgradcheck"), "volta.testing"), "functional": "volta.derivatives"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(_LATE[name])
+    return getattr(module, name, module)
 
 
 P = ParamSpec("P")

@@ -74,4 +74,4 @@ NAMES = {
     "_get_clones": _get_clones, "_no_grad_trunc_normal_": trunc_normal_, "_ntuple": _ntuple, "required": _RequiredParameter(),
     **{name: _ntuple(n, name) for n, name in enumerate(("_single", "_pair", "_triple", "_quadruple"), 1)}}
 # Names of one module, one of which is also that of a module in it, and where they are.
-OWN = {"torch.autograd": dict.fromkeys(("gradcheck", "gradgradcheck"), "volta.compat.gradcheck")}
+OWN = {"torch.autograd": dict.fromkeys(("gradcheck", "gradgradcheck"), "volta.testing")}

@@ -29,7 +29,7 @@ PLACES = {
     "torch.utils.model_zoo": "volta.hub",
     "torch.autograd.": "volta.autograd",
     "torch.autograd.functional": "volta.derivatives",
-    "torch.autograd.gradcheck": "volta.compat.gradcheck",
+    "torch.autograd.gradcheck": "volta.testing",
     "torch.autograd.graph": "volta.saved",
     "torch.autograd.profiler": "volta.compat.profiler",
     "torch.profiler": "volta.compat.profiler",

@@ -177,7 +177,7 @@ def check(actual, reference: np.ndarray, rtol: float, msg: str, scale: float = 0
         with np.errstate(all="ignore"):
             error = np.abs(found - reference) / (atol + rtol * np.abs(reference))
         ERRORS.append(float(np.max(error, where=np.isfinite(error), initial=0.0)))
-    volta.testing.assert_close(found, reference, rtol=rtol, atol=atol, equal_nan=True, msg=msg)
+    volta.testing.assert_close(found, reference, rtol=rtol, atol=atol, equal_nan=True, msg=lambda text: f"{msg}: {text}")
 
 
 # ---------------------------------------------------------------- layouts

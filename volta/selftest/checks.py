@@ -316,7 +316,8 @@ def _gradient_in_place(form, op, case, arrays, device):
     for ours, theirs in zip(*reversed(found)):
         need((ours is None) == (theirs is None), f"{form.name}: a gradient is missing")
         if ours is not None:
-            volta.testing.assert_close(ours, theirs, 1e-5, 1e-6, equal_nan=True, msg=f"gradient of {form.name} on {device}")
+            volta.testing.assert_close(ours, theirs, 1e-5, 1e-6, equal_nan=True,
+                                       msg=lambda text: f"gradient of {form.name} on {device}: {text}")
 
 
 def refused_in_place(form, op, case, device, rng):

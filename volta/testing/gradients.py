@@ -1,7 +1,4 @@
-"""What tests of models and of new ops need: comparison with a readable report, and gradients against finite differences.
-
-Works through the public functions only; knows no kernel and no record.
-"""
+"""Gradients against finite differences: of first order, of second order, and with a report."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,64 +8,18 @@ import numpy as np
 
 import volta
 from volta.errors import ArgumentError, DTypeError, VoltaError
+from volta.testing.comparison import array, report
 
-__all__ = ["GradcheckError", "GradientReport", "assert_close", "check_gradients", "check_gradients_simple", "gradcheck", "gradgradcheck"]
+__all__ = ["GradcheckError", "GradientReport", "check_gradients", "check_gradients_simple", "gradcheck", "gradgradcheck"]
 
-_TOLERANCES = {"float64": (1e-7, 1e-7), "float32": (1.3e-6, 1e-5), "float16": (1e-3, 1e-5)}
 _STEPS = {"float64": (1e-6, 1e-5, 1e-3), "float32": (4e-3, 2e-3, 1e-2)}         # eps, atol and rtol of check_gradients
 _PROJECTIONS = 2        # random cotangents per gradcheck: each tests every entry of the Jacobian at once
 
 
-class GradcheckError(VoltaError, AssertionError):
+class GradcheckError(VoltaError, AssertionError, RuntimeError):
     """A derivative that differs from finite differences."""
 
 
-def _array(value: object) -> np.ndarray:
-    return value.detach().numpy() if isinstance(value, volta.Tensor) else np.asarray(value)
-
-
-def assert_close(actual: object, expected: object, rtol: float | None = None, atol: float | None = None, *,
-                 equal_nan: bool = False, msg: str = "") -> None:
-    """Raise AssertionError unless |actual - expected| <= atol + rtol * |expected| at every element.
-
-    Both are tensors (of any device), arrays or numbers of one shape; two tensors must share their dtype. Without
-    tolerances those of torch.testing.assert_close hold for the dtype of `actual`; integers and bools must be equal.
-    `msg` opens the report. With `equal_nan`, NaN agrees with NaN.
-
-    >>> assert_close(volta.tensor([1.0, 2.0]) * 2, volta.tensor([2.0, 4.0]))
-    """
-    if (rtol is None) != (atol is None):
-        raise ArgumentError(f"assert_close: give both rtol and atol or neither, got rtol={rtol}, atol={atol}")
-    head = f"{msg}: " if msg else ""
-    a, b = _array(actual), _array(expected)
-    if a.shape != b.shape:
-        raise AssertionError(f"{head}shapes differ: {a.shape}, expected {b.shape}")
-    both = isinstance(actual, volta.Tensor) and isinstance(expected, volta.Tensor)
-    if both and actual.dtype is not expected.dtype:
-        raise AssertionError(f"{head}dtypes differ: {actual.dtype}, expected {expected.dtype}")
-    if rtol is None:
-        rtol, atol = _TOLERANCES.get(a.dtype.name, (0.0, 0.0))
-    a, b = (v.astype(np.float64) if v.dtype.kind == "f" else v for v in (a, b))
-    with np.errstate(all="ignore"):
-        if a.dtype.kind != "f" and b.dtype.kind != "f":
-            bad = a != b
-        else:
-            bad = ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
-    if bad.any():
-        raise AssertionError(head + _report(a, b, bad, rtol, atol))
-
-
-def _report(a: np.ndarray, b: np.ndarray, bad: np.ndarray, rtol: float, atol: float) -> str:
-    """How many elements differ, and the worst of them."""
-    x, y = a.astype(np.float64), b.astype(np.float64)
-    with np.errstate(all="ignore"):
-        gap = np.where(bad, np.nan_to_num(np.abs(x - y), nan=np.inf, posinf=np.inf), -1.0)
-    at = tuple(int(i) for i in np.unravel_index(np.argmax(gap), gap.shape))
-    return (f"{int(bad.sum())} of {bad.size} elements differ (shape {a.shape}, rtol {rtol:g}, atol {atol:g}); the worst at "
-            f"{at}: {a[at]!r}, expected {b[at]!r}")
-
-
-# ---------------------------------------------------------------- gradients
 def _outputs(value: object) -> list:
     """The floating point tensors among what a function gave."""
     values = value if isinstance(value, (tuple, list)) else (value,)
@@ -87,24 +38,46 @@ def _check_inputs(name: str, inputs: Sequence, *dtypes: volta.dtype) -> list[int
     return wanted
 
 
-def gradcheck(fn: Callable, inputs: Sequence, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3) -> bool:
-    """Compare the gradients of `fn` with central differences; True, or GradcheckError naming input, place and values.
+def gradcheck(func: Callable, inputs: Sequence[object] | volta.Tensor, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, *,
+              raise_exception: bool = True, nondet_tol: float = 0.0, **options: bool | None) -> bool:
+    """Compare the gradients of `func` with central differences; True, or GradcheckError naming input, place and values.
 
-    `fn(*inputs)` gives a tensor or a tuple of them. Inputs with requires_grad are varied element by element by `eps`; the
-    outputs are weighted by fixed random numbers, so that one comparison covers all of them.
+    `func(*inputs)` gives a tensor or a tuple of them. Inputs with requires_grad are varied element by element by `eps`; the
+    outputs are weighted by fixed random numbers, so that one comparison covers all of them. A second backward pass may differ by
+    `nondet_tol`. With `raise_exception` False the result is False in place of the error. Of PyTorch's options, `check_undefined_grad`,
+    `check_grad_dtypes` and `fast_mode` change nothing: gradients always have their input's dtype, none stands for zeros, and one pass
+    checks all outputs. Forward derivatives and batched ones are not checked here.
 
-    Raises: ArgumentError without an input that requires grad; DTypeError unless such inputs are float64.
+    Raises: ArgumentError without an input that requires grad and for a check that there is not; DTypeError unless such inputs are float64.
 
     >>> gradcheck(lambda x: (x * x).sum(), [volta.tensor([1.0, 2.0], dtype=volta.float64, requires_grad=True)])
     True
     """
-    inputs = tuple(inputs)
+    _known("gradcheck", options, ("check_batched_grad", "check_batched_forward_grad", "check_forward_ad", "masked"))
+    inputs = (inputs,) if isinstance(inputs, volta.Tensor) else tuple(inputs)
     wanted = _check_inputs("gradcheck", inputs, volta.float64)
-    for i, found, expected in _gradients("gradcheck", fn, inputs, wanted, eps):
-        text = _difference(i, found, expected, atol, rtol)
-        if text:
-            raise GradcheckError(f"gradcheck: {text}")
+    try:
+        for i, found, expected in _gradients("gradcheck", func, inputs, wanted, eps, nondet_tol):
+            text = _difference(i, found, expected, atol, rtol)
+            if text:
+                raise GradcheckError(f"gradcheck: {text}")
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
     return True
+
+
+def _known(name: str, options: dict, absent: tuple[str, ...]) -> None:
+    """Refuse options that are none of PyTorch's, and checks that there are not."""
+    known = {"check_undefined_grad", "check_grad_dtypes", "fast_mode", "check_backward_ad", "check_rev_over_rev"}
+    for option, value in options.items():
+        if option not in known and option not in absent:
+            raise TypeError(f"{name}() got an unexpected keyword argument {option!r}")
+        if value and option in absent:
+            raise ArgumentError(f"{name}: {option}={value!r} is not supported; leave it out")
+        if not value and option in ("check_backward_ad", "check_rev_over_rev"):
+            raise ArgumentError(f"{name}: {option}=False leaves nothing to check")
 
 
 class GradientReport(NamedTuple):
@@ -153,7 +126,7 @@ def check_gradients_simple(function: Callable, input: volta.Tensor) -> bool:
     return check_gradients(function, [input.detach().requires_grad_()]).passed
 
 
-def _gradients(name: str, fn: Callable, inputs: tuple, wanted: list[int], eps: float) -> Iterator[tuple]:
+def _gradients(name: str, fn: Callable, inputs: tuple, wanted: list[int], eps: float, nondet_tol: float = 0.0) -> Iterator[tuple]:
     """(input, gradient, the same by differences) for every wanted input, under random weights of the outputs."""
     random = np.random.default_rng(0x5EED)
     leaves = [x.detach().clone().requires_grad_() if i in wanted else x for i, x in enumerate(inputs)]
@@ -162,7 +135,10 @@ def _gradients(name: str, fn: Callable, inputs: tuple, wanted: list[int], eps: f
         raise ArgumentError(f"{name}: fn gave no floating point tensor")
     for _ in range(_PROJECTIONS):
         weights = [random.uniform(0.5, 1.5, o.shape) * random.choice((-1.0, 1.0), o.shape) for o in outputs]
-        analytic = _analytic(outputs, weights, [leaves[i] for i in wanted])
+        analytic, again = (_analytic(outputs, weights, [leaves[i] for i in wanted]) for _ in range(2))
+        for i, found, other in zip(wanted, analytic, again):
+            if not np.allclose(found, other, rtol=0.0, atol=nondet_tol, equal_nan=True):
+                raise GradcheckError(f"{name}: a second backward pass gives input {i} another gradient; nondet_tol is {nondet_tol:g}")
         for i, found in zip(wanted, analytic):
             yield i, found, _numeric(fn, leaves, i, weights, eps)
 
@@ -177,12 +153,12 @@ def _analytic(outputs: list, weights: list, leaves: list) -> list:
         if g is not None and (g.shape != x.shape or g.dtype is not x.dtype or g.device is not x.device):
             raise GradcheckError(f"gradcheck: the gradient of an input of shape {x.shape}, {x.dtype} on {x.device} has shape "
                                  f"{g.shape}, {g.dtype} on {g.device}")
-    return [np.zeros(x.shape) if g is None else _array(g).copy() for x, g in zip(leaves, grads)]
+    return [np.zeros(x.shape) if g is None else array(g).copy() for x, g in zip(leaves, grads)]
 
 
 def _numeric(fn: Callable, leaves: list, position: int, weights: list, eps: float) -> np.ndarray:
     """Central differences of sum(output * weight) for one input."""
-    base = _array(leaves[position])
+    base = array(leaves[position])
     out = np.empty(base.shape)
     values = np.array(base, order="C")
     for index in np.ndindex(base.shape):
@@ -192,7 +168,7 @@ def _numeric(fn: Callable, leaves: list, position: int, weights: list, eps: floa
             step += sign * float(values[index])             # as it was rounded
             changed = volta.tensor(values, device=leaves[position].device, requires_grad=True)
             results = _outputs(fn(*leaves[:position], changed, *leaves[position + 1:]))
-            total += sign * sum(float((_array(o) * w).sum()) for o, w in zip(results, weights))
+            total += sign * sum(float((array(o) * w).sum()) for o, w in zip(results, weights))
         values[index] = base[index]
         out[index] = total / step
     return out
@@ -201,30 +177,37 @@ def _numeric(fn: Callable, leaves: list, position: int, weights: list, eps: floa
 def _difference(position: int, found: np.ndarray, expected: np.ndarray, atol: float, rtol: float) -> str:
     """The report of a gradient that differs; "" where it agrees."""
     bad = ~np.isclose(found, expected, rtol=rtol, atol=atol)
-    return f"input {position}: {_report(found, expected, bad, rtol, atol)} by finite differences" if bad.any() else ""
+    return f"input {position}: {report(found, expected, bad, rtol, atol)} by finite differences" if bad.any() else ""
 
 
-def gradgradcheck(fn: Callable, inputs: Sequence, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3) -> bool:
-    """`gradcheck` of the gradients of `fn`: its second derivatives, for the inputs and for the incoming gradient.
+def gradgradcheck(func: Callable, inputs: Sequence[object] | volta.Tensor, grad_outputs: Sequence[object] | volta.Tensor | None = None,
+                  eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, *, raise_exception: bool = True, nondet_tol: float = 0.0,
+                  **options: bool | None) -> bool:
+    """`gradcheck` of the gradients of `func`: its second derivatives, for the inputs and for the incoming gradients, which are
+    `grad_outputs` or random numbers.
 
     Raises: as `gradcheck`.
     """
-    inputs = tuple(inputs)
+    _known("gradgradcheck", options, ("gen_non_contig_grad_outputs", "check_batched_grad", "check_fwd_over_rev", "masked"))
+    inputs = (inputs,) if isinstance(inputs, volta.Tensor) else tuple(inputs)
     wanted = _check_inputs("gradgradcheck", inputs, volta.float64)
-    random = np.random.default_rng(0x5EED + 1)
-    with volta.no_grad():
-        samples = _outputs(fn(*inputs))
-    cotangents = [volta.tensor(random.uniform(-1.0, 1.0, o.shape), device=o.device, requires_grad=True) for o in samples]
+    if grad_outputs is None:
+        random = np.random.default_rng(0x5EED + 1)
+        with volta.no_grad():
+            samples = _outputs(func(*inputs))
+        cotangents = [volta.tensor(random.uniform(-1.0, 1.0, o.shape), device=o.device, requires_grad=True) for o in samples]
+    else:
+        cotangents = [grad_outputs] if isinstance(grad_outputs, volta.Tensor) else list(grad_outputs)
 
     def gradients(*values):
         leaves, seeds = list(values[:len(inputs)]), values[len(inputs):]
         for i in wanted:        # a leaf of its own, also where the caller varies another one
             leaves[i] = leaves[i] if leaves[i].requires_grad else leaves[i].detach().requires_grad_()
-        outputs = [(o, s) for o, s in zip(_outputs(fn(*leaves)), seeds) if o.requires_grad]
+        outputs = [(o, s) for o, s in zip(_outputs(func(*leaves)), seeds) if o.requires_grad]
         if not outputs:
             return tuple(leaves[i] * 0.0 for i in wanted)
         found = volta.autograd.grad([o for o, _ in outputs], [leaves[i] for i in wanted], [s for _, s in outputs],
                                     create_graph=True, allow_unused=True)
         return tuple(leaves[i] * 0.0 if g is None else g for i, g in zip(wanted, found))
 
-    return gradcheck(gradients, (*inputs, *cotangents), eps, atol, rtol)
+    return gradcheck(gradients, (*inputs, *cotangents), eps, atol, rtol, raise_exception=raise_exception, nondet_tol=nondet_tol)
