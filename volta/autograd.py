@@ -246,11 +246,17 @@ def _start(name: str, what: str, outputs, gradients) -> tuple[list, list]:
 
 
 def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
-             retain_graph: bool | None = None, create_graph: bool = False, inputs: Tensor | Sequence[Tensor] | None = None) -> None:
+             retain_graph: bool | None = None, create_graph: bool = False,
+             grad_variables: Tensor | Sequence[Tensor | None] | None = None, inputs: Tensor | Sequence[Tensor] | None = None) -> None:
     """Add the gradients of `tensors` to the `.grad` of the leaves (or of `inputs` alone), on the device of their data.
 
     Raises: AutogradError where a tensor has no graph, its graph was freed, or a saved value was changed in place.
     """
+    if grad_variables is not None:
+        warnings.warn("backward: grad_variables is the old name of grad_tensors", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise ArgumentError("backward: grad_tensors and grad_variables were both given; grad_variables is its old name, leave it out")
+        grad_tensors = grad_variables
     roots, seeds = _start("backward", "tensors", tensors, grad_tensors)
     retain = create_graph if retain_graph is None else retain_graph
     targets = [] if inputs is None else _as_list(inputs)

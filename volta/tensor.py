@@ -239,7 +239,7 @@ class Tensor(operators.Operators):
     def backward(self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False,
                  inputs: Tensor | Sequence[Tensor] | None = None) -> None:
         """Add the gradients of this tensor to the `.grad` of the leaves. See `volta.autograd.backward`."""
-        autograd.backward(self, gradient, retain_graph, create_graph, inputs)
+        autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def detach(self) -> Tensor:
         """The same data without a graph."""

@@ -9,13 +9,19 @@ from volta.data.workers import Pass
 from volta.nn.container import ModuleList
 from volta.nn.conv import _Convolution
 from volta.nn.dropouts import _Dropout
+from volta.nn.hooks import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+)
 from volta.nn.init import fans, trunc_normal_
 from volta.nn.loss import _Loss
 from volta.nn.module import Module
 from volta.nn.norm import _BatchNorm, _InstanceNorm
 from volta.nn.parameter import Uninitialized
 from volta.nn.pool import _AvgPool, _MaxPool
-from volta.nn.state import LoadResult
+from volta.nn.state import LoadResult, consume_prefix_in_state_dict_if_present
 from volta.optim.lr_scheduler import LRScheduler
 
 # The names of modules whose contents are here names of the module above: "torch.nn.modules.conv".
@@ -72,6 +78,9 @@ NAMES = {
     "_LRScheduler": LRScheduler, "_Loss": _Loss, "_MaxPoolNd": _MaxPool, "_NormBase": _BatchNorm, "_WeightedLoss": _Loss,
     "_calculate_correct_fan": _calculate_correct_fan, "_calculate_fan_in_and_fan_out": _calculate_fan_in_and_fan_out,
     "_get_clones": _get_clones, "_no_grad_trunc_normal_": trunc_normal_, "_ntuple": _ntuple, "required": _RequiredParameter(),
+    **{hook.__name__: hook for hook in (register_module_forward_hook, register_module_forward_pre_hook, register_module_full_backward_hook,
+                                        register_module_full_backward_pre_hook)},
+    "consume_prefix_in_state_dict_if_present": consume_prefix_in_state_dict_if_present,
     **{name: _ntuple(n, name) for n, name in enumerate(("_single", "_pair", "_triple", "_quadruple"), 1)}}
 # Names of one module, one of which is also that of a module in it, and where they are.
 OWN = {"torch.autograd": dict.fromkeys(("gradcheck", "gradgradcheck"), "volta.testing")}

@@ -147,12 +147,12 @@ class MixtureSameFamily(Distribution):
                 sample_shape)
             return parts.gather(-dims - 1, chosen.reshape(*chosen.shape, *[1] * (dims + 1)).expand(shape)).squeeze(-dims - 1)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        value = self._validate_sample(value).unsqueeze(-len(self._event_shape) - 1)
+    def log_prob(self, x: Tensor) -> Tensor:
+        value = self._validate_sample(x).unsqueeze(-len(self._event_shape) - 1)
         return logsumexp(self.component_distribution.log_prob(value) + self.mixture_distribution.logits, -1)
 
-    def cdf(self, value: Tensor) -> Tensor:
-        value = self._validate_sample(value).unsqueeze(-len(self._event_shape) - 1)
+    def cdf(self, x: Tensor) -> Tensor:
+        value = self._validate_sample(x).unsqueeze(-len(self._event_shape) - 1)
         return (self.component_distribution.cdf(value) * self.mixture_distribution.probs).sum(-1)
 
     @property

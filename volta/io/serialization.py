@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -22,7 +23,8 @@ MAP_LOCATION = Any                          # for annotations; type checkers kno
 _allowed: dict[type, None] = {}             # classes that files may name
 
 
-def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], *, format: Literal["pt", "safetensors"] | None = None) -> None:
+def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], pickle_module: Any = pickle, pickle_protocol: int = 2,
+         _use_new_zipfile_serialization: bool = True, *, format: Literal["pt", "safetensors"] | None = None) -> None:
     """Write tensors, plain values, and dicts, lists, tuples and sets of them, as torch.save does; `torch.load` reads the file.
 
     A name that ends in ".safetensors" gives a file of that format: a plain one, which other frameworks read, for a flat dict of tensors;
@@ -32,7 +34,8 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], *, format: Literal["pt
 
     A file appears whole or not at all: it is written beside its place and then renamed. It has the mode of the file that it
     replaces, or the one that `open` gives to new files. A symbolic link stays one: the file that it names is replaced. What a
-    killed save left beside a file is removed by the next save to it (not on Windows).
+    killed save left beside a file is removed by the next save to it (not on Windows). The pickle in a .pt file is of protocol 2 for any
+    `pickle_protocol`: readers take all.
 
     Example:
         save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}, "run.pt")
@@ -40,6 +43,11 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], *, format: Literal["pt
     Raises: ArgumentError for any other value, such as a function, and for the path of a device;
     IsADirectoryError, FileNotFoundError (no such folder) and PermissionError (a write-protected file).
     """
+    _no_other_pickle("save", pickle_module)
+    if not isinstance(pickle_protocol, int):
+        raise ArgumentError(f"save: pickle_protocol must be a number, got {pickle_protocol!r}")
+    if not _use_new_zipfile_serialization:
+        raise ArgumentError("save: files are of the zip format that PyTorch writes since 1.6; leave _use_new_zipfile_serialization out")
     opened = hasattr(f, "write")
     path = None if opened else as_path("save", f)
     if format not in (None, "pt", "safetensors"):
@@ -55,8 +63,14 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], *, format: Literal["pt
         write(path, fill)
 
 
-def load(f: str | os.PathLike[str] | IO[bytes], map_location: MapLocation = None, *, weights_only: bool | None = True,
-         mmap: bool | None = None) -> Any:
+def _no_other_pickle(name, module):
+    if module is not None and module is not pickle:
+        raise ArgumentError(f"{name}: files are read and written without running what they hold, so pickle_module={module!r} would not be "
+                            "used; leave it out")
+
+
+def load(f: str | os.PathLike[str] | IO[bytes], map_location: MapLocation = None, pickle_module: Any = None, *,
+         weights_only: bool | None = True, mmap: bool | None = None) -> Any:
     """Read a file of `save`, of torch.save or a safetensors file: the contents say which, not the name.
 
     Of a sharded checkpoint, give the path of its index (model.safetensors.index.json): all of its tensors are read, by name.
@@ -73,6 +87,7 @@ def load(f: str | os.PathLike[str] | IO[bytes], map_location: MapLocation = None
     Raises: StateDictError for a file that is damaged, cut short, of another format, or names a class that would have to be run;
     FileNotFoundError; ArgumentError.
     """
+    _no_other_pickle("load", pickle_module)
     place, found = placer(map_location), contents(f, bool(mmap))
     start = bytes(found.memory[:16])
     if start.startswith((b"PK\3\4", torch_format.LEGACY)):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 
 from volta.errors import ArgumentError, ShapeError
@@ -160,7 +161,12 @@ class Hardtanh(Activation):
     """x between min_val and max_val."""
     _function = functional.hardtanh
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False, min_value: float | None = None,
+                 max_value: float | None = None) -> None:
+        for old, value in (("min_value", min_value), ("max_value", max_value)):
+            if value is not None:
+                warnings.warn(f"Hardtanh: {old} is the old name of {old[:7]}", FutureWarning, stacklevel=2)
+        min_val, max_val = min_val if min_value is None else min_value, max_val if max_value is None else max_value
         if not max_val > min_val:
             raise ArgumentError(f"Hardtanh: max_val must be above min_val, got {min_val} and {max_val}")
         super().__init__(min_val, max_val, inplace)

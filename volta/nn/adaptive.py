@@ -54,12 +54,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         for layer in (self.head, *(layer for projection in self.tail for layer in projection)):
             layer.reset_parameters()
 
-    def forward(self, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, input_: Tensor, target_: Tensor) -> tuple[Tensor, Tensor]:
         """(output, loss): log-probabilities of the targets, and minus their mean."""
-        if target.ndim > 1 or input.ndim != target.ndim + 1 or input.shape[:-1] != target.shape:
+        if target_.ndim > 1 or input_.ndim != target_.ndim + 1 or input_.shape[:-1] != target_.shape:
             raise ShapeError("AdaptiveLogSoftmaxWithLoss: needs an input (N, in_features) with a target (N,), or both without N, got "
-                             f"{input.shape} and {target.shape}")
-        rows, wanted = input.reshape(-1, input.shape[-1]), target.reshape(-1)
+                             f"{input_.shape} and {target_.shape}")
+        rows, wanted = input_.reshape(-1, input_.shape[-1]), target_.reshape(-1)
         output, places = rows.new_zeros(len(wanted)), wanted.clone()
         found = int((wanted >= 0).logical_and(wanted < self.shortlist_size).sum())
         for i, (low, high) in enumerate(zip(self.cutoffs, self.cutoffs[1:])):
@@ -74,7 +74,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             raise IndexRangeError(f"AdaptiveLogSoftmaxWithLoss: targets must be in [0, {self.n_classes}), got values in "
                                   f"[{int(wanted.min())}, {int(wanted.max())}]")
         output = output + log_softmax(self.head(rows), 1).gather(1, places.unsqueeze(1)).squeeze(1)
-        return _Result(output.reshape(target.shape), -output.mean())
+        return _Result(output.reshape(target_.shape), -output.mean())
 
     def log_prob(self, input: Tensor) -> Tensor:
         """Log-probabilities of all classes. Shape: (N, in_features) -> (N, n_classes)."""

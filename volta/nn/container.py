@@ -55,10 +55,10 @@ class _Indexed(Module):
     def __iter__(self) -> Iterator[Module]:
         return iter(self._modules.values())
 
-    def pop(self, index: int) -> Module:
+    def pop(self, key: int) -> Module:
         """Take a module out."""
-        module = self[index]
-        del self[index]
+        module = self[key]
+        del self[key]
         return module
 
     def append(self, module: Module) -> Self:
@@ -238,7 +238,7 @@ class ParameterDict(_Named, Module):
         """The parameter of a name, or `default`."""
         return self._parameters.get(key, default)
 
-    def setdefault(self, key: str, default: Parameter) -> Parameter:
+    def setdefault(self, key: str, default: Parameter | None = None) -> Parameter | None:
         """The parameter of a name; `default` is held under it where there is none."""
         if key not in self:
             self[key] = default

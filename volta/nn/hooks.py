@@ -8,6 +8,49 @@ from volta._kernels import core
 from volta.autograd import Function, RemovableHandle, is_grad_enabled
 from volta.errors import ArgumentError
 
+_everywhere: dict[str, dict[object, Any]] = {}      # the hooks of all modules, by the name of a module's own table; only what is not empty
+
+
+class _EverywhereHandle(RemovableHandle):
+    """Removes a hook of all modules."""
+
+    def remove(self) -> None:
+        super().remove()
+        for name in [name for name, table in _everywhere.items() if not table]:
+            del _everywhere[name]
+
+
+def _register(name: str, table: str, entry: Any) -> RemovableHandle:
+    hook = entry[0] if isinstance(entry, tuple) else entry
+    if not callable(hook):
+        raise ArgumentError(f"{name}: a hook must be a function, got {hook!r}")
+    return _EverywhereHandle(_everywhere.setdefault(table, {}), entry)
+
+
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(module, args)` before forward of every module, and before its own hooks; what it returns, if not None, replaces `args`."""
+    return _register("register_module_forward_pre_hook", "_forward_pre_hooks", (hook, False))
+
+
+def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
+    """Call `hook(module, args, output)` after forward of every module, and before its own hooks, as `Module.register_forward_hook`."""
+    return _register("register_module_forward_hook", "_forward_hooks", (hook, with_kwargs, always_call))
+
+
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(module, grad_output)` before backward passes through any module, and before its own hooks."""
+    return _register("register_module_full_backward_pre_hook", "_backward_pre_hooks", hook)
+
+
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(module, grad_input, grad_output)` when backward has passed through any module, and before its own hooks."""
+    return _register("register_module_full_backward_hook", "_backward_hooks", hook)
+
+
+def _hooks(module: Any, table: str) -> dict[object, Any]:
+    """Those of all modules, and then the module's own."""
+    return {**_everywhere.get(table, {}), **getattr(module, table)}
+
 
 class HookMethods:
     """Registration of hooks, and the call of a module, which runs them."""
@@ -19,29 +62,30 @@ class HookMethods:
             state[table] = {}
 
     def _call(self, *args, **kwargs):
-        if not self._hooked:
+        if not (self._hooked or _everywhere):
             return self.forward(*args, **kwargs)
         called = set()
         try:
             return self._call_with_hooks(called, args, kwargs)
         except Exception:
-            for key, (hook, with_kwargs, always) in tuple(self._forward_hooks.items()):
+            for key, (hook, with_kwargs, always) in _hooks(self, "_forward_hooks").items():
                 if always and key not in called:
                     hook(self, args, kwargs, None) if with_kwargs else hook(self, args, None)
             raise
 
     def _call_with_hooks(self, called, args, kwargs):
-        for hook, with_kwargs in tuple(self._forward_pre_hooks.values()):
+        for hook, with_kwargs in _hooks(self, "_forward_pre_hooks").values():
             changed = hook(self, args, kwargs) if with_kwargs else hook(self, args)
             if changed is not None and with_kwargs:
                 args, kwargs = changed
             elif changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
-        watched = _Backward(self) if is_grad_enabled() and (self._backward_hooks or self._backward_pre_hooks) else None
+        backward = self._backward_hooks or self._backward_pre_hooks or {"_backward_hooks", "_backward_pre_hooks"} & _everywhere.keys()
+        watched = _Backward(self) if is_grad_enabled() and backward else None
         if watched:
             args = watched.enter(args)
         result = self.forward(*args, **kwargs)
-        for key, (hook, with_kwargs, _) in tuple(self._forward_hooks.items()):
+        for key, (hook, with_kwargs, _) in _hooks(self, "_forward_hooks").items():
             called.add(key)
             changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
             result = result if changed is None else changed
@@ -112,16 +156,16 @@ class _Backward:
         return several[0]
 
     def passed_outputs(self, grads):
-        for hook in tuple(self.module._backward_pre_hooks.values()):
+        for hook in _hooks(self.module, "_backward_pre_hooks").values():
             grads = _replaced("register_full_backward_pre_hook", hook(self.module, grads), grads)
         self.outputs = grads
         if not self.inputs:                     # no input wants a gradient
-            for hook in tuple(self.module._backward_hooks.values()):
+            for hook in _hooks(self.module, "_backward_hooks").values():
                 hook(self.module, (None,), grads)
         return grads
 
     def passed_inputs(self, grads):
-        for hook in tuple(self.module._backward_hooks.values()):
+        for hook in _hooks(self.module, "_backward_hooks").values():
             grads = _replaced("register_full_backward_hook", hook(self.module, grads, self.outputs), grads)
         return grads
 

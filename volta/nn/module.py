@@ -62,6 +62,7 @@ class Module(HookMethods, StateMethods):
     """
 
     training: bool
+    dump_patches = call_super_init = False          # as PyTorch's modules say
     _shown: tuple[str, ...] = ()
 
     def __init__(self) -> None:

@@ -222,8 +222,8 @@ class RMSNorm(_Affine):
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self._register(self.normalized_shape, elementwise_affine, False, device, dtype)
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functional.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"

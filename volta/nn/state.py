@@ -1,6 +1,7 @@
 """State dicts: what a module saves and how it loads it. A mixin of `Module`."""
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -74,9 +75,14 @@ class StateMethods:
         """Call `hook(module, incompatible_keys)` after loading; it may change the lists of missing and unexpected keys."""
         return self._hook_state("_load_post_hooks", hook)
 
-    def state_dict(self, *, destination: dict[str, Tensor] | None = None, prefix: str = "",
+    def state_dict(self, *args: Any, destination: dict[str, Tensor] | None = None, prefix: str = "",
                    keep_vars: bool = False) -> dict[str, Tensor]:
-        """Parameters and persistent buffers by dotted name, in PyTorch's order; they share their data with the module."""
+        """Parameters and persistent buffers by dotted name, in PyTorch's order; they share their data with the module. `destination`,
+        `prefix` and `keep_vars` by position are PyTorch's old way, which warns."""
+        if args:
+            warnings.warn("state_dict: give destination, prefix and keep_vars by name", FutureWarning, stacklevel=2)
+            return self.state_dict(**{"destination": destination, "prefix": prefix, "keep_vars": keep_vars,
+                                      **dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))})
         out = OrderedDict() if destination is None else destination
         for hook in tuple(self.__dict__.get("_state_dict_pre_hooks", {}).values()):
             hook(self, prefix, keep_vars)
@@ -160,3 +166,9 @@ def _matched(own, given, assign):
             except DTypeError as error:
                 problems.append(f"{key}: {error}")
     return values, problems
+
+
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+    """Take a prefix, such as the "module." of DataParallel, off the names of a state dict, in place and in order."""
+    for name in list(state_dict):
+        state_dict[name.removeprefix(prefix)] = state_dict.pop(name)

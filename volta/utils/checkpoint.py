@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from volta._kernels.core import TensorBase
@@ -15,7 +16,14 @@ from volta.random import default_generator, get_rng_state, set_rng_state
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
-__all__ = ["checkpoint", "checkpoint_sequential", "get_device_states", "set_device_states"]
+__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "get_device_states", "noop_context_fn",
+           "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states"]
+
+_early_stop: bool | None = None             # for all checkpoints, by `set_checkpoint_early_stop`
+
+
+class CheckpointError(AutogradError):
+    """A function that does not do the same when it is called again."""
 
 
 class _Enough(Exception):
@@ -25,7 +33,9 @@ class _Enough(Exception):
 class _Run:
     """One checkpointed call, and what it saved: numbers in the order of saving, values only when backward asks for them."""
 
-    def __init__(self, function: Callable, args: tuple, kwargs: dict, preserve_rng_state: bool, early_stop: bool) -> None:
+    def __init__(self, function: Callable, args: tuple, kwargs: dict, preserve_rng_state: bool, early_stop: bool,
+                 again: AbstractContextManager[Any], checked: bool) -> None:
+        self.again, self.checked = again, checked           # the context of the second call, and whether it must save alike
         self.call = (function, args, kwargs)
         self.random = default_generator.get_state() if preserve_rng_state else None
         self.early_stop, self.autocast = early_stop, resumed()
@@ -42,11 +52,11 @@ class _Run:
             self._again()
         value, version = self.values.pop(holder.place, (None, 0))
         if value is not None and value.storage.version != version:
-            raise AutogradError(f"checkpoint: a tensor of shape {value.shape} that a derivative needs is changed in place by the function; "
-                                "use an out-of-place op")
-        if value is None or value.shape != holder.shape or value.dtype is not holder.dtype:
+            raise CheckpointError(f"checkpoint: a tensor of shape {value.shape} that a derivative needs is changed in place by the "
+                                  "function; use an out-of-place op")
+        if value is None or self.checked and (value.shape != holder.shape or value.dtype is not holder.dtype):
             given = "nothing" if value is None else f"shape {value.shape}, {value.dtype}"
-            raise AutogradError(f"checkpoint: the function kept a tensor of shape {holder.shape}, {holder.dtype}, and when called again "
+            raise CheckpointError(f"checkpoint: the function kept a tensor of shape {holder.shape}, {holder.dtype}, and when called again "
                                 f"{given}; it must do the same each time")
         return value
 
@@ -69,7 +79,7 @@ class _Run:
         if self.random is not None:
             default_generator.set_state(self.random)
         try:
-            with enable_grad(), self.autocast, graph.saved_tensors_hooks(keep, lambda x: x):
+            with enable_grad(), self.autocast, self.again, graph.saved_tensors_hooks(keep, lambda x: x):
                 function(*args, **kwargs)
         except _Enough:
             pass
@@ -99,16 +109,51 @@ def set_device_states(devices: list[int], states: list[Tensor], *, device_type: 
         set_rng_state(state)
 
 
-def checkpoint(function: Callable, *args: Any, use_reentrant: bool | None = None, preserve_rng_state: bool = True,
-               early_stop: bool = True, **kwargs: Any) -> Any:
+def noop_context_fn() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """Contexts of the first and of the second call of a checkpoint that do nothing."""
+    return nullcontext(), nullcontext()
+
+
+@contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Whether checkpoints made inside the block end their second call as soon as backward has what it needs, whatever they ask for."""
+    global _early_stop
+    before, _early_stop = _early_stop, enable
+    try:
+        yield
+    finally:
+        _early_stop = before
+
+
+def set_checkpoint_debug_enabled(enabled: bool | None) -> None:
+    """Refuses True: there are no traces of the two calls to compare; the error of a checkpoint says which tensor differs.
+
+    Raises: ArgumentError.
+    """
+    if enabled:
+        raise ArgumentError("set_checkpoint_debug_enabled: checkpoints keep no traces; the error in backward says which tensor differs")
+
+
+def checkpoint(function: Callable, *args: Any, use_reentrant: bool | None = None,
+               context_fn: Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]] = noop_context_fn,
+               determinism_check: str = "default", debug: bool = False, early_stop: bool = True, preserve_rng_state: bool = True,
+               **kwargs: Any) -> Any:
     """`function(*args, **kwargs)`, whose intermediate values are not kept for backward but computed again there, with the same random
     numbers unless `preserve_rng_state` is False. Gradients of any order, for arguments and for parameters that the function uses.
 
-    With use_reentrant=True, PyTorch's older way, nothing gets gradients where no argument wants them, and kwargs are refused.
+    `context_fn` gives the contexts of the first and of the second call. With use_reentrant=True, PyTorch's older way, nothing gets
+    gradients where no argument wants them, and kwargs and `context_fn` are refused.
 
-    Raises: AutogradError in backward where the second call differs from the first.
+    Raises: CheckpointError in backward where the second call keeps other shapes or dtypes than the first, unless `determinism_check` is
+    "none"; ArgumentError for debug=True.
     """
+    if debug:
+        set_checkpoint_debug_enabled(True)
+    if determinism_check not in ("default", "none"):
+        raise ArgumentError(f"checkpoint: determinism_check must be 'default' or 'none', got {determinism_check!r}")
     if use_reentrant:
+        if context_fn is not noop_context_fn:
+            raise ArgumentError("checkpoint: use_reentrant=True takes no context_fn; pass use_reentrant=False")
         if kwargs:
             raise ArgumentError(f"checkpoint: use_reentrant=True passes no options on, got {', '.join(kwargs)}; pass use_reentrant=False")
         if not any(isinstance(x, TensorBase) and x.requires_grad for x in args):
@@ -117,8 +162,10 @@ def checkpoint(function: Callable, *args: Any, use_reentrant: bool | None = None
                               "use_reentrant=False", stacklevel=2)
             with no_grad():
                 return function(*args)
-    run = _Run(function, args, kwargs, preserve_rng_state, early_stop)
-    with graph.saved_tensors_hooks(run.pack, lambda holder: holder.run.unpack(holder)):
+    first, again = context_fn()
+    early_stop = early_stop if _early_stop is None else _early_stop
+    run = _Run(function, args, kwargs, preserve_rng_state, early_stop, again, determinism_check == "default")
+    with first, graph.saved_tensors_hooks(run.pack, lambda holder: holder.run.unpack(holder)):
         return function(*args, **kwargs)
 
 

@@ -57,10 +57,10 @@ def _op_named(name):
 # ---------------------------------------------------------------- what is common to all ops
 
 cdef dict _SPELLINGS = {                     # NumPy's, torch.linalg's, and those of torch's overloads
-    "axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "A": "input", "x1": "input", "x2": "other",
-    "sections": "indices_or_sections", "indices": "indices_or_sections", "tensor_indices_or_sections": "indices_or_sections",
-    "from": "low", "to": "high", "tau": "input2", "element": "elements", "test_element": "test_elements", "tensor": "input",
-    "split_size": "split_size_or_sections", "other": "src"}
+    "axis": ("dim",), "keepdims": ("keepdim",), "x": ("input",), "a": ("input",), "A": ("input",), "x1": ("input",), "x2": ("other",),
+    "sections": ("indices_or_sections",), "indices": ("indices_or_sections",), "tensor_indices_or_sections": ("indices_or_sections",),
+    "from": ("low",), "to": ("high",), "tau": ("input2",), "element": ("elements",), "test_element": ("test_elements",),
+    "tensor": ("input",), "split_size": ("split_size_or_sections",), "other": ("src", "B"), "input": ("A", "x", "tensor"), "b": ("B",)}
 cdef object _ELSEWHERE = object()           # no result yet
 
 
@@ -101,11 +101,13 @@ cdef class Op:
         if self.has_out and "out" in options:
             out = options.pop("out")
             return self(*args, **options) if out is None else _fill(self, args, options, out)
-        if ("layout" in options or "pin_memory" in options) and "requires_grad" in names:
+        if ("layout" in options or "pin_memory" in options) and ("requires_grad" in names or self.name in ("tril_indices", "triu_indices")):
             return self(*args, **_stored(self.name, options, names))
         for name in options:
-            if name in _SPELLINGS and name not in names and _SPELLINGS[name] in names and _SPELLINGS[name] not in options:
-                return self(*args, **{_SPELLINGS.get(k, k) if k not in names else k: v for k, v in options.items()})
+            if name in _SPELLINGS and name not in names:
+                for spelled in _SPELLINGS[name]:
+                    if spelled in names and spelled not in options:
+                        return self(*args, **{spelled if k == name else k: v for k, v in options.items()})
         return _ELSEWHERE
 
     def document(self, doc, signature):

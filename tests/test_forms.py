@@ -1,0 +1,193 @@
+"""Arguments and hooks that PyTorch's classes and functions have beside their main ones, against PyTorch."""
+import pickle
+import warnings
+from contextlib import contextmanager
+
+import pytest
+
+import volta
+from volta.errors import ArgumentError
+from volta.nn import hooks
+from volta.nn.state import consume_prefix_in_state_dict_if_present
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed; these comparisons are an extra")
+both = pytest.mark.parametrize("library", [volta, torch], ids=["volta", "torch"])
+
+
+@both
+def test_names_of_matrices_as_both_spell_them(library):
+    a = library.tensor([[2.0, 1.0], [1.0, 3.0]])
+    linalg = library.linalg
+    for name in ("cholesky_ex", "cond", "eigh", "eigvalsh", "ldl_factor", "ldl_factor_ex", "matrix_norm", "matrix_rank", "norm", "pinv",
+                 "det", "inv"):
+        spellings = ("input", "A") if library is volta else ("A",) if name in ("det", "inv") else ("input",)
+        found, expected = getattr(linalg, name)(**{spellings[0]: a}), getattr(linalg, name)(**{spellings[-1]: a})
+        pairs = zip(found, expected) if isinstance(found, tuple) else [(found, expected)]
+        assert all(bool((x == y).all()) for x, y in pairs), name
+    assert linalg.vector_norm(input=a).ndim == 0
+    assert library.allclose(linalg.solve_triangular(input=a, B=a, upper=True), linalg.solve_triangular(a, a, upper=True))
+    assert library.allclose(linalg.lstsq(a, b=a).solution, library.eye(2), atol=1e-6)
+    assert library.allclose(linalg.tensorsolve(a, other=a[0]), linalg.tensorsolve(input=a, other=a[0]))
+    assert linalg.tensorinv(input=a, ind=1).shape == (2, 2)
+    assert library.nn.functional.one_hot(input=library.tensor([1]), num_classes=3).tolist() == [[0, 1, 0]]
+    assert library.tril_indices(2, 2, layout=library.strided, pin_memory=False).tolist() == [[0, 1, 1], [0, 0, 1]]
+
+
+def test_layouts_of_indices_that_there_are_not():
+    with pytest.raises(ArgumentError, match="triu_indices: there is no pinned memory"):
+        volta.triu_indices(2, 2, pin_memory=True)
+
+
+@both
+def test_arguments_of_layers(library):
+    nn = library.nn
+    assert nn.Embedding(3, 2, _freeze=True).weight.requires_grad is False and nn.Embedding(3, 2).weight.requires_grad
+    with pytest.warns(FutureWarning):
+        layer = nn.Hardtanh(min_value=-2.0, max_value=3.0)
+    assert (layer.min_val, layer.max_val) == (-2.0, 3.0)
+    assert nn.RMSNorm(2)(x=library.ones(1, 2)).shape == (1, 2)
+    assert nn.ModuleList([nn.ReLU()]).pop(key=0) is not None
+    found = nn.AdaptiveLogSoftmaxWithLoss(4, 6, [2])(input_=library.ones(2, 4), target_=library.tensor([0, 5]))
+    assert found.output.shape == (2,)
+    assert nn.Linear(1, 1).dump_patches is False and nn.Module.call_super_init is False
+
+
+@both
+def test_state_dict_by_position(library):
+    layer, held = library.nn.Linear(1, 1), {}
+    with pytest.warns(FutureWarning):
+        found = layer.state_dict(held, "x.", True)
+    assert found is held and list(held) == ["x.weight", "x.bias"] and held["x.weight"] is layer.weight
+
+
+@both
+def test_backward_under_its_old_name(library):
+    x = library.ones(2, requires_grad=True)
+    with pytest.warns(FutureWarning):
+        library.autograd.backward([x * 2], grad_variables=[library.ones(2)])
+    assert x.grad.tolist() == [2, 2]
+    with pytest.raises(RuntimeError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        library.autograd.backward([x * 2], [library.ones(2)], grad_variables=[library.ones(2)])
+
+
+def checkpoint_of(library):
+    from importlib import import_module
+    return import_module(f"{library.__name__}.utils.checkpoint")
+
+
+@both
+def test_contexts_of_checkpoints(library):
+    seen, module = [], checkpoint_of(library)
+
+    @contextmanager
+    def noted(name):
+        seen.append(name)
+        yield
+
+    def function(x):
+        seen.append("call")
+        return (x * 2).sin().cos()
+
+    x = library.ones(2, requires_grad=True)
+    module.checkpoint(function, x, use_reentrant=False, context_fn=lambda: (noted("first"), noted("again"))).sum().backward()
+    assert seen == ["first", "call", "again", "call"]
+    with pytest.raises(ValueError):
+        module.checkpoint(function, x, use_reentrant=True, context_fn=lambda: (noted("first"), noted("again")))
+    with pytest.raises(ValueError):
+        module.checkpoint(function, x, use_reentrant=False, determinism_check="x")
+    assert len(module.noop_context_fn()) == 2
+
+
+@both
+@pytest.mark.parametrize("stop", [True, False, None])
+def test_checkpoints_stop_early(library, stop):
+    seen, module = [], checkpoint_of(library)
+
+    def function(x):
+        y = x.sin() * x
+        seen.append("end")
+        return y.clone()
+
+    x = library.ones(2, requires_grad=True)
+    if stop is None:
+        out = module.checkpoint(function, x, use_reentrant=False)
+    else:
+        with module.set_checkpoint_early_stop(stop):
+            out = module.checkpoint(function, x, use_reentrant=False)
+    out.sum().backward()
+    assert seen == (["end", "end"] if stop is False else ["end"])
+
+
+@both
+def test_checkpoints_that_change(library):
+    calls = []
+
+    def function(x):
+        calls.append(1)
+        return (x * 2).sin() if len(calls) == 1 else (x[:1] * 2).sin()
+
+    module = checkpoint_of(library)
+    out = module.checkpoint(function, library.ones(2, requires_grad=True), use_reentrant=False)
+    with pytest.raises(module.CheckpointError):
+        out.sum().backward()
+
+
+def test_what_checkpoints_refuse():
+    module = checkpoint_of(volta)
+    with pytest.raises(ArgumentError, match="set_checkpoint_debug_enabled: checkpoints keep no traces"):
+        module.checkpoint(volta.sin, volta.ones(1, requires_grad=True), use_reentrant=False, debug=True)
+    module.set_checkpoint_debug_enabled(False)
+
+
+def test_arguments_of_save_and_load(tmp_path):
+    path = tmp_path / "x.pt"
+    volta.save({"a": volta.ones(2)}, path, pickle, 4)
+    assert torch.load(path)["a"].tolist() == volta.load(path, "cpu", pickle)["a"].tolist() == [1, 1]
+    for call in (lambda: volta.save(1, path, pickle_module=pytest), lambda: volta.load(path, pickle_module=pytest)):
+        with pytest.raises(ArgumentError, match="files are read and written without running what they hold, so pickle_module="):
+            call()
+    with pytest.raises(ArgumentError, match="leave _use_new_zipfile_serialization out"):
+        volta.save(1, path, _use_new_zipfile_serialization=False)
+    with pytest.raises(ArgumentError, match="save: pickle_protocol must be a number, got '2'"):
+        volta.save(1, path, pickle_protocol="2")
+
+
+def hooks_everywhere(library):
+    """What hooks of all modules see, beside a module's own."""
+    place = hooks if library is volta else torch.nn.modules.module
+    seen, layer = [], library.nn.Sequential(library.nn.Linear(2, 2), library.nn.ReLU())
+
+    def note(name, of=library.nn.Sequential):
+        return lambda module, *given: seen.append((name, len(given))) if isinstance(module, of) else None
+
+    handles = [place.register_module_forward_pre_hook(note("before")), place.register_module_forward_hook(note("after")),
+               place.register_module_forward_hook(note("after with", library.nn.ReLU), with_kwargs=True),
+               place.register_module_full_backward_pre_hook(note("back before")), place.register_module_full_backward_hook(note("back"))]
+    layer.register_forward_hook(note("own"))
+    layer.register_full_backward_hook(note("own back"))
+    try:
+        layer(library.ones(1, 2, requires_grad=True)).sum().backward()
+        changing = place.register_module_forward_pre_hook(lambda module, args: (args[0] * 0,))
+        seen.append(library.nn.ReLU()(library.ones(2)).tolist())
+        changing.remove()
+    finally:
+        for handle in handles:
+            handle.remove()
+    count = len(seen)
+    library.nn.ReLU()(library.ones(2))
+    return [*seen, len(seen) - count]
+
+
+def test_hooks_of_all_modules():
+    assert hooks_everywhere(volta) == hooks_everywhere(torch)
+    assert not hooks._everywhere
+    with pytest.raises(ArgumentError, match="register_module_forward_hook: a hook must be a function, got 3"):
+        hooks.register_module_forward_hook(3)
+
+
+def test_prefixes_of_state_dicts():
+    ours, theirs = ({"module.a": 1, "b": 2, "module.c.module.d": 3} for _ in range(2))
+    consume_prefix_in_state_dict_if_present(ours, "module.")
+    torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(theirs, "module.")
+    assert ours == theirs
