@@ -15,7 +15,7 @@ from volta._kernels.gpu.native import API_NAMES, protect_forked_child  # noqa: F
 from volta.errors import DeviceError
 
 # Requested where present. Never all features: an adapter may list experimental ones that no device can be made with.
-WANTED_FEATURES = ("immediates", "timestamp-query", "shader-f16", "subgroup", "shader-float32-atomic")
+WANTED_FEATURES = ("immediates", "timestamp-query", "shader-f16", "subgroup", "shader-float32-atomic", "shader-int64")
 
 BACKENDS = ("Vulkan", "Metal", "D3D12")
 TYPE_ORDER = {"DiscreteGPU": 0, "IntegratedGPU": 1, "CPU": 3}

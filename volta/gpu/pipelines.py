@@ -28,7 +28,7 @@ class Compiler:
 
     def compile(self, file: str, overrides: dict, entry: str | None, text: str | None = None, checks: int = 0):
         """A Pipeline. Raises: DeviceError quoting file and line where the shader does not compile."""
-        code = shaders.source(file, overrides, self.immediates, entry, text)
+        code = shaders.source(file, overrides, self.immediates, entry, text, "shader-int64" in self.device.features)
         if code.uses_f16 and "shader-f16" not in self.device.features:
             raise DeviceError(f"pipeline {code.label}: float16 kernels need an adapter with shader-f16; use float32")
         limit = self.device.limits["max-storage-buffers-per-shader-stage"]

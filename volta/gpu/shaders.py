@@ -27,6 +27,7 @@ _IMMEDIATE = r"\bvar<immediate>\s+(\w+)\s*:\s*(\w+)\s*;"
 _STRUCT = r"\bstruct\s+(\w+)\s*\{([^}]*)\}"
 _ALIAS = r"\balias\s+(\w+)\s*=\s*([^;]+);"
 _ENTRY = r"@compute\b([^{]*?)\bfn\s+(\w+)"
+_WIDE = "let both = u64(a) * u64(b); return vec2<u32>(u32(both), u32(both >> 32u));"         # of multiply_wide, a quarter of its steps
 _SCALARS = {"f32": "f", "i32": "i", "u32": "I"}
 
 
@@ -103,14 +104,17 @@ def _used(code: str) -> tuple[Declaration, ...]:
     return tuple(d for d in prelude() if d.name in chosen)
 
 
-def source(file: str, overrides: dict, immediates: bool = True, entry: str | None = None, text: str | None = None) -> Source:
-    """`file` (or `text` in its place), specialised, behind what it uses of the prelude.
+def source(file: str, overrides: dict, immediates: bool = True, entry: str | None = None, text: str | None = None,
+           wide: bool = False) -> Source:
+    """`file` (or `text` in its place), specialised, behind what it uses of the prelude; `wide`: for an adapter with integers of 64 bits.
 
     Raises: DeviceError naming file and line where an override fits no declaration, or a declaration is not understood.
     """
     text = _specialise(file, read(file) if text is None else text, overrides)
     code = re.sub(_COMMENT, "", text)
     used = _used(code)
+    if wide:
+        used = tuple(d._replace(text=d.text[:d.text.index("{") + 1] + f" {_WIDE} }}\n") if d.name == "multiply_wide" else d for d in used)
     head = "".join(d.text for d in used)
     code = head + code
     aliases = dict(re.findall(_ALIAS, code))
