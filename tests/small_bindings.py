@@ -27,7 +27,9 @@ CONVOLUTIONS = (        # x, weight, parameters, output
     ((1, 40, 6, 6), (50, 40, 3, 3), dict(PLAIN, padding=(1, 1)), (1, 50, 6, 6)),
     ((1, 40, 6, 6), (60, 20, 3, 3), dict(PLAIN, groups=2, stride=(2, 2)), (1, 60, 2, 2)),
     ((1, 2, 60, 50), (2, 2, 3, 2), dict(PLAIN, padding=(1, 1), stride=(2, 1)), (1, 2, 30, 51)),
-    ((1, 1, 9, 1500), (1, 1, 3, 3), dict(PLAIN, padding=(2, 2), dilation=(2, 2)), (1, 1, 9, 1500)))
+    ((1, 1, 9, 1500), (1, 1, 3, 3), dict(PLAIN, padding=(2, 2), dilation=(2, 2)), (1, 1, 9, 1500)),
+    ((3, 8, 10, 12), (8, 1, 3, 3), dict(PLAIN, padding=(1, 1), groups=8), (3, 8, 10, 12)),
+    ((1, 4, 9, 300), (8, 1, 3, 3), dict(PLAIN, padding=(1, 1), groups=4, stride=(2, 1)), (1, 8, 5, 300)))
 POOLS = (((40, 3, 6, 8), (2, 2), dict(UNPADDED, stride=(2, 2))), ((1, 1, 61, 50), (3, 2), dict(UNPADDED, stride=(2, 1), padding=(1, 1))),
          ((1, 2, 4, 1500), (3, 3), dict(UNPADDED, padding=(1, 1))), ((1, 1, 5000), (5,), dict(stride=(2,), padding=(2,), dilation=(1,))),
          ((1, 1, 6, 30, 20), (2, 3, 3), dict(stride=(2, 1, 2), padding=(0, 1, 1), dilation=(1, 1, 1))))
@@ -96,7 +98,8 @@ OWN = {
                            case((7000,), (5000,), Labels((5000,), 7000), dim=0, reduce="prod")],
     "scatter_sum": [case((*s[:d], size, *s[d + 1:]), s, Labels(s, size), dim=d) for s, d, size in INDEXED],
     "index_put": [case(s, Labels((n,), int(np.prod(s[:r]))), v and (n, *s[r:]), rank=r) for s, n, r in PUT for v in (True, ())],
-    "true_places": RECORDS["true_places"].details.cases, "changes": [case(Flags((n,))) for n in (5000, 3001)],
+    "true_places": RECORDS["true_places"].details.cases, "true_values": RECORDS["true_values"].details.cases,
+    "changes": [case(Flags((n,))) for n in (5000, 3001)],
     "empty": [], "full": [case((5000,), 2.5)], "arange": [case(0.5, 0.25, 5000)],
     "uniform": [case((5000,), 0.0, 1.0, seed=3, offset=5)], "normal": [case((5000,), 0.0, 1.0, seed=3, offset=5)],
     "randint": [case((5000,), 0, 100, seed=3, offset=5)],

@@ -15,6 +15,7 @@ from __future__ import annotations
 from math import prod
 
 from volta.devices import volume
+from volta.devices.gpu import depthwise
 from volta.devices.gpu.common import FLOAT32, THREADS, ceil_div
 from volta.devices.gpu.copy import contiguous, full
 from volta.devices.gpu.join import add_extended
@@ -148,8 +149,11 @@ def _conv2d(x, weight, bias, *, stride, padding, dilation, groups):
     if not c.positions or not c.out_channels:
         return plan
     w = c.weight(1, weight)
-    if c.pointwise and not x._contiguous:
+    apart = depthwise.takes(c.channels, weight.shape, groups, stride, dilation)
+    if (c.pointwise or apart) and not x._contiguous:
         return _dense_first
+    if apart:
+        return depthwise.add_forward(plan, x, weight, bias, out, c.out_shape, stride, padding, dilation)
     if c.by_image:
         layout = Operand(False, c.length, c.rows * c.length, x.offset & 3 if c.pointwise else 0)
         if c.pointwise:
@@ -235,6 +239,8 @@ def _conv2d_grad_input(g, weight, *, height, width, stride, padding, dilation, g
     if not c.positions or not c.out_channels:
         return lambda g, weight, **params: full(x_shape, 0.0, FLOAT32, g.storage.device)
     out, w = plan.output(x_shape, FLOAT32), c.weight(1, weight)
+    if depthwise.takes(c.channels, weight.shape, groups, stride, dilation):
+        return depthwise.add_grad_input(plan, g, weight, x_shape, out, stride, padding, dilation)
     columns = out if c.pointwise else c.columns(c.rows)
     if c.by_image:
         for first, count in [(0, c.positions)] if c.pointwise else c.pieces:
@@ -266,6 +272,10 @@ def _conv2d_grad_weight(g, x, *, kernel, stride, padding, dilation, groups):
     c = Geometry(plan, x.shape, channels, kernel, stride, padding, dilation, groups)
     if not c.positions:
         return lambda g, x, **params: full(shape, 0.0, FLOAT32, x.storage.device)
+    if depthwise.takes(c.channels, shape, groups, stride, dilation):
+        if not x._contiguous:
+            return lambda g, x, **params: KERNELS["conv2d_grad_weight"](g, contiguous(x), **params)
+        return depthwise.add_grad_weight(plan, g, x, kernel, stride, padding, dilation)
     out = plan.output(shape, FLOAT32)
     size = channels * c.group_rows
     if not size:
