@@ -1,26 +1,42 @@
-// places: where the elements of x are other than 0. `count` gives how many each block of 1024 * ROUNDS elements has, and 0 for the one
-// behind the last, so that their running sums say where the places of a block begin; `write` then writes them in order.
+// places: where the elements of x are other than 0; CHANGES: other than the one before, as the first one is. `count` gives how many each
+// block of 1024 * ROUNDS elements has, and 0 for those behind the last; of these numbers, or their running sums with RUNNING, `write` makes
+// where a block begins, and writes the places in order; VALUES: the elements of values there.
 //
-// Bindings: 0 x (read), 1 starts, 2 out (read_write), which `count` does not look at.
-// Launch:   x = blocks workgroups of 256, `count` one more; a thread looks at four neighbours in each of ROUNDS rounds.
+// Bindings: 0 x, 1 values, any buffer without VALUES (read), 2 starts, 3 out (read_write), which `count` does not look at.
+// Launch:   x = as many workgroups of 256 as starts has numbers, of `write` blocks; a thread looks at four neighbours in each of ROUNDS rounds.
 // Sums:     of integers.
 
-alias E = vec4<f32>;                    // or an element, where x does not begin at a multiple of four
+alias V = vec4<f32>;
+alias E = vec4<f32>;                    // V, or an element, where x does not begin at a multiple of four
+alias O = i32;                          // of out: i32, or what has the bits of values
 const ROUNDS: u32 = 4u;                 // at most 4
 const THREADS: u32 = 256u;
 const RANK: u32 = 1u;                   // rows of out: the place along each dimension
+const CHANGES: bool = false;
+const RUNNING: bool = false;
+const VALUES: bool = false;
 
 struct Params {
     n0: vec4<u32>, n1: vec4<u32>,       // sizes, innermost first
-    size: u32, x_offset: u32, starts_offset: u32,
+    size: u32, x_offset: u32, starts_offset: u32, values_offset: u32,
     count: u32,                         // columns of out
+    starts_count: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<E>;
-@group(0) @binding(1) var<storage, read_write> starts: array<u32>;
-@group(0) @binding(2) var<storage, read_write> out: array<i32>;
+@group(0) @binding(1) var<storage, read> values: array<O>;
+@group(0) @binding(2) var<storage, read_write> starts: array<u32>;
+@group(0) @binding(3) var<storage, read_write> out: array<O>;
 
-fn four(v: u32) -> vec4<bool> { return !(x[p.x_offset + v] == E()); }
+fn fetched(v: u32) -> V { return x[p.x_offset + v]; }
+
+fn four(v: u32) -> vec4<bool> {
+    let e = fetched(v);
+    if (!CHANGES) { return !(e == V()); }
+    var same = e == V(fetched(max(v, 1u) - 1u).w, e.xyz);
+    if (v == 0u) { same.x = false; }
+    return !same;
+}
 
 // Bit c: whether element c of vector v is there and not 0.
 fn found(v: u32) -> u32 {
@@ -31,14 +47,18 @@ fn found(v: u32) -> u32 {
 
 fn write_place(element: u32, column: u32) {
     if (column >= p.count) { return; }
+    if (VALUES) {
+        out[column] = values[p.values_offset + element];
+        return;
+    }
     var rest = element;
     for (var d = 0u; d + 1u < RANK; d++) {
         let n = select(p.n0, p.n1, d > 3u)[d & 3u];
         let quotient = rest / n;
-        out[(RANK - 1u - d) * p.count + column] = i32(rest - quotient * n);
+        out[(RANK - 1u - d) * p.count + column] = O(rest - quotient * n);
         rest = quotient;
     }
-    out[column] = i32(rest);
+    out[column] = O(rest);
 }
 
 @compute @workgroup_size(256)
@@ -47,7 +67,7 @@ fn count(grid: Grid, @builtin(local_invocation_index) local: u32) {
     var bits = 0u;
     for (var r = 0u; r < ROUNDS; r++) { bits |= found((group * ROUNDS + r) * THREADS + local) << (4u * r); }
     let sum = running_sum(local, countOneBits(bits));
-    if (local == 0u && group * ROUNDS * 4u * THREADS < p.size + ROUNDS * 4u * THREADS) { starts[group] = sum.all; }
+    if (local == 0u && group < p.starts_count) { starts[group] = sum.all; }
 }
 
 @compute @workgroup_size(256)
@@ -65,7 +85,11 @@ fn write(grid: Grid, @builtin(local_invocation_index) local: u32) {
     workgroupBarrier();
     let highs = running_sum(local, high);
     var column = 0u;
-    if (group * ROUNDS * 4u * THREADS < p.size) { column = starts[p.starts_offset + group]; }
+    if (!RUNNING) {
+        for (var i = local; i < min(group, p.starts_count); i += THREADS) { column += starts[p.starts_offset + i]; }
+        workgroupBarrier();
+        column = running_sum(local, column).all;
+    } else if (group < p.starts_count) { column = starts[p.starts_offset + group]; }
     for (var r = 0u; r < ROUNDS; r++) {
         let shift = 16u * (r & 1u);
         let before = (select(highs.before, lows.before, r < 2u) >> shift) & 0xffffu;

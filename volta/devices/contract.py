@@ -74,10 +74,13 @@ sort         sort(x, dim, descending=False, count=None) -> (values, indices)    
              searchsorted(sorted, values, right=False)      int64; one sorted vector for all values, or a line for each of their lines
 
 places       changes(x[n])                         bool[n]: whether each element, the first too, differs from the one before it
-             true_starts(x[n], block)              int64 (blocks + 1): how many are not 0 before each block, and of all
+             true_starts(x[n], block, changes, running)   int64 (blocks): how many of each block are not 0, or with `changes` differ from
+                                                   the one before; running: (blocks + 1), how many before each block, and of all
              counts(x[n], low[1], high[1], bins, between)   int64: how many lie in each of equal parts of [low, high], numbers where
                                                    `between` gives them; without either: are each integer
-             true_places(x[n], starts, block, sizes, count) int64 (rank, count): where they are along the dimensions of `sizes`, in order
+             true_places(x[n], starts, block, sizes, count, changes, running) int64 (rank, count): where they are along the dimensions
+                                                   of `sizes`, in order
+             true_values(x[n], mask[n], starts, block, count, changes, running)   [count]: the elements of x where these of `mask` are
 
 conv         stride, padding, dilation: (height, width) tuples; groups: int; layouts N, C, H, W and O, C/groups, kh, kw
              conv2d(x, weight, bias or None, stride, padding, dilation, groups)

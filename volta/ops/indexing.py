@@ -21,8 +21,9 @@ from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op, scatter_sum_op
 from volta.ops.records.join import triangle_op
 from volta.ops.records.math import where_op, wrapped
+from volta.ops.records.places import changes_op, true_starts
 from volta.ops.records.places import true_places as true_places_op
-from volta.ops.records.places import true_starts
+from volta.ops.records.places import true_values as true_values_op
 from volta.ops.records.reduce import amax_op
 from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op, row_major
 from volta.ops.table import Flags, Labels, case, composed
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from volta.types import Number
 
 _BLOCK, _MOST_RANK = 4096, 8            # elements whose places are counted together, dimensions that a GPU's kernel takes
+_SUMMED = 4096                          # blocks whose counts the host adds up
 
 
 def known_range(t):
@@ -316,17 +318,42 @@ def true_places(mask: Tensor) -> Tensor:
     """The flat positions where a mask holds, ascending, int64. Of a GPU's only their number is read."""
     if not mask.device.is_gpu or not mask._size:
         return tensor(np.flatnonzero(mask.numpy()), device=mask.device)
-    places = _places(mask, (mask._size,))[0]
-    places.storage.bounds = 0, mask._size - 1           # which says that none counts from the end
+    return _named(_places(mask, (mask._size,))[0], mask._size)
+
+
+def _named(places, size):
+    places.storage.bounds = 0, size - 1                     # which says that none counts from the end
     return places
 
 
-def _places(x, sizes):
-    """Per dimension of `sizes` a row of where the elements of x are not 0. Reads how many they are."""
+def _places(x, sizes, changes=False):
+    """Per dimension of `sizes` a row of where the elements of x are not 0, or differ from the one before. Reads how many they are."""
     x = flat(x.detach())
-    starts = true_starts(x, block=_BLOCK)
-    count = narrow(starts, 0, starts._size - 1, 1).item()
-    return true_places_op(x, starts, block=_BLOCK, sizes=sizes, count=count)
+    starts, count, running = counted(x, changes)
+    return true_places_op(x, starts, block=_BLOCK, sizes=sizes, count=count, changes=changes, running=running)
+
+
+def counted(x: Tensor, changes: bool) -> tuple[Tensor, int, bool]:
+    """What the kernels of places take of a GPU's vector: (starts of blocks, how many places there are, whether starts are running sums).
+    Reads how many."""
+    running = x._size > _SUMMED * _BLOCK
+    starts = true_starts(x, block=_BLOCK, changes=changes, running=running)
+    if running:
+        return starts, narrow(starts, 0, starts._size - 1, 1).item(), True
+    return starts, int(starts.numpy().sum()), False         # to add up few numbers takes the host less than a dispatch
+
+
+def changed_places(x: Tensor) -> Tensor:
+    """The positions in a vector of the elements that differ from the one before, int64. Of a GPU's only their number is read."""
+    return _named(_places(x, (x._size,), True)[0], x._size) if x.device.is_gpu else true_places(changes_op(x))
+
+
+def true_values(x: Tensor, mask: Tensor, changes: bool = False) -> Tensor:
+    """The elements of a GPU's x, which wants no gradient, where those of `mask` hold, or with `changes` differ from the one before; as a
+    vector. Reads how many they are."""
+    x, mask = flat(x), flat(mask)
+    starts, count, running = counted(mask, changes)
+    return true_values_op(x, mask, starts, block=_BLOCK, count=count, changes=changes, running=running)
 
 
 def coordinates(places: Tensor, shape: Sequence[int]) -> list[Tensor]:

@@ -22,7 +22,7 @@ from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeErr
 from volta.ops.copy import clone, contiguous, copy_into, fill_into
 from volta.ops.creation import empty, full
 from volta.ops.from_data import tensor
-from volta.ops.indexing import known_range, positions, true_places
+from volta.ops.indexing import known_range, positions, true_places, true_values
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_add_op, index_put_op, index_select_op
 from volta.ops.records.math import where_op
@@ -215,6 +215,9 @@ def getitem(x: Tensor, key: object) -> Tensor:
         whole = isinstance(key, core.TensorBase) and key.dtype.code == 0 and key._shape == x._shape
         if whole and core.host_sees(x) and core.host_sees(key):
             return index_select_op(reshape_op(x, shape=(x._size,)), true_places(key), dim=0)
+        if whole and x.device.is_gpu and key.device is x.device and x._size and not core.stands_in(x) and not (
+                graph.is_grad_enabled() and x.requires_grad):
+            return true_values(x, key)
         return Positions(x, *parsed).read(x)
     out = index_select_op(x, _rows([key], x._shape[:1], key._shape, x), dim=0)
     return out if len(key._shape) == 1 else reshape_op(out, shape=key._shape + x._shape[1:])

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels.core import graph
 from volta.dtypes import int64
 from volta.errors import IndexRangeError, ShapeError
 from volta.ops.creation import full, ones, zeros
-from volta.ops.indexing import index_select, true_places
+from volta.ops.indexing import changed_places, index_select, true_places, true_values
 from volta.ops.join import cat
 from volta.ops.parts import narrow
 from volta.ops.records.index import gather_op, index_select_op
@@ -72,6 +73,11 @@ def _ranks(table):
     return _flat(table)
 
 
+def _is_plain(input, return_inverse, return_counts):
+    """Whether nothing but the values is asked for, of a GPU's tensor that wants no gradient."""
+    return input.device.is_gpu and not return_inverse and not return_counts and not (graph.is_grad_enabled() and input.requires_grad)
+
+
 def _slices(name, input, dim):
     """(dimension, the slices along it as rows)."""
     d = as_dim(name, dim, input.ndim)
@@ -112,10 +118,11 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
     if not n:
         return _of_none(input, dim, return_inverse, return_counts)
     in_order, order = sort_op(rows.detach() if dim is None else _ranks(rows.detach()), dim=0)
-    changes = _changes(in_order)
-    starts = true_places(changes)
+    if dim is None and _is_plain(input, return_inverse, return_counts):
+        return true_values(in_order, in_order, changes=True)
+    starts = changed_places(in_order)
     values = _picked(rows if dim is None else input, d, index_select_op(order, starts, dim=0))
-    inverse = scatter_unique(cumsum_op(changes, dim=0) - 1, order, dim=0, size=n) if return_inverse else None
+    inverse = scatter_unique(cumsum_op(_changes(in_order), dim=0) - 1, order, dim=0, size=n) if return_inverse else None
     return _given(values, inverse if dim is not None or inverse is None else reshape_op(inverse, shape=input.shape), starts, n,
                   return_inverse, return_counts)
 
@@ -142,8 +149,10 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
     n = rows.shape[0]
     if not n:
         return _of_none(input, dim, return_inverse, return_counts)
-    changes = _changes(rows.detach())
-    starts = true_places(changes)
+    if dim is None and _is_plain(input, return_inverse, return_counts):
+        return true_values(rows, rows, changes=True)
+    changes = _changes(rows.detach()) if return_inverse or rows.ndim > 1 else None
+    starts = changed_places(rows.detach()) if changes is None else true_places(changes)
     values = _picked(rows if dim is None else input, d, starts)
     numbers = cumsum_op(changes, dim=0) - 1 if return_inverse else None
     return _given(values, reshape_op(numbers, shape=input.shape) if return_inverse and dim is None else numbers, starts, n,

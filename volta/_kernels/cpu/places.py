@@ -10,12 +10,18 @@ def _changes(x):
     return out
 
 
-def _starts(x, block):
-    return np.cumsum(np.concatenate([[0], np.add.reduceat(x != 0, np.arange(0, len(x), block), dtype=np.int64)]))
+def _starts(x, block, changes, running):
+    found = _changes(x) if changes else x != 0
+    counts = np.add.reduceat(found, np.arange(0, len(x), block), dtype=np.int64)
+    return np.cumsum(np.concatenate([[0], counts])) if running else counts
 
 
-def _places(x, starts, block, sizes, count):
-    return np.stack(np.unravel_index(np.flatnonzero(x)[:count], sizes))
+def _places(x, starts, block, sizes, count, changes, running):
+    return np.stack(np.unravel_index(np.flatnonzero(_changes(x) if changes else x)[:count], sizes))
+
+
+def _values(x, mask, starts, block, count, changes, running):
+    return x[np.flatnonzero(_changes(mask) if changes else mask)[:count]]
 
 
 def _counts(x, low, high, bins, between):
@@ -28,4 +34,4 @@ def _counts(x, low, high, bins, between):
 
 
 KERNELS = {"changes": kernel(_changes), "counts": kernel(_counts), "true_starts": kernel(_starts),
-           "true_places": kernel(_places)}
+           "true_places": kernel(_places), "true_values": kernel(_values)}

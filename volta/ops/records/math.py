@@ -193,8 +193,8 @@ mulacc = ternary("mulacc", ("a", "b", "c"), (lambda g, b: g * b, lambda g, a: g 
                   takes="fi", rtol=2e-5, inplace=False)
 addcdiv_op = ternary("addcdiv", ("x", "tensor1", "tensor2", "value"), (
     lambda g: g, lambda g, tensor2, value: g * value / tensor2,
-    lambda g, tensor1, tensor2, value: -(g * value * tensor1 / tensor2) / tensor2, None), takes="f", rtol=2e-5, public=False, domain=(0.3, 3.0),
-    numpy=lambda x, tensor1, tensor2, value: x + value * tensor1 / tensor2,
+    lambda g, tensor1, tensor2, value: -(g * value * tensor1 / tensor2) / tensor2, None), takes="f", rtol=2e-5, public=False,
+    domain=(0.3, 3.0), numpy=lambda x, tensor1, tensor2, value: x + value * tensor1 / tensor2,
     cases=tuple(case(*s, value) for s, value in zip(TERNARY_SHAPES, (1.0, -0.5, 2.0, 0.25))))
 nan_to_num_op = ternary("nan_to_num", ("x", "nan", "largest"), (lambda g, x, largest: where_op(abs(x) <= largest, g, 0.0), None, None),
                         takes="f", cases=tuple(case(s, 0.5, 3e4) for s in UNARY_SHAPES), public=False,
