@@ -63,5 +63,6 @@ def add_grad_weight(plan: Plan, g, x, kernel: tuple, stride: tuple, padding: tup
     constants = _constants(kernel, stride, dilation)
     plan.step("conv/depthwise_weight", (0, 1, sums, spare(plan.ctx)), values, channels * parts, entry="main", **constants)
     if parts > 1:
-        plan.step("conv/depthwise_weight", (0, 1, sums, out), values, ceil_div(channels * prod(kernel), THREADS), entry="merge", **constants)
+        plan.step("conv/depthwise_weight", (0, 1, sums, out), values, ceil_div(channels * prod(kernel), THREADS), entry="merge",
+                  **constants)
     return plan

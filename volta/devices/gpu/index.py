@@ -30,6 +30,7 @@ from volta.devices.gpu.common import (
     extent,
 )
 from volta.devices.gpu.copy import arange, contiguous, copy_into
+from volta.devices.gpu.gather import add_gather, bits_of
 from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.limits.cut import call, narrow
 from volta.devices.gpu.map import add_elementwise
@@ -46,18 +47,7 @@ COUNTED = 2048              # buckets that workgroup memory counts
 ITEMS = 16                  # entries of a thread that puts them into buckets
 CHUNK = 256                 # entries of a part
 MANY_COPIES = 1 << 20       # V's of a slice from which a thread copies several
-STRIP = 8                   # columns that are read together, one access to memory of them
-STRIP_ROWS = 5120           # whose strips fit the cache of a multiprocessor
-STRIP_READS = 4             # of each element of a strip, from which it pays to keep it
-STRIP_LEAST = 512           # rows of a workgroup
-STRIP_GROUPS = 264          # workgroups: two for each multiprocessor of a large GPU
 FEW_WINNERS = 1024          # entries up to which those of one place are found by comparing all
-
-
-def _bits(dtype, width: int = 1) -> str:
-    """Type that copies an element's bits: u32 for all of 32 bits."""
-    element = "f16" if STORED[dtype.code] == "f16" else "u32"
-    return element if width == 1 else f"vec4<{element}>"
 
 
 def _sums(dtype, width: int) -> dict:
@@ -120,7 +110,7 @@ def _selected(full: bool, x, index, *, dim, windows=False):
     alone = prod(x.shape[:dim]) == 1
     if (full or alone and inner == 1) and not windows and index._size and not index.offset % 4 and (
             alone and inner == 1 or not (inner if inner > 1 else entries) % 4):
-        return _gathered(plan, x.dtype, (inner, entries, size), index._size, alone)
+        return add_gather(plan, x.dtype, (inner, entries, size), index._size, alone)
     width, lines = 1 if full else _width(x.dtype, inner, x.offset), inner * entries
     total = prod(x.shape[:dim]) * lines
     step = _step(plan.limit) if windows else total
@@ -133,33 +123,8 @@ def _selected(full: bool, x, index, *, dim, windows=False):
             source = _window(0, x.dtype, x.offset + x_first, x_count) if windows else Place(0, At(0))
             plan.step("index/select", (source.binding, named.binding, target.binding),
                       (count // width, inner // width, entries, size, source.words(width), named.words(), first // width, x_first // width,
-                       x_count // width), ceil_div(count // width, THREADS * each), V=_bits(x.dtype, width), FULL=full, WINDOWED=windows,
+                       x_count // width), ceil_div(count // width, THREADS * each), V=bits_of(x.dtype, width), FULL=full, WINDOWED=windows,
                       EACH=each)
-    return plan
-
-
-def _gathered(plan: Plan, dtype, sizes: tuple, count: int, alone: bool) -> Plan:
-    """Elements of x, four neighbours at a time; of one line, any number. IN: sizes, (inner, entries, size)."""
-    inner, entries, size = sizes
-    if inner >= STRIP and size <= STRIP_ROWS and entries * STRIP >= STRIP_READS * size and entries >= STRIP_LEAST:
-        return _gathered_by_strips(plan, dtype, sizes, count // (inner * entries))
-    fours, left = ceil_div(count, 4), count % 4
-    columns, lines = (inner // 4, entries) if inner > 1 else (1, entries // 4)
-    each = 2 if fours >= MANY_COPIES // 4 else 1
-    plan.step("index/gather", (0, 1, 2), (fours, columns, lines, inner, size, At(0), At(1, 4)), ceil_div(fours, THREADS * each),
-              E=_bits(dtype), V=_bits(dtype, 4), STEP=int(inner > 1), ALONE=alone, EACH=each, LEFT=left)
-    return plan
-
-
-def _gathered_by_strips(plan: Plan, dtype, sizes: tuple, outer: int) -> Plan:
-    """The same where x has so few rows that some columns of them fit a cache. IN: sizes, (inner, entries, size)."""
-    inner, entries, size = sizes
-    strips, threads = ceil_div(inner, STRIP), min(4 * THREADS, plan.ctx.limits["max-compute-invocations-per-workgroup"])
-    parts = max(min(STRIP_GROUPS // (strips * outer), entries * STRIP // (STRIP_READS * size), entries // STRIP_LEAST), 1)
-    rows = ceil_div(entries, parts)
-    groups = outer * strips * ceil_div(entries, rows)
-    plan.step("index/strips", (0, 1, 2), (groups, strips, ceil_div(entries, rows), rows, inner, entries, size, At(0), At(1)), groups,
-              E=_bits(dtype), THREADS=threads, COLUMNS=STRIP)
     return plan
 
 
@@ -376,7 +341,7 @@ def _last(x, src, index, *, dim):
         plan.step("index/last", (2, last), (src._size, inner, entries, size, At(2)), ceil_div(src._size, THREADS), FULL=True)
     if count:
         plan.step("index/replace", (0, 1, last, out), (lines if in_lines else count, entries, size, At(0), At(1), At(2)),
-                  lines if in_lines else ceil_div(count, 4 * THREADS), V=_bits(x.dtype), LINES=in_lines,
+                  lines if in_lines else ceil_div(count, 4 * THREADS), V=bits_of(x.dtype), LINES=in_lines,
                   PLACES=1 << max(size - 1, 1).bit_length() if in_lines else 1)
     return plan
 
@@ -475,7 +440,7 @@ def _add_put(plan: Plan, out, sizes: tuple, strides: tuple, source: Place, value
         plan.step("index/put", (source.binding, keys.binding, target),
                   (*shape, count // width, inner // width, size, first // width, source.words(1 if fill else width), keys.words(),
                    At(0, width), window // width, -(-some // width)), ceil_div(count // width, THREADS),
-                  V=_bits(dtype, width), S=_bits(dtype, 1 if fill else width), RANK=rank, RAW=raw, FILL=fill, WINDOWED=large)
+                  V=bits_of(dtype, width), S=bits_of(dtype, 1 if fill else width), RANK=rank, RAW=raw, FILL=fill, WINDOWED=large)
 
 
 def _add_winners(plan: Plan, places: Place, entries: int, size: int) -> int:
