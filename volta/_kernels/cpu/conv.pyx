@@ -19,7 +19,7 @@ from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, emp
 from volta._kernels.cpu.conv_blocks cimport convolve_by_blocks
 from volta._kernels.cpu.conv_depthwise cimport convolve_depthwise
 from volta._kernels.cpu.conv_pixels cimport convolve_by_pixels
-from volta._kernels.cpu.conv_product cimport convolve_by_product, thinned
+from volta._kernels.cpu.conv_product cimport beside, convolve_by_product, is_spread, spread, thinned
 from volta._kernels.cpu.conv_scatter cimport gradient_by_scatter
 from volta._kernels.cpu.conv_winograd cimport convolve_by_winograd
 from volta._kernels.cpu.conv_tile cimport lines_of_taps, put, tile_of_taps
@@ -283,6 +283,13 @@ cdef void pack_part(Plan* p, Py_ssize_t item, const real* weight, real* out) noe
 cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias, real* out):
     """What a plan says, of contiguous tensors into `out`. Allocates."""
     cdef Storage seen = thinned(p, &x)
+    cdef Plan close
+    if is_spread(p):
+        close = beside(p)
+        seen = host_storage(p.n * p.groups * p.o * pixels_in(p) * sizeof(real))
+        convolve(&close, x, weight, bias, <real*>seen.data)
+        spread(p, <const real*>seen.data, out)
+        return
     if (convolve_by_product(p, x, weight, bias, out) or convolve_depthwise(p, x, weight, bias, out)
             or convolve_by_pixels(p, x, weight, bias, out, True) or gradient_by_scatter(p, x, weight, out)
             or convolve_by_winograd(p, x, weight, bias, out) or convolve_by_blocks(p, x, weight, bias, out)

@@ -5,6 +5,7 @@
 #   product. Sizes: the front end.
 
 from cython.parallel cimport prange
+from libc.string cimport memset
 
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.core.threads cimport threads_for
@@ -122,3 +123,38 @@ cdef Storage thinned(Plan* p, const real** x):
         set_axis(axes[i], axes[i].places, 1, 1, 0, 1)
     x[0] = out
     return storage
+
+
+cdef void spread_plane(Plan* p, const real* x, real* out) noexcept nogil:
+    """What the windows saw at its places, zeros between them."""
+    cdef Py_ssize_t z, y, i
+    cdef real* line
+    memset(out, 0, pixels_out(p) * sizeof(real))
+    for z in range(p.d.source):
+        for y in range(p.h.source):
+            line = out + (z * p.d.step * p.h.full + y * p.h.step) * p.w.full
+            for i in range(p.w.source):
+                line[i * p.w.step] = x[i]
+            x += p.w.source
+
+
+cdef void spread(Plan* p, const real* x, real* out):
+    """The gradient of the input, of that of windows of one element that were some steps apart."""
+    cdef Py_ssize_t planes = p.n * p.groups * p.o, source = pixels_in(p), i
+    cdef int threads = threads_for(planes * pixels_out(p))
+    with nogil:
+        for i in prange(planes, num_threads=threads, schedule="static"):
+            spread_plane(p, x + i * source, out + i * pixels_out(p))
+
+
+cdef bint is_spread(Plan* p) noexcept nogil:
+    return p.transposed and p.taps == 1 and p.d.padding + p.h.padding + p.w.padding == 0 and p.d.step * p.h.step * p.w.step > 1
+
+
+cdef Plan beside(Plan* p) noexcept nogil:
+    """The plan of a gradient that is spread, for windows that lie side by side."""
+    cdef Plan q = p[0]
+    set_axis(&q.d, p.d.source, 1, 1, 0, 1)
+    set_axis(&q.h, p.h.source, 1, 1, 0, 1)
+    set_axis(&q.w, p.w.source, 1, 1, 0, 1)
+    return q

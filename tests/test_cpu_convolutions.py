@@ -1,0 +1,89 @@
+"""Convolutions whose sizes lead to ways of their own on a CPU, against sums of products by taps: windows that lie mostly outside the input,
+windows of one element some steps apart."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import volta
+import volta.nn.functional as F
+
+CASES = {  # images, channels, outputs, kernel, size, stride, padding, dilation, groups
+    "a pixel of several images": (9, 20, 33, (7, 7), (4, 5), 1, 3, 1, 1),
+    "rows of few images": (2, 20, 33, (7, 7), (4, 5), 1, 3, 1, 1),
+    "a volume": (8, 6, 50, (5, 5, 3), (4, 3, 4), 1, (4, 4, 2), 2, 1),
+    "one volume, groups": (1, 24, 48, (3, 5, 7), (3, 3, 5), 1, (1, 2, 3), 1, 2),
+    "strides": (12, 9, 20, (5, 7), (6, 5), (2, 3), (2, 3), 1, 1),
+    "few outputs": (10, 40, 3, (7, 7), (5, 5), 1, 3, 1, 1),
+    "more channels than a sum has": (5, 330, 17, (3, 5), (2, 3), 1, (1, 2), 1, 1),
+    "the whole input but for a border": (8, 30, 40, (6, 6), (8, 8), 1, 0, 1, 1),
+    "taps between phases": (9, 8, 24, (7, 7), (9, 8), 3, 0, 1, 1),
+    "one element": (3, 20, 30, (1, 1), (7, 8), 3, 0, 1, 1),
+    "one element of volumes, groups": (2, 8, 12, (1, 1, 1), (4, 5, 6), (2, 1, 3), 0, 1, 2),
+}
+
+
+def spread(value, dims):
+    return value if isinstance(value, tuple) else (value,) * dims
+
+
+def seen_by_tap(tap, places, stride, dilation):
+    return (..., *(slice(k * d, k * d + (m - 1) * s + 1, s) for k, d, m, s in zip(tap, dilation, places, stride)))
+
+
+def by_taps(x, w, g, stride, padding, dilation, groups):
+    """(output, gradient of the input) in float64; `g` makes the incoming gradient of an output's shape."""
+    x, w = x.astype("f8"), w.astype("f8").reshape(groups, -1, *w.shape[1:])
+    padded = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
+    places = tuple((n - (k - 1) * d - 1) // s + 1 for n, k, d, s in zip(padded.shape[2:], w.shape[3:], dilation, stride))
+    out = np.zeros((len(x), groups, w.shape[1], *places))
+    for tap in np.ndindex(w.shape[3:]):
+        seen = padded[seen_by_tap(tap, places, stride, dilation)].reshape(len(x), groups, -1, *places)
+        out += np.einsum("ngc...,goc->ngo...", seen, w[(..., *tap)])
+    g, grad = g(out.reshape(len(x), -1, *places).shape), np.zeros_like(padded)
+    for tap in np.ndindex(w.shape[3:]):
+        part = np.einsum("ngo...,goc->ngc...", g.reshape(out.shape), w[(..., *tap)])
+        grad[seen_by_tap(tap, places, stride, dilation)] += part.reshape(len(x), -1, *places)
+    return out.reshape(g.shape), g, grad[(..., *(slice(p, p + n) for p, n in zip(padding, x.shape[2:])))]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("case", CASES)
+def test_ways_of_small_images(case, dtype):
+    n, c, o, kernel, size, *window, groups = CASES[case]
+    window = [spread(value, len(kernel)) for value in window]
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((n, c, *size)), rng.standard_normal((o, c // groups, *kernel))
+    x, w, bias = x.astype(dtype), w.astype(dtype), rng.standard_normal(o).astype(dtype)
+    want, g, want_grad = by_taps(x, w, lambda shape: rng.standard_normal(shape).astype(dtype), *window, groups)
+    scale, results = 3e-6 if dtype == "f4" else 1e-14, []
+    threads = volta.get_num_threads()
+    try:
+        for count in (1, 2, 5):
+            volta.set_num_threads(count)
+            t = volta.tensor(x, requires_grad=True)
+            out = getattr(F, f"conv{len(kernel)}d")(t, volta.tensor(w), volta.tensor(bias), *window, groups)
+            grad, = volta.autograd.grad(out, t, volta.tensor(g))
+            results.append((out.detach().numpy(), grad.numpy()))
+    finally:
+        volta.set_num_threads(threads)
+    got, got_grad = results[0]
+    assert abs(got - bias.reshape(-1, *[1] * len(kernel)) - want).max() <= scale * abs(want).max()
+    assert abs(got_grad - want_grad).max() <= scale * abs(want_grad).max()
+    for other in results[1:]:
+        assert all(np.array_equal(a, b) for a, b in zip(results[0], other)), "results depend on the number of threads"
+
+
+def test_weights_that_no_window_has_inside_do_not_tell():
+    """A weight that is not finite reaches the outputs that see it, and no other, for any number of threads."""
+    x, w = volta.ones(9, 8, 3, 3), volta.ones(16, 8, 7, 7)
+    w[:, :, 0] = float("inf")               # with a padding of 3 the last row alone sees it
+    rows = {}
+    threads = volta.get_num_threads()
+    try:
+        for count in (1, 2):
+            volta.set_num_threads(count)
+            rows[count] = F.conv2d(x, w, padding=3).numpy()
+    finally:
+        volta.set_num_threads(threads)
+    assert np.array_equal(rows[1], rows[2], equal_nan=True) and np.isfinite(rows[1][:, :, :2]).all()
