@@ -83,6 +83,7 @@ def products(rng):
     yield F.linear, (m, k), (n, k), (n,)
     yield volta.matmul, (b, m, k), (b, k, n)
     yield lambda x, y: x.mT @ y, (k, m), (k, n)
+    yield lambda x, y: x.mT @ y.mT, (k, m), (n, k)
     yield lambda x, y: x[:, ::2] @ y.mT[::2], (m, 2 * k), (n, 2 * k)
     yield volta.matmul, (m, k), (k,)
     yield volta.matmul, (k,), (k, n)

@@ -5,6 +5,7 @@
 #   operands are turned. Each tile of a then meets SWEPT elements of them.
 #   Few rows read b where it lies, in blocks of NEAR of its rows. Where a or b is hardly more than a vector, thin.pxd reads the other one
 #   once; where few rows or columns have long sums, lines.pxd multiplies lines by lines; where k is short b stays in registers.
+#   Where b.T @ a.T has less to turn or fills the tiles better, it is computed instead and turned block by block.
 # Threads: each product is cut into blocks of rows and columns, and into parts of k where it is long and the rest small. A sum's order
 #   follows from the sizes: k in parts, these in blocks of at most KC; blocks of out may therefore follow the number of threads. Blocks of
 #   large products are dealt out as threads come for them: of 16 processors one or another always has something else to do, and a product
