@@ -123,7 +123,6 @@ cdef void finish(const Sizes* s, Py_ssize_t n, const real* sums, const real* top
         line, to = sums + j * values, out + j * step
         for e in range(count):
             to[e] = line[e] * factor
-    for j in range(n):
         logsumexp[j] = <real>(top[j] / UNIT) + log_of[real](total[j]) if total[j] != 0 else <real>INFINITY
 
 
