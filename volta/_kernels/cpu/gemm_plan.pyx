@@ -81,18 +81,20 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
 cdef void choose_way(Plan* plan, const Products* p, Py_ssize_t width) noexcept nogil:
     """Decide between thin, outer, inner, and tiles of the product or its transpose."""
     cdef Products q
-    transpose(p, &q)
     plan.outer = p.m > THIN and p.k <= longest_short(p, width) and (p.n > THIN or MASKED and p.a_row != 1)
     if p.n <= 2 and p.k > 4 * p.n and p.a_column == 1:
         plan.outer = False
-    plan.turned = not plan.outer and p.n <= THIN < p.m and tiles_pay(&q, width)
+    plan.turned = False
+    if p.a_row == 1 and not plan.outer:
+        transpose(p, &q)
+        plan.turned = p.n <= THIN < p.m and tiles_pay(&q, width)
     plan.thin = not plan.outer and not plan.turned and min(p.m, p.n) <= THIN and not (p.n > THIN and tiles_pay(p, width))
     if plan.thin and max(p.m, p.n) <= SMALL and p.k >= 4 * SMALL and (p.a_column if p.m > p.n else p.b_row) != 1:
         plan.thin = False                                                       # sums of one vector would wait for one another
         plan.inner = True
     else:
         plan.inner = not plan.thin and not plan.outer and not plan.turned and inner_pays(p, width)
-    if not (plan.outer or plan.thin or plan.inner or plan.turned or p.m <= THIN):
+    if p.a_row == 1 != p.a_column and not (plan.outer or plan.thin or plan.inner or plan.turned or p.m <= THIN):
         plan.turned = tiles_cost(&q, width) + 3 * p.m * p.n // 4 < tiles_cost(p, width)
 
 
@@ -134,14 +136,14 @@ cdef bint inner_pays(const Products* p, Py_ssize_t width) noexcept nogil:
     """Whether lines of a times lines of columns of b take less time than tiles: both in cycles."""
     cdef Py_ssize_t tiles = (p.m + TILE_ROWS - 1) // TILE_ROWS, blocks = (p.m + LINE_ROWS - 1) // LINE_ROWS * ((p.n + 3) // 4)
     cdef Py_ssize_t vectors = (p.n + width - 1) // width
-    cdef Py_ssize_t turned = p.k * ((4 * vectors + (vectors == 1)) * tiles + (0 if p.b_column == 1 else p.n // 3 + 2)) + 40 * tiles
+    cdef Py_ssize_t tiled = p.k * ((4 * vectors + (vectors == 1)) * tiles + (0 if p.b_column == 1 else p.n // 3 + 2)) + 40 * tiles
     cdef Py_ssize_t pace = 8 if max(p.m, p.n) * p.k > AT_HAND else 5 if (min(p.m, p.n) + 8) * min(p.k, DEEP) <= ROOM else 7
     cdef Py_ssize_t lined = p.m * up(p.n, 4) * p.k // width * pace // 8 + blocks * LINED * (1 + p.k // DEEP)
     if p.a_column != 1:
         lined += p.m * p.k
     if p.b_row != 1:
         lined += p.n * p.k
-    return (p.a_column == 1 or p.m <= LINES) and (p.b_row == 1 or p.n <= LINES) and lined < turned
+    return (p.a_column == 1 or p.m <= LINES) and (p.b_row == 1 or p.n <= LINES) and lined < tiled
 
 
 cdef void choose_blocks(Plan* plan, const Products* p, Py_ssize_t width) noexcept nogil:
