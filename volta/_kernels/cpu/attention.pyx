@@ -315,7 +315,7 @@ cdef void give_keys(Py_ssize_t n, Py_ssize_t width, Py_ssize_t stride, const rea
 cdef void backward_block(const Sizes* s, const Desk* d, Py_ssize_t key, Py_ssize_t keys, Py_ssize_t query, const real* q, const real* g,
                          const real* mask, const real* logsumexp, const real* delta, real* dq) noexcept nogil:
     """One block of queries of one head with the keys on the desk, the first of which is number `key`."""
-    cdef Py_ssize_t n = min(QUERIES, s.queries - query), line = d.most * d.wide, panel, at, count, used, start, i, e
+    cdef Py_ssize_t n = min(QUERIES, s.queries - query), line = d.most * d.wide, panel, at, count, used, start, i
     cdef const real* queries = lined(q + query * s.q[1], s.q[1], n, s.width, d.width, <real*>d.q)
     cdef const real* gradients = lined(g + query * s.g[1], s.g[1], n, s.values, d.values, <real*>d.g)
     cdef real* scores = <real*>d.scores
@@ -347,9 +347,17 @@ cdef void backward_block(const Sizes* s, const Desk* d, Py_ssize_t key, Py_ssize
         count = min(keys, max(<Py_ssize_t>0, query + at + start - key)) if s.causal else keys
         product(min(start, n - at), d.width, count, <const real*>d.slopes + at * line, line, 1, <const real*>d.key_rows, d.width,
                 sums + at * d.width, d.width, False)
+    add_rows(n, s.width, sums, d.width, dq + query * s.heads * s.width, s.heads * s.width)
+
+
+cdef void add_rows(Py_ssize_t n, Py_ssize_t width, const real* x, Py_ssize_t x_row, real* out, Py_ssize_t out_row) noexcept nogil:
+    """out[n][width] += x[n][width]"""
+    cdef Py_ssize_t i, e
     for i in range(n):
-        for e in range(s.width):
-            dq[(query + i) * s.heads * s.width + e] += sums[i * d.width + e]
+        for e in range(width):
+            out[e] += x[e]
+        x += x_row
+        out += out_row
 
 
 cdef void differentiate(Py_ssize_t n, Py_ssize_t used, Py_ssize_t ahead, Py_ssize_t line, double scale, const real* logsumexp,
