@@ -6,13 +6,15 @@
 //
 // Bindings: 0 g, 1 x, 2 weight, 3 mean or parts, 4 rstd (read; weight any buffer without HAS_WEIGHT), 5 dx, 6 dweight or parts, 7 dbias
 //           (read_write).
-// Launch:   x = C * blocks workgroups of 256.
+// Launch:   x = ceil(C / COLUMNS) * blocks workgroups of 256.
 // Sums:     in f32: a serial run per thread and element of V, then a tree; a tree over at most 256 parts; fixed order.
 
 alias V = vec4<f32>;
 const WIDTH: u32 = 4u;
 const SUMS: bool = true;
 const APPLIES: bool = true;
+const COLUMNS: u32 = 1u;                // channels of a workgroup: several where inner is 1, side by side in memory
+const LANES: u32 = 256u / COLUMNS;      // threads of a channel
 const HAS_WEIGHT: bool = true;
 
 struct Params {
@@ -32,11 +34,11 @@ var<immediate> p: Params;
 
 var<workgroup> tree: array<vec2<f32>, 256>;
 
-// (sum of g, sum of g * (x - center)) of every 256th V of a channel in start .. end.
+// (sum of g, sum of g * (x - center)) of every LANES-th V of a channel in start .. end.
 fn share_of(channel: u32, center: f32, start: u32, end: u32) -> vec2<f32> {
     var sum = V(0.0);
     var product = V(0.0);
-    for (var i = start; i < end; i += 256u) {
+    for (var i = start; i < end; i += LANES) {
         let image = i / p.inner;
         let at = (image * p.channels + channel) * p.inner + i - image * p.inner;
         let slope = g[p.g_offset + at];
@@ -55,42 +57,44 @@ fn share_of(channel: u32, center: f32, start: u32, end: u32) -> vec2<f32> {
 @compute @workgroup_size(256)
 fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let group = group_of(grid);
-    let channel = group / p.blocks;
-    let block = group - channel * p.blocks;
-    let start = block * p.chunk + local;
+    let block = group % p.blocks;
+    let channel = group / p.blocks * COLUMNS + local % COLUMNS;
+    let lane = local / COLUMNS;
+    let start = block * p.chunk + lane;
     let end = select(min((block + 1u) * p.chunk, p.total), 0u, channel >= p.channels);
     let center = mean[select(4u * p.splits * min(channel, p.channels - 1u) + 2u, p.mean_offset + min(channel, p.channels - 1u), SUMS)];
     let scale = rstd[p.rstd_offset + min(channel, p.channels - 1u)];
     tree[local] = vec2<f32>(0.0);
     if (SUMS) {
         tree[local] = share_of(channel, center, start, end);
-    } else if (local < p.splits && channel < p.channels) {
-        let part = 4u * (channel * p.splits + local);
+    } else if (lane < p.splits && channel < p.channels) {
+        let part = 4u * (channel * p.splits + lane);
         tree[local] = vec2<f32>(mean[part], mean[part + 1u]);
     }
     workgroupBarrier();
-    for (var half = 128u; half > 0u; half >>= 1u) {
-        if (local < half && (SUMS || half < p.splits * 2u)) {
-            tree[local] += tree[local + half];
+    for (var half = LANES / 2u; half > 0u; half >>= 1u) {
+        if (lane < half && (SUMS || half < p.splits * 2u)) {
+            tree[local] += tree[local + half * COLUMNS];
         }
         workgroupBarrier();
     }
     if (channel >= p.channels) {
         return;
     }
-    var sums = tree[0];
+    var sums = tree[local % COLUMNS];
     if (SUMS) {
         sums.y *= scale;
     }
     if (!APPLIES) {
-        if (local == 0u) {
-            dweight[4u * group] = sums.x;
-            dweight[4u * group + 1u] = sums.y;
-            dweight[4u * group + 2u] = center;
+        if (lane == 0u) {
+            let part = 4u * (channel * p.blocks + block);
+            dweight[part] = sums.x;
+            dweight[part + 1u] = sums.y;
+            dweight[part + 2u] = center;
         }
         return;
     }
-    if (block == 0u && local == 0u) {
+    if (block == 0u && lane == 0u) {
         dbias[channel] = sums.x;
         dweight[channel] = sums.y;
     }
@@ -100,7 +104,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     }
     let level = sums.x * p.per_value;
     let tilt = scale * sums.y * p.per_value;
-    for (var i = start; i < end; i += 256u) {
+    for (var i = start; i < end; i += LANES) {
         let image = i / p.inner;
         let at = (image * p.channels + channel) * p.inner + i - image * p.inner;
         dx[at] = slope * (g[p.g_offset + at] - level - (x[p.x_offset + at] - center) * tilt);

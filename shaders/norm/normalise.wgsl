@@ -11,7 +11,7 @@
 //
 // Bindings: 0 x, 1 weight, 2 bias (read; any buffer without HAS_WEIGHT, HAS_BIAS), 3 parts[C, splits] (any with both), 4 out,
 //           5 mean, 6 rstd (read_write).
-// Launch:   x = C * blocks workgroups of 256.
+// Launch:   x = ceil(C / COLUMNS) * blocks workgroups of 256.
 // Sums:     in f32: a serial run per thread and element of V, then a tree; a tree over at most 256 parts; fixed order.
 // Source:   Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979, eq. 2.1.
 
@@ -19,6 +19,8 @@ alias V = vec4<f32>;
 const WIDTH: u32 = 4u;
 const SUMS: bool = true;
 const APPLIES: bool = true;
+const COLUMNS: u32 = 1u;                // channels of a workgroup: several where inner is 1, side by side in memory
+const LANES: u32 = 256u / COLUMNS;      // threads of a channel
 const HAS_WEIGHT: bool = true;
 const HAS_BIAS: bool = true;
 
@@ -50,13 +52,13 @@ fn origin_of(channel: u32) -> f32 {
     return max(min(a, b), min(max(a, b), c));
 }
 
-// The moments of every 256th V of a channel in start .. end.
+// The moments of every LANES-th V of a channel in start .. end.
 fn share_of(channel: u32, origin: f32, start: u32, end: u32) -> vec3<f32> {
     var count = 0.0;
     var pivot = V(0.0);
     var sum = V(0.0);
     var squares = V(0.0);
-    for (var i = start; i < end; i += 256u) {
+    for (var i = start; i < end; i += LANES) {
         let image = i / p.inner;
         let value = x[p.x_offset + (image * p.channels + channel) * p.inner + i - image * p.inner];
         if (count == 0.0) {
@@ -84,21 +86,22 @@ fn share_of(channel: u32, origin: f32, start: u32, end: u32) -> vec3<f32> {
 @compute @workgroup_size(256)
 fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let group = group_of(grid);
-    let channel = group / p.blocks;
-    let block = group - channel * p.blocks;
-    let start = block * p.chunk + local;
+    let block = group % p.blocks;
+    let channel = group / p.blocks * COLUMNS + local % COLUMNS;
+    let lane = local / COLUMNS;
+    let start = block * p.chunk + lane;
     let end = select(min((block + 1u) * p.chunk, p.total), 0u, channel >= p.channels);
     let origin = origin_of(min(channel, p.channels - 1u));
     tree[local] = vec3<f32>(0.0);
     if (SUMS) {
         tree[local] = share_of(channel, origin, start, end);
-    } else if (local < p.splits && channel < p.channels) {
-        tree[local] = parts[channel * p.splits + local].xyz;
+    } else if (lane < p.splits && channel < p.channels) {
+        tree[local] = parts[channel * p.splits + lane].xyz;
     }
     workgroupBarrier();
-    for (var half = 128u; half > 0u; half >>= 1u) {
-        if (local < half && (SUMS || half < p.splits * 2u)) {
-            tree[local] = merge_moments(tree[local], tree[local + half]);
+    for (var half = LANES / 2u; half > 0u; half >>= 1u) {
+        if (lane < half && (SUMS || half < p.splits * 2u)) {
+            tree[local] = merge_moments(tree[local], tree[local + half * COLUMNS]);
         }
         workgroupBarrier();
     }
@@ -106,14 +109,15 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         return;
     }
     if (!APPLIES) {
-        if (local == 0u) {
-            parts[group] = vec4<f32>(tree[0], 0.0);
+        if (lane == 0u) {
+            parts[channel * p.blocks + block] = vec4<f32>(tree[local], 0.0);
         }
         return;
     }
-    let center = tree[0].y;
-    let scale = 1.0 / sqrt(tree[0].z / tree[0].x + p.eps);
-    if (block == 0u && local == 0u) {
+    let total = tree[local % COLUMNS];
+    let center = total.y;
+    let scale = 1.0 / sqrt(total.z / total.x + p.eps);
+    if (block == 0u && lane == 0u) {
         mean[channel] = origin + center;
         rstd[channel] = scale;
     }
@@ -125,7 +129,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     if (HAS_BIAS) {
         shift = bias[p.bias_offset + channel];
     }
-    for (var i = start; i < end; i += 256u) {
+    for (var i = start; i < end; i += LANES) {
         let image = i / p.inner;
         let at = (image * p.channels + channel) * p.inner + i - image * p.inner;
         out[at] = ((x[p.x_offset + at] - origin) - center) * slope + shift;

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from volta._kernels.core import TensorBase
+from volta._kernels.core import TensorBase, inplace, stands_in
 from volta.dtypes import finfo, float32, float64, iinfo, int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.assign import unrecorded
@@ -18,7 +18,7 @@ from volta.ops.math import clamp
 from volta.ops.records.copy import cast
 from volta.ops.records.counts import binomial_op, poisson_op
 from volta.ops.records.create import normal_op, uniform_op
-from volta.ops.records.math import ceil, exp, log1p, tan, where_op
+from volta.ops.records.math import ceil, exp, log1p, tan, where_op, xlogy
 from volta.ops.records.sort import searchsorted_op, sort_op
 from volta.ops.records.view import row_major
 from volta.ops.scan import cumsum
@@ -202,7 +202,12 @@ def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Generator | No
     """
     unrecorded("exponential_", input)
     _need("exponential_", lambd, lambda x: x > 0, "lambd must be > 0")
-    return _overwritten("exponential_", input, log1p(-_uniform("exponential_", input, generator)) / -lambd)
+    floating_dtype("exponential_", input.dtype)
+    kind, factor = float64 if input.dtype is float64 else float32, -1 / float(lambd)
+    rest = draw("exponential_", uniform_op, input.shape, 1.0, 0.0, kind, input.device, generator)           # 1 - u, exactly
+    if stands_in(input) or not inplace.write(xlogy, input, (factor, rest)):
+        copy_into(input, cast(xlogy(factor, rest), input.dtype))
+    return input
 
 
 @_in_place

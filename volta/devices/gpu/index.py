@@ -47,7 +47,7 @@ COUNTED = 2048              # buckets that workgroup memory counts
 ITEMS = 16                  # entries of a thread that puts them into buckets
 CHUNK = 256                 # entries of a part
 MANY_COPIES = 1 << 20       # V's of a slice from which a thread copies several
-FEW_WINNERS = 1024          # entries up to which those of one place are found by comparing all
+FEW_WINNERS = 256           # entries up to which those of one place are found by comparing all
 
 
 def _sums(dtype, width: int) -> dict:
@@ -153,6 +153,7 @@ def _added(full: bool, g, index, *, dim, size, windows=False):
         return None
     shape, entries = g.shape[:dim] + (size,) + g.shape[dim + 1:], g.shape[dim]
     plan.output(shape, g.dtype, windows)
+    full = full or g._size == entries >= MANY_ENTRIES       # of a vector both are the same
     count, what = prod(shape), Sum(g.dtype, full, prod(shape[:dim]), prod(shape[dim + 1:]), entries, size, g.offset & 3)
     if not count:
         return plan

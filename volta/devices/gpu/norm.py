@@ -15,10 +15,10 @@ from volta.devices.gpu.elementwise import KERNELS as ELEMENTWISE
 from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, spare, vector_type, vectors
 
-MAX_SPLITS = 256            # one thread each when parts are merged
 FULL_GPU = 1024             # workgroups that keep a large GPU busy
 SERIAL = 4                  # V's that a thread sums at least before a channel is split further
 APPLY_SERIAL = 8            # V's that a thread of the last pass makes
+COLUMNS = 8                 # channels that lie side by side, one access to memory of them
 WHOLE = 4096                # V's of a channel up to which one workgroup is no slower than another dispatch
 
 
@@ -27,15 +27,16 @@ def _add_passes(plan: Plan, file: str, x, width: int, bound: Callable, values: t
     them and makes the outputs. IN: width, elements of a V; bound, from (parts, SUMS, APPLIES) to the buffers; values, the Params after
     `splits`."""
     channels, inner = x.shape[1], math.prod(x.shape[2:]) // width
-    total = x.shape[0] * inner
-    chunk = ceil_div(total, max(1, min(MAX_SPLITS, ceil_div(FULL_GPU, channels), total // (THREADS * SERIAL))))
+    total, columns = x.shape[0] * inner, COLUMNS if inner == 1 and channels >= COLUMNS else 1
+    lanes, strips = THREADS // columns, ceil_div(channels, columns)
+    chunk = ceil_div(total, max(1, min(lanes, ceil_div(FULL_GPU, strips), total // (lanes * SERIAL))))
     splits = ceil_div(total, chunk)
-    whole = total <= WHOLE
+    whole = total <= WHOLE // columns
     parts = spare(plan.ctx) if whole else plan.scratch(16 * channels * splits)
-    for length, sums, applies in [(total, True, True)] if whole else [(chunk, True, False), (THREADS * APPLY_SERIAL, False, True)]:
+    for length, sums, applies in [(total, True, True)] if whole else [(chunk, True, False), (lanes * APPLY_SERIAL, False, True)]:
         blocks = ceil_div(total, length)
-        plan.step(file, bound(parts, sums, applies), (channels, inner, total, length, blocks, splits, *values), channels * blocks,
-                  V=vector_type(width), WIDTH=width, SUMS=sums, APPLIES=applies, **overrides)
+        plan.step(file, bound(parts, sums, applies), (channels, inner, total, length, blocks, splits, *values), strips * blocks,
+                  V=vector_type(width), WIDTH=width, SUMS=sums, APPLIES=applies, COLUMNS=columns, **overrides)
 
 
 def _batch_norm(x, weight, bias, *, eps):
