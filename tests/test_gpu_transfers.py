@@ -1,13 +1,15 @@
 """Uploads, downloads and what they convert."""
+import struct
+import threading
 import tracemalloc
 
 import numpy as np
 import pytest
-from gpu_runtime import down, scale, up
+from gpu_runtime import down, run_python, scale, up
 
 import volta.gpu
 from volta.devices.gpu import copy
-from volta.errors import ArgumentError, TransferError
+from volta.errors import ArgumentError, DeviceError, TransferError
 
 
 @pytest.mark.parametrize("nbytes", [1, 2, 3, 4, 100, 4099, 1 << 20, (1 << 20) + 2, (40 << 20) + 1, 64 << 20])
@@ -141,3 +143,89 @@ def test_an_upload_fills_its_buffer(ctx):
                 ctx.upload(buffer, parts)
         ctx.upload(buffer, iter([np.full(size // 2, 1, np.float32), np.full(size // 2, 2, np.float32)]))
         np.testing.assert_array_equal(down(ctx, buffer), np.repeat(np.float32([1, 2]), size // 2))
+
+
+# ---- how a read waits: asleep, by a few looks and then asleep, by looks alone
+
+LOOKS = pytest.mark.parametrize("looks", [0, 3, 1 << 30])
+
+
+def test_only_a_gpu_of_its_own_is_looked_at(ctx):
+    assert (ctx.batch.looks == 0) == ctx.info.is_software
+
+
+@LOOKS
+def test_a_read_waits_for_long_work(ctx, looks, monkeypatch):
+    monkeypatch.setattr(ctx.batch, "looks", looks)
+    n = 1 << 20
+    x, y = up(ctx, np.ones(n, np.float32)), ctx.alloc(4 * n)
+    for turn in range(3):
+        for _ in range(10):
+            scale(ctx, x, y, n, 2.0)
+            scale(ctx, y, x, n, 0.5 if turn else 1.0)
+        last = ctx.download(x, np.empty(1, np.float32), 4 * n - 4)[0]
+        assert last == 2.0**10
+        assert ctx.download(y, np.empty(1, np.float32), 4)[0] == 2.0**(11 if turn else 10)
+
+
+@LOOKS
+def test_reads_after_an_error(ctx, looks, monkeypatch):
+    """Neither a batch that the device refuses nor a read that is refused leaves anything behind that the next one waits for."""
+    monkeypatch.setattr(ctx.batch, "looks", looks)
+    x, y = up(ctx, np.arange(64, dtype=np.float32)), ctx.alloc(256)
+    for turn in range(3):
+        ctx.launch(ctx.pipeline("matrix"), ((x, 0, 16), y), struct.pack("<If", 1, 2.0), 1)
+        with pytest.raises(DeviceError, match="refused 2 recorded operations, which are dropped"):
+            down(ctx, x)
+        with pytest.raises(ArgumentError, match="download: 8 bytes at byte 252"):
+            ctx.download(x, np.empty(2, np.float32), 252)
+        scale(ctx, x, y, 64, turn + 1.0)
+        np.testing.assert_array_equal(down(ctx, y), np.arange(64, dtype=np.float32) * (turn + 1))
+
+
+@LOOKS
+def test_threads_read_at_once(ctx, looks, monkeypatch):
+    """Each thread reads what it wrote last, while others write, send and read."""
+    monkeypatch.setattr(ctx.batch, "looks", looks)
+    wrong = []
+
+    def work(number):
+        try:
+            x, y = up(ctx, np.full(300, number, np.float32)), ctx.alloc(1200)
+            for turn in range(40):
+                scale(ctx, x, y, 300, turn)
+                got = ctx.download(y, np.empty(1, np.float32), 4 * (turn % 300))[0]
+                if got != number * turn:
+                    wrong.append((number, turn, got))
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(1, 5)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong, wrong[:3]
+
+
+def test_a_read_of_a_lost_device_ends(ctx, folder):
+    out = run_python(f"""
+        import struct, numpy as np, volta.gpu
+        from pathlib import Path
+        from volta.errors import DeviceError
+        from volta.gpu import shaders
+        shaders.FOLDERS = (*shaders.FOLDERS, Path({str(folder)!r}))
+        ctx = volta.gpu.context()
+        ctx.batch.looks = 1 << 30
+        x = ctx.alloc(64)
+        ctx.upload(x, np.ones(16, np.float32))
+        assert ctx.download(x, np.empty(16, np.float32)).sum() == 16
+        ctx.launch(ctx.pipeline("in_place"), (x,), struct.pack("<If", 16, 1.0), 1)
+        ctx._device.destroy()
+        for _ in range(2):
+            try:
+                ctx.download(x, np.empty(16, np.float32))
+            except DeviceError as error:
+                print("raised", error)
+    """)
+    assert out.count("raised") == 2, out

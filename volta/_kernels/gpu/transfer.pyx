@@ -10,7 +10,7 @@ memory of an upload is filled without the lock. Knows buffers and the batch; mus
 """
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
@@ -37,9 +37,6 @@ cdef uint64_t STAGING_KEPT = 256 << 20
 
 # Bytes of queue writes at which they are sent: wgpu holds a copy of them until then.
 cdef uint64_t MAX_UNSENT = 64 << 20
-
-# Looks at the device before this thread sleeps until it is done: to be woken takes longer than most reads.
-cdef int SPINS = 100
 
 FORMS = {None: RAW, "bool": BOOL, "uint8": BYTE, "int32": INT32, "int64": INT64, "int8": CHAR, "int16": SHORT, "float16": RAW,
          "float32": RAW}
@@ -370,14 +367,16 @@ cdef class Transfers:
         return 0
 
     cdef int wait_mapped(self, Staging staging, uint64_t mode, const uint64_t* index) except -1:
-        # Wait until the staging buffer is mapped; one waiting poll is enough unless the driver reports late.
+        # Wait until the staging buffer is mapped: by looks, then asleep; one waiting poll is enough unless the driver reports late.
         cdef int tries
+        cdef uint32_t look
         if not staging.pending:
             self.start_map(staging, mode)
         with nogil:
-            for tries in range(SPINS):
-                if staging.status[0] == 0:
-                    self.link.api.poll(self.link.device, 0, NULL)
+            for look in range(self.batch.looks):
+                if staging.status[0] != 0:
+                    break
+                self.link.api.poll(self.link.device, 0, NULL)
         for tries in range(4):
             if staging.status[0] == 0:
                 with nogil:
