@@ -70,10 +70,11 @@ def test_splits_are_those_measured_best(width, heads, length):
     assert times[found] <= 1.02 * min(times.values())
 
 
-@pytest.mark.parametrize("causal, masked, keys", [(False, False, 300), (True, False, 300), (False, True, 300), (False, False, 129)])
-def test_parts_of_many_keys(causal, masked, keys, device, rng):
+@pytest.mark.parametrize("causal, masked, keys, width", [(False, False, 300, 20), (True, False, 300, 20), (False, True, 300, 20),
+                                                         (False, False, 129, 20), (False, True, 300, 92), (True, False, 300, 92)])
+def test_parts_of_many_keys(causal, masked, keys, width, device, rng):
     """A GPU shares few heads of many keys or queries out in parts: rows that see no key of a part, or none; the same bits again."""
-    arrays = [rng.standard_normal(s).astype(np.float32) for s in ((1, 4, 290, 20), (1, 2, keys, 20), (1, 2, keys, 12))]
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in ((1, 4, 290, width), (1, 2, keys, width), (1, 2, keys, 12))]
     options = {"is_causal": causal, "enable_gqa": True}
     mask = np.ones((290, keys), bool)
     mask[3, :140], mask[4, 60:], mask[5] = False, False, False
