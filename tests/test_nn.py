@@ -337,3 +337,41 @@ def test_gradients_of_a_model_agree_across_devices(gpu):
     F.cross_entropy(other(x.to(gpu)), labels.to(gpu)).backward()
     for (name, p), q in zip(net.named_parameters(), other.parameters()):
         np.testing.assert_allclose(host(q.grad), host(p.grad), rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_state_dicts_that_do_not_count_batches(device):
+    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)).to(device)
+    net(volta.ones(4, 2, device=device))
+    old = {key: value + 1 for key, value in net.state_dict().items() if not key.endswith("num_batches_tracked")}
+    for assign in (False, True):
+        assert net.load_state_dict(old, assign=assign).missing_keys == []
+        assert int(net[1].num_batches_tracked) == 1 and volta.equal(net[1].running_var, old["1.running_var"])
+    assert len(old) == 6
+    with pytest.raises(StateDictError, match="missing keys: 1.running_mean"):
+        net.load_state_dict({key: value for key, value in old.items() if not key.endswith("running_mean")})
+
+
+def test_modules_that_read_and_write_state_dicts_themselves(device):
+    class Renamed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(volta.zeros(2))
+
+        def _save_to_state_dict(self, destination, prefix, keep_vars):
+            super()._save_to_state_dict(destination, prefix, keep_vars)
+            destination[prefix + "made"] = volta.ones(1)
+
+        def _load_from_state_dict(self, state_dict, prefix, *others):
+            state_dict.pop(prefix + "made", None)
+            if prefix + "gamma" in state_dict:
+                state_dict[prefix + "scale"] = state_dict.pop(prefix + "gamma")
+            super()._load_from_state_dict(state_dict, prefix, *others)
+
+    net = nn.Sequential(Renamed(), nn.Linear(1, 1)).to(device)
+    state = net.state_dict()
+    assert list(state) == ["0.scale", "0.made", "1.weight", "1.bias"]
+    net.load_state_dict(state)
+    given = {**state, "0.gamma": volta.ones(2)}
+    del given["0.scale"]
+    net.load_state_dict(given)
+    assert net[0].scale.tolist() == [1, 1] and "0.gamma" in given

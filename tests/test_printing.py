@@ -68,6 +68,29 @@ def test_options():
         volta.set_printoptions(**before)
 
 
+@pytest.mark.parametrize("options", [
+    {"sci_mode": False}, {"sci_mode": True}, {"precision": 2, "sci_mode": False}, {"profile": "short"}, {"profile": "full"},
+    {"profile": "short", "precision": 6}, {"threshold": float("inf")}, {"linewidth": 40, "edgeitems": 2, "threshold": 10}], ids=str)
+def test_options_against_torch(options):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    values = [[1e-7, 1.0], [0.0, 0.0], [1.0, 2e9], [1e10], [0.1, float("nan"), -1e5], [float("inf"), 3.0], list(range(30)),
+              [i / 7 for i in range(1200)], [[i / 3.0 for i in range(40)]] * 40]
+    try:
+        for lib in (torch, volta):
+            lib.set_printoptions(**options)
+        found = [[repr(lib.tensor(v)) for v in values] for lib in (torch, volta)]
+    finally:
+        for lib in (torch, volta):
+            lib.set_printoptions(profile="default")
+    assert found[0] == found[1]
+    assert repr(volta.tensor([1e-7, 1.0])) == repr(torch.tensor([1e-7, 1.0]))
+
+
+def test_bad_profile():
+    with pytest.raises(volta.errors.ArgumentError, match="'default', 'short' or 'full'"):
+        volta.set_printoptions(profile="long")
+
+
 def test_format():
     assert f"{volta.tensor(2.5):.1f}" == f"{volta.tensor(2.5, requires_grad=True)}" == "2.5" and f"{volta.tensor([1.0])}" == "tensor([1.])"
     assert f"{volta.nn.Parameter(volta.tensor(2.5))}".startswith("Parameter containing:")

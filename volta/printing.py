@@ -13,27 +13,26 @@ from volta.errors import ArgumentError
 __all__ = ["set_printoptions", "tensor_repr"]
 
 _options = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": None}
-_PROFILES = {"default": (4, 1000, 3), "short": (2, 1000, 2), "full": (4, math.inf, 3)}         # precision, threshold, edgeitems
+_PROFILES = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, math.inf, 3, 80)}
 _lock = threading.Lock()
 _PREFIX = "tensor("
 
 
 def set_printoptions(precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
                      linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None) -> None:
-    """Digits, number of elements that is still printed whole, elements kept at each edge, line width, and whether numbers are written as
-    1.0e+00 (None: where their sizes lie far apart). A profile, "default", "short" or "full", sets all of it but the rest of what is given.
+    """Digits, number of elements that is still printed whole, elements kept at each edge, and line width; or those of a `profile`,
+    "default", "short" or "full". `sci_mode` is whether floats print scientifically; None, also where it is left out: where sizes lie far
+    apart.
 
     Raises: ArgumentError for another profile.
     """
     if profile is not None and profile not in _PROFILES:
-        raise ArgumentError(f"set_printoptions: profile must be one of {', '.join(_PROFILES)}, got {profile!r}")
+        raise ArgumentError(f"set_printoptions: profile must be 'default', 'short' or 'full', got {profile!r}")
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     with _lock:
         if profile is not None:
-            _options.update(zip(("precision", "threshold", "edgeitems"), _PROFILES[profile]), linewidth=80)
-        for name, value in (("precision", precision), ("threshold", threshold), ("edgeitems", edgeitems), ("linewidth", linewidth)):
-            if value is not None:
-                _options[name] = value if value == math.inf else int(value)
-        _options["sci_mode"] = sci_mode             # as in PyTorch: None where it is not given
+            _options.update(zip(given, _PROFILES[profile]))
+        _options.update({name: value for name, value in given.items() if value is not None}, sci_mode=sci_mode)
 
 
 def _float_style(array: np.ndarray) -> tuple[Callable, int]:
@@ -42,9 +41,9 @@ def _float_style(array: np.ndarray) -> tuple[Callable, int]:
     sizes = np.abs(array[np.isfinite(array) & (array != 0)])
     low, high = sizes.min(initial=math.inf), sizes.max(initial=0)
     whole = bool(np.all(sizes == np.ceil(sizes)))
-    far = _options["sci_mode"]
-    if far is None:
-        far = high / low > 1000 or high > 1e8 or (not whole and low < 1e-4)
+    far = high / low > 1000 or high > 1e8 or (not whole and low < 1e-4)
+    if _options["sci_mode"] is not None:
+        far = bool(_options["sci_mode"] and sizes.size)
     spec, point = (f".{digits}e", "") if far else (".0f", ".") if whole else (f".{digits}f", "")
 
     def style(v):

@@ -46,6 +46,12 @@ class _BatchNorm(Module):
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
 
+    def _load_from_state_dict(self, state_dict, prefix, *others):
+        """As in PyTorch, older state dicts do not count batches."""
+        if self.track_running_stats:
+            state_dict.setdefault(prefix + "num_batches_tracked", self.num_batches_tracked)
+        super()._load_from_state_dict(state_dict, prefix, *others)
+
     def reset_parameters(self) -> None:
         """Scale 1, shift 0, statistics forgotten."""
         self.reset_running_stats()

@@ -86,12 +86,7 @@ class StateMethods:
         out = OrderedDict() if destination is None else destination
         for hook in tuple(self.__dict__.get("_state_dict_pre_hooks", {}).values()):
             hook(self, prefix, keep_vars)
-        for table in (self._parameters, self._buffers):
-            for name, t in table.items():
-                if t is not None and name not in self._non_persistent:
-                    out[prefix + name] = t if keep_vars else t.detach()
-        if type(self).get_extra_state is not StateMethods.get_extra_state:
-            out[prefix + _EXTRA] = self.get_extra_state()
+        self._save_to_state_dict(out, prefix, keep_vars)
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(destination=out, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
@@ -99,6 +94,18 @@ class StateMethods:
             changed = hook(self, out, prefix, {})
             out = out if changed is None else changed
         return out
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        """Put what the module itself holds into `destination`; subclasses may add to it."""
+        for table in (self._parameters, self._buffers):
+            for name, t in table.items():
+                if t is not None and name not in self._non_persistent:
+                    destination[prefix + name] = t if keep_vars else t.detach()
+        if type(self).get_extra_state is not StateMethods.get_extra_state:
+            destination[prefix + _EXTRA] = self.get_extra_state()
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
+        """Called before the module's values are taken out of `state_dict`, which subclasses may change: name keys anew, fill gaps."""
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> LoadResult:
         """Copy the values of `state_dict` into the parameters and buffers, on the device and in the dtype that these have. With
@@ -113,8 +120,10 @@ class StateMethods:
         given, missing, unexpected, problems = OrderedDict(state_dict), [], [], []
         modules = list(self.named_modules(remove_duplicate=False))
         for path, module in modules:
+            arguments = given, f"{path}." if path else "", {}, strict, missing, unexpected, problems
             for hook in tuple(module.__dict__.get("_load_pre_hooks", {}).values()):
-                hook(module, given, f"{path}." if path else "", {}, strict, missing, unexpected, problems)
+                hook(module, *arguments)
+            module._load_from_state_dict(*arguments)
         own = dict(self._named_state(""))
         extra = {f"{path}.{_EXTRA}" if path else _EXTRA: module for path, module in modules
                  if type(module).set_extra_state is not StateMethods.set_extra_state}
