@@ -469,3 +469,30 @@ def test_gradients_of_in_place_ops_have_the_dtype_of_their_operand():
         change(x, y)
         x.sum().backward()
         assert y.grad.dtype is volta.float64 and x.dtype is volta.float32
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_a_batch_of_incoming_gradients(device, create):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    found = []
+    for lib, place in ((torch, "cpu"), (volta, device)):
+        x = lib.arange(1.0, 5.0, device=place).requires_grad_()
+        w = lib.ones(3, 4, device=place).requires_grad_()
+        spare = lib.ones(2, device=place).requires_grad_()
+        y = (w @ (x * x)).exp() * 1e-9
+        z = x.sum() * x
+        seeds = lib.arange(6.0, device=place).reshape(2, 3), lib.arange(8.0, device=place).reshape(2, 4) - 3
+        g = lib.autograd.grad((y, z), (x, w, spare), seeds, create_graph=create, allow_unused=True, is_grads_batched=True)
+        assert g[2] is None and g[0].requires_grad is create
+        h = lib.autograd.grad((g[0] ** 2).sum() + g[1].sum(), x)[0] if create else g[1]
+        found.append([t.detach().cpu().numpy() for t in (g[0], g[1], h)])
+    for ours, theirs in zip(*found[::-1]):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-5)
+
+
+def test_a_batch_of_incoming_gradients_of_no_size():
+    x = volta.ones(2, requires_grad=True)
+    for seeds in (None, volta.tensor(1.0), (volta.ones(2, 2), volta.ones(3, 2))):
+        outputs = (x * 2, x * 3) if isinstance(seeds, tuple) else (x * 2,)
+        with pytest.raises(volta.errors.ArgumentError, match="first dimensions have one size"):
+            volta.autograd.grad(outputs, x, seeds, is_grads_batched=True)

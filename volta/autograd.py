@@ -274,13 +274,16 @@ def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor],
          grad_outputs: Tensor | Sequence[Tensor | None] | None = None, retain_graph: bool | None = None, create_graph: bool = False,
          only_inputs: bool = True, allow_unused: bool | None = None, is_grads_batched: bool = False,
          materialize_grads: bool = False) -> tuple[Tensor, ...]:
-    """Gradients of the sum of `outputs` for each of `inputs`; no `.grad` changes.
+    """Gradients of the sum of `outputs` for each of `inputs`; no `.grad` changes. With is_grads_batched, `grad_outputs` have one more
+    dimension, the first, and so have the gradients: those of one of its places after the other.
 
     Raises: AutogradError where an input is not part of the graph, unless `allow_unused`, which gives None for it, or
-    `materialize_grads`, which gives zeros; ArgumentError for is_grads_batched=True and for only_inputs=False, which PyTorch ended.
+    `materialize_grads`, which gives zeros; ArgumentError for only_inputs=False, which PyTorch ended.
     """
-    if not only_inputs or is_grads_batched:
-        raise ArgumentError("grad: only_inputs must be True, and is_grads_batched False; call grad once for each of grad_outputs")
+    if not only_inputs:
+        raise ArgumentError("grad: only_inputs must be True, since PyTorch ended the other way; use backward to add to all leaves")
+    if is_grads_batched:
+        return _grad_of_batch(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
     if materialize_grads and allow_unused is False:
         raise ArgumentError("grad: materialize_grads=True gives zeros for unused inputs, which allow_unused=False forbids")
     targets = _as_list(inputs)
@@ -302,6 +305,27 @@ def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor],
                 raise AutogradError(f"grad: the input of shape {t.shape} was not used to compute the outputs; pass "
                                     f"allow_unused=True to get None for it")
     return found
+
+
+def _grad_of_batch(outputs, inputs, grad_outputs, retain_graph, create_graph, unused, zeros):
+    """`grad` for each place of the first dimension of grad_outputs."""
+    given = [] if grad_outputs is None else _as_list(grad_outputs)
+    sizes = {g.shape[0] if g.ndim else None for g in given if g is not None}
+    if len(sizes) != 1 or None in sizes:
+        raise ArgumentError("grad: is_grads_batched needs grad_outputs whose first dimensions have one size, got "
+                            f"{[None if g is None else g.shape for g in given]}")
+    (count,), found = sizes, None
+    for i in range(count):
+        retain = create_graph or retain_graph or i < count - 1
+        seeds = [None if g is None else g[i] for g in given]
+        parts = grad(outputs, inputs, seeds, retain, create_graph, allow_unused=unused, materialize_grads=zeros)
+        found = found or [None if g is None else g.new_zeros((count, *g.shape)) for g in parts]
+        for whole, part in zip(found, parts):
+            if whole is not None:
+                whole[i] = part
+    if found is None:
+        found = [t.new_zeros((0, *t.shape)) for t in _as_list(inputs)]
+    return tuple(found)
 
 
 def _paths(roots: list, targets: list) -> tuple[set, dict]:

@@ -294,7 +294,7 @@ class ParameterList(Module):
         setattr(self, self._name(index), Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value)
 
     def extra_repr(self) -> str:
-        return "\n".join(f"({i}): {_described(p)}" for i, p in enumerate(self) if not isinstance(p, Module))
+        return "\n".join(f"  ({i}): {_described(p)}" for i, p in enumerate(self) if not isinstance(p, Module))
 
     def __len__(self) -> int:
         return self._size

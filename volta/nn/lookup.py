@@ -110,4 +110,5 @@ class EmbeddingBag(_Lookup):
                                         self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx)
 
     def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, mode={self.mode!r}"
+        row = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{super().extra_repr().replace(row, '', 1)}, mode={self.mode!r}{row}"
