@@ -116,3 +116,12 @@ def test_linear_cross_entropy_in_chunks(options, rows, reduction, device):
 def test_chunks_that_make_no_sense(options, text):
     with pytest.raises(ArgumentError, match=text):
         nn.LinearCrossEntropyOptions(**options)
+
+
+@pytest.mark.parametrize("zero_infinity", [False, True])
+def test_ctc_of_nan_is_nan(zero_infinity, device, rng):
+    values = rng.standard_normal((6, 3, 5)).astype(np.float32)
+    values[2, 1, 1] = np.nan
+    losses = F.ctc_loss(volta.tensor(values, device=device), volta.tensor([[1, 2], [1, 3], [2, 2]], device=device), [6, 6, 2], [2, 2, 2],
+                        reduction="none", zero_infinity=zero_infinity).tolist()
+    assert np.isnan(losses[1]) and np.isfinite(losses[0]) and losses[2] == (0.0 if zero_infinity else np.inf)

@@ -142,7 +142,7 @@ def _losses(lp, labels, inputs, lengths, blank):
     last = reshape_op(gather_op(stack(alphas), at, dim=0), shape=states.shape)
     first, second = gather_op(last, stack([lengths * 2, clamp_min(lengths * 2 - 1, 0)], 1), dim=1).unbind(1)
     total = logsumexp(stack([first, where_op(lengths > 0, second, _NEVER)]), 0)
-    losses = where_op(total > _NEVER / 2, -total, math.inf)
+    losses = where_op(total <= _NEVER / 2, math.inf, -total)                   # NaN stays NaN
     # PyTorch's gradient counts each step's probabilities in, which log_softmax's derivative takes out again.
     # NaN of a class that is no label's counts nowhere.
     finite = where_op(logical_and(used, lp == lp), clamp_min(lp, _NEVER), 0.0)
