@@ -85,6 +85,7 @@ def test_linear_cross_entropy_is_both_in_one(device):
     expected = F.cross_entropy(layer.linear(x).reshape(4, 5, 2), labels, layer.weight)
     assert layer(x, labels).item() == pytest.approx(expected.item())
     assert list(layer.state_dict()) == ["weight", "linear.weight", "linear.bias"]
+    assert "in_features=3, num_classes=5, out_features=(2,), bias=True, reduction=mean" in repr(layer)
     for call, text in ((lambda: layer(volta.ones(3, device=device), labels[0]), r"input \(3,\) does not fit linear_weight \(5, 2, 3\)"),
                        (lambda: F.linear_cross_entropy(x, x, labels[:, 0], linear_bias=x), r"linear_bias must have shape \(4,\)"),
                        (lambda: F.linear_cross_entropy(x, x, volta.ones(4, 4, device=device), ignore_index=1), "holds probabilities"),

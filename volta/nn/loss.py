@@ -51,8 +51,6 @@ class LinearCrossEntropyLoss(_Loss):
     Shape: (N, in_features) or (in_features,), and (N, *out_features) or, for probabilities, (N, num_classes, *out_features).
     """
 
-    _shown = ("in_features", "num_classes", "out_features", "reduction", "ignore_index", "label_smoothing")
-
     def __init__(self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (), bias: bool = False, device=None,
                  dtype=None, reduction: str = "mean", weight: Tensor | None = None, ignore_index: int | None = None,
                  label_smoothing: float = 0.0, options: LinearCrossEntropyOptions | None = None) -> None:
@@ -63,6 +61,11 @@ class LinearCrossEntropyLoss(_Loss):
         self.num_classes, self.out_features = num_classes, tuple(out_features)
         self.ignore_index, self.label_smoothing, self.options = ignore_index, label_smoothing, options
         self.linear = Linear(in_features, math.prod(self.out_features, start=num_classes), bias, device, dtype)
+
+    def extra_repr(self) -> str:
+        return (f"in_features={self.linear.in_features}, num_classes={self.num_classes}, out_features={self.out_features}, "
+                f"bias={self.linear.bias is not None}, reduction={self.reduction}, ignore_index={self.ignore_index}, "
+                f"label_smoothing={self.label_smoothing}, options={self.options}")
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         shape, bias = (self.num_classes, *self.out_features), self.linear.bias
