@@ -326,8 +326,18 @@ def test_part_of_a_tensor_repeated_into_it(name, device):
     np.testing.assert_allclose(leaf.grad.cpu().numpy(), wanted.grad.numpy())
 
 
+@pytest.mark.parametrize("write", [lambda x: x.__setitem__(slice(None), x[0]), lambda x: x.__setitem__(..., x.view(4)),
+                                   lambda x: x.__setitem__((slice(None), 0), x[0, 0]), lambda x: x.__setitem__(0, x)])
+def test_the_whole_of_a_batch_of_one_into_itself(write, device):
+    x = volta.arange(4.0, device=device).view(1, 4)
+    write(x)
+    assert x.tolist() == [[0, 1, 2, 3]]
+
+
 def test_a_part_of_the_same_size_is_refused(device):
     x = volta.arange(6.0, device=device)
     with pytest.raises(volta.errors.ArgumentError, match="single memory location"):
         x[1:] = x[:-1]
+    with pytest.raises(volta.errors.ArgumentError, match="single memory location"):
+        x.view(1, 6)[:, 1:] = x[:-1]
     assert x.tolist() == [0, 1, 2, 3, 4, 5]

@@ -290,6 +290,7 @@ def _write_view(view, value):
     if isinstance(value, core.TensorBase):
         value = value if value.shape == view.shape else _fitting(value, view.shape)
         if value._size == view._size:
+            value = value if value.shape == view.shape else expand_op(value, shape=view.shape)
             inplace.check_apart("setitem_", view, value)
         elif core.same_memory(value, view):         # x[:] = x[0]: what is repeated may be part of what is written, as in PyTorch
             value = clone(value)
