@@ -160,9 +160,13 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     return transpose(flip(input, (b,) if k == 1 else (a,)), a, b)
 
 
-@composed(samples=(case((3, 4), 4), case((2, 3), 2, 1), case((2, 3))), kinds="fi", function=False,
-          numpy=lambda x, *size: x.sum(axis=tuple(range(x.ndim - len(size)))).sum(
-              axis=tuple(i for i, n in enumerate(size) if n == 1), keepdims=True).reshape(size))
+def _np_sum_to_size(x, *shape, size=()):
+    shape = (*shape, *size)
+    x = x.sum(axis=tuple(range(x.ndim - len(shape))))
+    return x.sum(axis=tuple(i for i, n in enumerate(shape) if n == 1), keepdims=True).reshape(shape)
+
+
+@composed(samples=(case((3, 4), 4), case((2, 3), 2, 1), case((2, 3), size=())), kinds="fi", function=False, numpy=_np_sum_to_size)
 def sum_to_size(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Tensor:
     """Summed to a shape that broadcasts to this tensor's.
 

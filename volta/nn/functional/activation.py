@@ -262,7 +262,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return a.softshrink(input, lambd)
 
 
-@composed(out="cast", samples=(case((3, 4), 0.2, -1.0), case((), 0, 1), case((0, 2), 0.5, 0.5)), elementwise=True, kinds="fi",
+@composed(out="cast", samples=(case((3, 4), 0.2, 3.0), case((), 0, 1), case((0, 2), 0.5, 0.5)), elementwise=True, kinds="fi",
           takes={"input": "fi"}, numpy=lambda x, threshold, value: np.where(x <= (threshold if x.dtype.kind == "f" else int(threshold)),
                                                      np.asarray(value).astype(x.dtype), x), method=False)
 def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = False) -> Tensor:
