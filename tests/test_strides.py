@@ -212,6 +212,15 @@ def test_layouts_of_images_against_torch(name, device):
         assert ours.stride() == theirs.stride() and ours.cpu().tolist() == theirs.tolist()
 
 
+def test_tensors_lie_on_another_device_as_they_did(device):
+    x = volta.arange(24.0).reshape(2, 3, 4)
+    for y in (x.permute(2, 0, 1), x.permute(2, 0, 1)[::2], x.mT[..., 1:]):
+        there = y.requires_grad_().to(device)
+        there.sum().backward()
+        assert there.stride() == there.cpu().stride() == (y if device == "cpu" else y.clone()).stride()
+        assert there.tolist() == y.tolist() and y.grad.tolist() == volta.ones_like(y).tolist()
+
+
 def test_dropout_keeps_the_order_in_memory(device):
     x = volta.ones(6, 5, 4, device=device).permute(2, 0, 1).requires_grad_()
     out = volta.nn.functional.dropout(x, 0.5)

@@ -1,7 +1,7 @@
 """Copies: other element types, other devices, in float32, and rearranged elements."""
 from __future__ import annotations
 
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +16,7 @@ from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.layout import channels_last, channels_last_3d, contiguous_format, preserve_format
 from volta.ops.parts import narrow
 from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
-from volta.ops.records.view import clone_op, contiguous_op, diagonal_op, expand_kernel, on_diagonal, slice_op
+from volta.ops.records.view import as_it_lies, clone_op, contiguous_op, diagonal_op, expand_kernel, on_diagonal, slice_op
 from volta.ops.table import Derived, case, composed
 from volta.ops.view import expand, listed, movedim, reshape
 from volta.shapes import as_dims, as_shape
@@ -168,7 +168,7 @@ def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike
     if kind is not None and (place.is_gpu or place is out.device):
         out = cast(out, kind)
     if place is not out.device:
-        out = transfer(out, device=place)
+        out = as_it_lies(partial(transfer, device=place), out)
     if kind is not None:                    # on the CPU, which has every dtype, not on the GPU that it comes from
         out = cast(out, kind)
     out = _asked(input, out, memory_format)
