@@ -30,7 +30,7 @@ LAYERS = (
     ("user", ("volta.amp", "volta.nn", "volta.optim", "volta.data", "volta.io", "volta.func", "volta.utils", "volta.linalg", "volta.cuda",
               "volta.accelerator", "volta.backends", "volta.batching", "volta.batching_rules", "volta.batching_writes",
               "volta.derivatives", "volta.distributed", "volta.distributions", "volta.fx", "volta.hub", "volta.jit",
-              "volta.multiprocessing", "volta.onnx", "volta.sparse", "volta.special", "volta.trees", "volta.vision")),
+              "volta.multiprocessing", "volta.onnx", "volta.signal", "volta.sparse", "volta.special", "volta.trees", "volta.vision")),
     ("package", ("volta",)),
     ("compat", ("volta.compat",)),
     ("testing", ("volta.testing", "volta.selftest", "volta.utils.collect_env", "volta.own_kernel", "volta.__main__")),

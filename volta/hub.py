@@ -1,10 +1,12 @@
 """Files of weights that PyTorch's projects publish: downloaded once, when a program asks for them, and checked by their hash.
 
-They are kept where PyTorch keeps them, so that what is there already is used. Code is never downloaded: there is no `load`.
+They are kept where PyTorch keeps them, so that what is there already is used. Code is never downloaded: `load` runs what lies in a
+folder.
 """
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import re
 import sys
@@ -14,13 +16,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
-from volta.errors import DownloadError
-from volta.io import load
+from volta import io
+from volta.errors import ArgumentError, DownloadError
 
 if TYPE_CHECKING:
     from volta.io.location import MapLocation
 
-__all__ = ["download_url_to_file", "get_dir", "load_state_dict_from_url", "load_url", "set_dir"]
+__all__ = ["download_url_to_file", "get_dir", "load", "load_state_dict_from_url", "load_url", "set_dir"]
 
 HASH_REGEX = re.compile(r"-([a-f0-9]+)\.")
 _folder: str | None = None
@@ -107,7 +109,37 @@ def load_state_dict_from_url(url: str, model_dir: str | os.PathLike[str] | None 
         except DownloadError as error:
             raise DownloadError(f"{error}. Put the file at {path}, or build the model without weights and give its load_state_dict what "
                                 "volta.load reads from a file of yours") from None
-    return load(path, map_location, weights_only=weights_only)
+    return io.load(path, map_location, weights_only=weights_only)
+
+
+def load(repo_or_dir: str | os.PathLike[str], model: str, *args: Any, source: str = "github", trust_repo: bool | str | None = "check",
+         force_reload: bool = False, verbose: bool = True, skip_validation: bool = False, **kwargs: Any) -> Any:
+    """What the function `model` of the file hubconf.py in a folder gives for these arguments, with source="local". That file is run.
+
+    Raises: DownloadError for another source: code is not downloaded; ArgumentError where the file, the function or a package that it
+    depends on is not there.
+    """
+    if source != "local":
+        raise DownloadError(f"hub.load: code is not downloaded from {source}; get {repo_or_dir} by git and call hub.load with its folder "
+                            "and source='local', or build the model and use load_state_dict_from_url")
+    folder = os.path.expanduser(repo_or_dir)
+    path = os.path.join(folder, "hubconf.py")
+    spec = importlib.util.spec_from_file_location("hubconf", path)
+    if spec is None or spec.loader is None or not os.path.exists(path):
+        raise ArgumentError(f"hub.load: there is no file {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+        missing = [name for name in getattr(module, "dependencies", ()) if importlib.util.find_spec(name) is None]
+        if missing:
+            raise ArgumentError(f"hub.load: {path} needs {', '.join(missing)}, which is not installed")
+        entry = getattr(module, model, None)
+        if not callable(entry) or model.startswith("_"):
+            raise ArgumentError(f"hub.load: {path} has no function {model!r}")
+        return entry(*args, **kwargs)
+    finally:
+        sys.path.remove(folder)
 
 
 load_url = load_state_dict_from_url

@@ -36,7 +36,7 @@ MODULES = frozenset(
     "kumaraswamy laplace lkj_cholesky log_normal logistic_normal lowrank_multivariate_normal mixture_same_family multinomial "
     "multivariate_normal negative_binomial normal one_hot_categorical pareto poisson relaxed_bernoulli relaxed_categorical studentT "
     "transformed_distribution transforms uniform von_mises weibull wishart "                               # torch.distributions
-    "autocast_mode grad_scaler clip_grad weight_norm spectral_norm convert_parameters "
+    "autocast_mode grad_scaler clip_grad weight_norm spectral_norm convert_parameters init memory_format "
     "transforms functional autoaugment augmentation mnist cifar fakedata folder stl10 svhn vision "                     # torchvision
     "_utils boxes deform_conv drop_block feature_pyramid_network focal_loss giou_loss diou_loss ciou_loss misc poolers ps_roi_align "
     "ps_roi_pool roi_align roi_pool stochastic_depth deeplabv3 fcn lraspp".split())

@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 from volta import cuda
 from volta._kernels.core import TensorBase, default_device
 from volta.amp import get_autocast_dtype, is_autocast_enabled
-from volta.compat import cpu
+from volta.compat import cpu, version
 from volta.compat.foreach import FOREACH
-from volta.compat.modules import VERSIONS
 from volta.compat.named_dtypes import NAMES
 from volta.cuda import Event, Stream
 from volta.device import as_device
@@ -30,13 +29,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 inf, nan, pi, e = math.inf, math.nan, math.pi, math.e
 newaxis = None
-
-
-class version:
-    """What scripts ask of torch.version: the release of PyTorch whose names are here, and that there is no CUDA."""
-    __version__ = VERSIONS["torch"]
-    cuda = hip = xpu = None
-    debug = False
 
 
 def typename(obj: object) -> str:

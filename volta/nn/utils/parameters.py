@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from volta._kernels import core
 from volta.autograd import no_grad
 from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.nn.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
 from volta.nn.init import number
 from volta.nn.module import Module
 from volta.ops.creation import zeros
@@ -18,8 +19,11 @@ from volta.ops.reduce import amax
 from volta.ops.view import reshape
 from volta.tensor import Tensor
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector", "skip_init",
-           "vector_to_parameters"]
+if TYPE_CHECKING:
+    from volta.layout import memory_format as Layout
+
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "convert_conv2d_weight_memory_format",
+           "convert_conv3d_weight_memory_format", "get_total_norm", "parameters_to_vector", "skip_init", "vector_to_parameters"]
 
 M = TypeVar("M", bound=Module)
 
@@ -135,3 +139,20 @@ def skip_init(module_cls: type[M], *args: Any, **kwargs: Any) -> M:
     if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
         raise ArgumentError(f"skip_init: needs a class of modules, got {module_cls!r}")
     return module_cls(*args, **kwargs)
+
+
+def _laid_out(module: M, memory_format: Layout, layers: tuple[type[Module], ...]) -> M:
+    for layer in module.modules():
+        if isinstance(layer, layers):
+            layer.weight.data = layer.weight.detach().clone(memory_format=memory_format)
+    return module
+
+
+def convert_conv2d_weight_memory_format(module: M, memory_format: Layout) -> M:
+    """Lay the weights of the two-dimensional convolutions of a module out in this format."""
+    return _laid_out(module, memory_format, (Conv2d, ConvTranspose2d))
+
+
+def convert_conv3d_weight_memory_format(module: M, memory_format: Layout) -> M:
+    """Lay the weights of the three-dimensional convolutions of a module out in this format."""
+    return _laid_out(module, memory_format, (Conv3d, ConvTranspose3d))

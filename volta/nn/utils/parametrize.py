@@ -16,7 +16,8 @@ from volta.nn.module import Module
 from volta.nn.parameter import Parameter
 from volta.tensor import Tensor
 
-__all__ = ["ParametrizationList", "cached", "is_parametrized", "register_parametrization", "remove_parametrizations"]
+__all__ = ["ParametrizationList", "cached", "is_parametrized", "register_parametrization", "remove_parametrizations",
+           "transfer_parametrizations_and_params", "type_before_parametrizations"]
 
 _cache: dict[tuple[int, str], Any] | None = None
 
@@ -162,3 +163,23 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
         del module._modules["parametrizations"]
         module.__class__ = type(module).__bases__[0]
     return module
+
+
+def type_before_parametrizations(module: Module) -> type[Module]:
+    """The class that a module had before it was parametrized."""
+    return type(module).__bases__[0] if is_parametrized(module) else type(module)
+
+
+def transfer_parametrizations_and_params(from_module: Module, to_module: Module, tensor_name: str | None = None) -> Module:
+    """Give one module the parametrizations of another, or those of one tensor, and share with it what these compute from."""
+    for name in list(from_module.parametrizations) if tensor_name is None and is_parametrized(from_module) else [tensor_name]:
+        if name is None or not is_parametrized(from_module, name):
+            continue
+        if not hasattr(to_module, name):
+            setattr(to_module, name, Parameter(getattr(from_module, name)))
+        source = from_module.parametrizations[name]
+        for module in source:
+            register_parametrization(to_module, name, module)
+        for original in source.names():
+            setattr(to_module.parametrizations[name], original, getattr(source, original))
+    return to_module

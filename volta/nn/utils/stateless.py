@@ -1,0 +1,16 @@
+"""`volta.func.functional_call` under the name and with the argument that it had before."""
+from __future__ import annotations
+
+from typing import Any
+
+from volta import func
+from volta.nn.module import Module
+from volta.tensor import Tensor
+
+__all__ = ["functional_call"]
+
+
+def functional_call(module: Module, parameters_and_buffers: dict[str, Tensor], args: Any = None, kwargs: dict[str, Any] | None = None, *,
+                    tie_weights: bool = True, strict: bool = False) -> Any:
+    """The module called with these tensors in the place of its own of those names."""
+    return func.functional_call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)

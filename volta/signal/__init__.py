@@ -1,0 +1,4 @@
+"""Windows of signals, under the names of torch.signal."""
+from volta.signal import windows
+
+__all__ = ["windows"]
