@@ -191,3 +191,21 @@ def test_prefixes_of_state_dicts():
     consume_prefix_in_state_dict_if_present(ours, "module.")
     torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(theirs, "module.")
     assert ours == theirs
+
+
+@both
+def test_buffers_without_a_shape(library):
+    net = library.nn.Module()
+    net.kept, net.left_out = library.nn.UninitializedBuffer(), library.nn.UninitializedBuffer(persistent=False)
+    assert list(net._buffers) == ["kept", "left_out"] and isinstance(net.kept, library.nn.Buffer)
+    for buffer in (net.kept, net.left_out):
+        buffer.materialize((2, 3))
+    assert [name for name, _ in net.named_buffers()] == ["kept", "left_out"] and list(net.state_dict()) == ["kept"]
+    assert net.kept.shape == (2, 3) and isinstance(net.kept, library.Tensor)
+
+
+def test_states_of_a_device_generator():
+    state = volta.cuda.get_rng_state("cuda")
+    x = volta.rand(3)
+    volta.cuda.set_rng_state(state, device=0)
+    assert volta.rand(3).tolist() == x.tolist()

@@ -79,12 +79,12 @@ def no_grad(function=None):
 
 
 @overload
-def enable_grad(function: F) -> F: ...
+def enable_grad(orig_func: F) -> F: ...
 @overload
-def enable_grad(function: None = None) -> _GradMode: ...
-def enable_grad(function=None):
+def enable_grad(orig_func: None = None) -> _GradMode: ...
+def enable_grad(orig_func=None):
     """Context manager and decorator: recording inside, also within `no_grad`."""
-    return _GradMode(True) if function is None else _under(True, function)
+    return _GradMode(True) if orig_func is None else _under(True, orig_func)
 
 
 @overload

@@ -7,14 +7,15 @@ from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
-from volta import gpu
+from volta import gpu, random
 from volta._kernels.core import Device
 from volta.amp import cuda as amp
 from volta.device import as_device, current_gpu, set_current_gpu
 from volta.errors import ArgumentError, DeviceError, OutOfMemoryError
-from volta.random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from volta.random import initial_seed, manual_seed, seed
 from volta.tensor import Tensor
 from volta.typed import TYPES, Typed
+from volta.types import DeviceLike
 
 __all__ = [
     "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "Event", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",
@@ -221,6 +222,16 @@ def current_stream(device: Device | str | int | None = None) -> Stream:
 
 
 default_stream = current_stream
+
+
+def get_rng_state(device: DeviceLike = "cuda") -> Tensor:
+    """The state of the generator, which is one for all devices."""
+    return random.get_rng_state()
+
+
+def set_rng_state(new_state: Tensor, device: DeviceLike = "cuda") -> None:
+    """Continue from what `get_rng_state` gave: one generator serves all devices."""
+    random.set_rng_state(new_state)
 
 
 def get_rng_state_all() -> list[Tensor]:

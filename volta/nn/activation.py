@@ -29,7 +29,8 @@ class Activation(Module):
         if "_function" in cls.__dict__:
             parameters = list(inspect.signature(cls._function).parameters.values())[1:]
             cls._settings = inspect.Signature([p for p in parameters if p.name not in ("_stacklevel", "dtype", "training")])
-            cls.__signature__ = cls._settings           # what help() shows
+            if "__init__" not in cls.__dict__:
+                cls.__signature__ = cls._settings       # what help() shows
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__()

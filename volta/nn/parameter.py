@@ -66,7 +66,8 @@ class Uninitialized:
 
     __slots__ = ()
     _becomes: type[Tensor]
-    _allowed = ("detach", "device", "dtype", "grad", "grad_fn", "is_leaf", "materialize", "requires_grad", "requires_grad_", "to")
+    _allowed = ("detach", "device", "dtype", "grad", "grad_fn", "is_leaf", "materialize", "persistent", "requires_grad",
+                "requires_grad_", "to")
 
     def materialize(self, shape: tuple[int, ...], device: DeviceLike = None, dtype: DTypeLike = None) -> None:
         """Take this shape, with undefined contents, and become a parameter or a plain tensor."""
@@ -108,19 +109,27 @@ class UninitializedParameter(Uninitialized, Parameter):
         """Everything is done by `__new__`."""
 
 
-class UninitializedBuffer(Uninitialized, Tensor):
+class UninitializedBuffer(Uninitialized, Buffer):
     """A buffer whose shape is not known yet. Raises: UninitializedError where it is used before."""
 
     __slots__ = ()
-    _becomes = Tensor
+    _becomes = Buffer
 
-    def __new__(cls, requires_grad: bool = False, device: DeviceLike = None, dtype: DTypeLike = None) -> UninitializedBuffer:
-        self = super().__new__(cls)
-        core.assign(self, empty(0, device=device, dtype=dtype))
-        return self.requires_grad_(requires_grad)
+    def __new__(cls, requires_grad: bool = False, device: DeviceLike = None, dtype: DTypeLike = None,
+                persistent: bool = True) -> UninitializedBuffer:
+        return super().__new__(cls, empty(0, device=device, dtype=dtype), persistent=persistent).requires_grad_(requires_grad)
 
-    def __init__(self, requires_grad: bool = False, device: DeviceLike = None, dtype: DTypeLike = None) -> None:
+    def __init__(self, requires_grad: bool = False, device: DeviceLike = None, dtype: DTypeLike = None, persistent: bool = True) -> None:
         """Everything is done by `__new__`."""
+
+    def to(self, device: DeviceLike = None, dtype: DTypeLike = None) -> UninitializedBuffer:
+        """One of another device or dtype, without a shape too."""
+        out = super().to(device, dtype)
+        out.persistent = self.persistent
+        return out
+
+    def __reduce_ex__(self, protocol: int):
+        return type(self), (self.requires_grad, str(self.device), self.dtype, self.persistent)
 
 
 def _rebuild(cls, array, dtype, device, requires_grad):
