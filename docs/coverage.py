@@ -3,10 +3,12 @@
     python docs/coverage.py            # a summary, and the names without a reason
     python docs/coverage.py --write    # docs/coverage.md as well
 
-Needs PyTorch. Its names are those of its functions in torch, Tensor, nn.functional, linalg and special.
+Needs PyTorch. Its names are those of its functions in torch, Tensor, nn.functional, linalg and special, and of its functions and classes
+in the modules of MODULES.
 """
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import sys
@@ -17,6 +19,7 @@ import torch
 
 import volta
 import volta.nn.functional
+from volta.compat.modules import place
 
 # Patterns of names that Volta lacks, and why. What no pattern fits is simply not there yet.
 REASONS = (
@@ -46,29 +49,62 @@ REASONS = (
     (r"^(eig|eigvals)$", "eigenvalues of matrices that are not symmetric are complex"),
     (r"^(symeig|solve|lstsq|matrix_rank)$", "removed from PyTorch: these names only raise, and linalg has their functions"),
     (r"^lobpcg$", "rare: the largest eigenvalues of sparse matrices"),
-    (r"^(reinforce|reinforce_|is_inference_mode_enabled|compile)$", "of tracing, or of modes that change nothing here"),
+    (r"^(reinforce|reinforce_|compile)$", "of tracing, or of modes that change nothing here"),
 )
+# Modules whose classes count too, and reasons for names in one of them.
+MODULES = """nn nn.init nn.utils nn.utils.rnn nn.utils.parametrize nn.utils.prune nn.grad optim optim.lr_scheduler optim.swa_utils
+    utils.data utils.checkpoint utils.benchmark autograd autograd.functional autograd.graph func distributions amp random testing
+    signal.windows""".split()
+REASONS_BY_MODULE = {
+    "nn": ((r"Container|factory_kwargs", "PyTorch's own machinery"), (r"CrossMapLRN2d", "LocalResponseNorm is here")),
+    "utils.data": ((r".*(DataPipe|DFIter|DataChunk|datapipe|validation|non_deterministic).*", "pipes of data are deprecated in PyTorch"),),
+    "utils.checkpoint": ((r"CheckpointPolicy|SelectiveCheckpointContext|create_selective_.*|SAC_.*|CheckpointFunction|DefaultDeviceType|"
+                          r"GraphExecGroup|check_backward_validity|detach_variable", "of PyTorch's own operators: which of them are kept"),),
+    "utils.benchmark": ((r".*(Callgrind|FunctionCount|Fuzz|ParameterAlias|Language|Colorize|set_torch_threads).*",
+                         "of Valgrind, C++ and PyTorch's own tests"),),
+    "autograd": ((r"NestedIOFunction|enforce_grad_layout_policy|set_multithreading_enabled|variable|grad_mode", "of PyTorch's own engine"),),
+    "autograd.graph": ((r"GradientEdge|get_gradient_edge|register_multi_grad_hook|allow_mutation_on_saved_tensors|set_.*|region_.*",
+                        "of PyTorch's own engine"),),
+    "func": ((r"functionalize|debug_unwrap|rearrange", "of PyTorch's own compiler"),),
+    "optim": ((r"swap_in_optimizer_params_and_state", "of PyTorch's own machinery"),),
+    "random": ((r"thread_safe_generator", "of PyTorch's own compiler"),), "testing": ((r"FileCheck", "of TorchScript"),),
+}
 GROUPS = {
     "torch": (torch, volta), "Tensor": (torch.Tensor, volta.Tensor), "nn.functional": (torch.nn.functional, volta.nn.functional),
     "linalg": (torch.linalg, getattr(volta, "linalg", None)), "special": (torch.special, getattr(volta, "special", None)),
 }
 
 
+def _modules(name: str) -> tuple[object, object]:
+    """PyTorch's module of this name, and the one here."""
+    theirs = f"torch.{name}"
+    return importlib.import_module(theirs), importlib.import_module(place(theirs))
+
+
+GROUPS.update((name, _modules(name)) for name in MODULES)
+
+
 def names(space: object) -> list[str]:
-    """The public functions of a module, or methods of a class."""
+    """The public functions of a module, with its classes where these count, or methods of a class."""
+    if getattr(space, "__name__", "").removeprefix("torch.") in MODULES:
+        public = getattr(space, "__all__", None) or [n for n in dir(space)
+                                                     if (getattr(getattr(space, n), "__module__", None) or "").startswith("torch")]
+        return sorted(n for n in public if not n.startswith("_") and callable(getattr(space, n)))
+
     def wanted(value):
         return isinstance(value, Callable) if inspect.isclass(space) else inspect.isbuiltin(value) or inspect.isfunction(value)
     return sorted(name for name in dir(space) if not name.startswith("_") and wanted(getattr(space, name)))
 
 
-def reason(name: str) -> str:
+def reason(name: str, group: str) -> str:
     """Why there is no such name; "" where nothing says so."""
-    return next((why for pattern, why in REASONS if re.fullmatch(pattern, name)), "")
+    reasons = REASONS_BY_MODULE.get(group, ()) if group in MODULES else REASONS
+    return next((why for pattern, why in reasons if re.fullmatch(pattern, name)), "")
 
 
 def table() -> dict[str, tuple[list[str], dict[str, str]]]:
     """By group: the names that are here, and the reasons of those that are not."""
-    return {group: ([n for n in names(theirs) if hasattr(ours, n)], {n: reason(n) for n in names(theirs) if not hasattr(ours, n)})
+    return {group: ([n for n in names(theirs) if hasattr(ours, n)], {n: reason(n, group) for n in names(theirs) if not hasattr(ours, n)})
             for group, (theirs, ours) in GROUPS.items()}
 
 

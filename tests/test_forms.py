@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 import volta
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, DeviceError
 from volta.nn import hooks
 from volta.nn.state import consume_prefix_in_state_dict_if_present
 
@@ -209,3 +209,53 @@ def test_states_of_a_device_generator():
     x = volta.rand(3)
     volta.cuda.set_rng_state(state, device=0)
     assert volta.rand(3).tolist() == x.tolist()
+
+
+def test_facts_of_dtypes():
+    for name in ("float32", "int64", "bool"):
+        ours, theirs = getattr(volta, name), getattr(torch, name)
+        assert ours.is_complex is theirs.is_complex is False and ours.to_real() is ours and theirs.to_real() is theirs
+    with pytest.raises(TypeError, match=r"storage: .* write x.untyped_storage\(\) for the memory"):
+        volta.ones(2).storage()
+
+
+@both
+def test_facts_of_schedules_and_datasets(library):
+    def optimizer():
+        return library.optim.SGD([library.nn.Parameter(library.ones(1))], lr=0.1, momentum=0.9)
+
+    cycles = library.optim.lr_scheduler.CyclicLR
+    found = [cycles(optimizer(), 0.1, 0.2, mode=mode, gamma=0.5).scale_fn(3) for mode in ("triangular", "triangular2", "exp_range")]
+    assert found == [1.0, 0.25, 0.125] and cycles(optimizer(), 0.1, 0.2, scale_fn=lambda x: x * 2).scale_fn(3) == 6
+    plateau = library.optim.lr_scheduler.ReduceLROnPlateau(optimizer(), patience=0, cooldown=2)
+    seen = []
+    for metric in (1.0, 2.0, 2.0, 2.0):
+        plateau.step(metric)
+        seen.append(plateau.in_cooldown)
+    assert seen == [False, True, True, False]
+    data = library.utils.data if library is torch else volta.data
+    assert data.ConcatDataset.cumsum([[1, 2], [3]]) == [2, 3]
+
+
+def test_names_of_cuda():
+    cuda = volta.cuda
+    stats = cuda.memory_stats()
+    assert stats["allocated_bytes.all.current"] == cuda.memory_allocated() and set(stats) <= {
+        f"{kind}_bytes.all.{when}" for kind in ("allocated", "reserved") for when in ("current", "peak")}
+    with pytest.raises(DeviceError, match="cuda.mem_get_info: WebGPU does not tell how much memory a GPU has"):
+        cuda.mem_get_info()
+    assert cuda.get_arch_list() == [] and cuda.is_current_stream_capturing() is False
+    assert cuda.max_memory_cached is cuda.max_memory_reserved
+
+
+def test_the_device_of_a_tensor(device):
+    with volta.cuda.device_of(volta.ones(1, device=device)):
+        assert volta.ones(1, device=device).device.type == device
+
+
+def test_marks_for_profilers():
+    from volta.compat import nvtx
+    assert nvtx.range_push("a") == 0 and nvtx.range_push("b") == 1
+    with nvtx.range("step {}", 1):
+        nvtx.mark("here")
+    assert nvtx.range_pop() == 1 and nvtx.range_pop() == 0

@@ -19,12 +19,13 @@ from volta.types import DeviceLike
 
 __all__ = [
     "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "Event", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",
-    "OutOfMemoryError", "ShortTensor", "Stream", "amp", "current_device", "current_stream", "default_stream", "device",
-    "device_count", "empty_cache", "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state",
-    "get_rng_state_all", "init", "initial_seed", "ipc_collect", "is_available", "is_bf16_supported", "is_initialized",
-    "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved",
-    "memory_summary", "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state", "set_rng_state_all", "stream",
-    "synchronize"]
+    "OutOfMemoryError", "ShortTensor", "Stream", "amp", "can_device_access_peer", "current_device", "current_stream", "default_stream",
+    "device", "device_count", "device_of", "empty_cache", "get_arch_list", "get_device_capability", "get_device_name",
+    "get_device_properties", "get_rng_state", "get_rng_state_all", "init", "initial_seed", "ipc_collect", "is_available",
+    "is_bf16_supported", "is_current_stream_capturing", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated",
+    "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_cached", "memory_reserved", "memory_stats",
+    "memory_summary", "reset_max_memory_allocated", "reset_max_memory_cached", "reset_peak_memory_stats", "seed", "seed_all",
+    "set_device", "set_rng_state", "set_rng_state_all", "stream", "synchronize"]
 
 HalfTensor, FloatTensor, DoubleTensor, ByteTensor, CharTensor, ShortTensor, IntTensor, LongTensor, BoolTensor = (
     Typed(n, d, "gpu") for n, d in TYPES.items() if n != "BFloat16Tensor")
@@ -152,6 +153,46 @@ def reset_peak_memory_stats(device: Device | str | int | None = None) -> None:
     """Let the peak begin at what is in use now."""
     if gpu.in_use():
         gpu.reset_peak(_index("reset_peak_memory_stats", device))
+
+
+def memory_stats(device: Device | str | int | None = None) -> dict[str, int]:
+    """What is in use and reserved, now and at the peak, under PyTorch's names for all pools together. Units: bytes."""
+    return {"allocated_bytes.all.current": memory_allocated(device), "allocated_bytes.all.peak": max_memory_allocated(device),
+            "reserved_bytes.all.current": memory_reserved(device), "reserved_bytes.all.peak": max_memory_reserved(device)}
+
+
+# Names of older releases.
+memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
+reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
+
+
+def mem_get_info(device: Device | str | int | None = None) -> tuple[int, int]:
+    """Raises: DeviceError. WebGPU tells neither how much memory a GPU has nor how much is free."""
+    raise DeviceError("cuda.mem_get_info: WebGPU does not tell how much memory a GPU has; memory_allocated() is what tensors use, and "
+                      "volta.gpu.set_memory_limit() bounds it")
+
+
+def get_arch_list() -> list[str]:
+    """None: no GPU is programmed by CUDA's instruction sets here."""
+    return []
+
+
+def is_current_stream_capturing() -> bool:
+    """False: there are no graphs of CUDA."""
+    return False
+
+
+def can_device_access_peer(device: Device | str | int, peer_device: Device | str | int) -> bool:
+    """False: no GPU reads another's memory."""
+    _index("can_device_access_peer", device), _index("can_device_access_peer", peer_device)
+    return False
+
+
+class device_of(device):
+    """`device` of the GPU that holds a tensor; of one on the CPU, without effect."""
+
+    def __init__(self, obj: Tensor) -> None:
+        super().__init__(obj.device.index if obj.device.is_gpu else None)
 
 
 class Event:

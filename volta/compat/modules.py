@@ -70,6 +70,7 @@ PLACES = {
     "torch.nn.utils.memory_format": "volta.nn.utils",
     "torch.nn.parallel.": "volta.nn.parallel",
     "torch.utils.hooks": "volta.autograd",
+    "torch.cuda.nvtx": "volta.compat.nvtx",
     "torch.cuda.random": "volta.cuda",
     "torch.cuda.memory": "volta.cuda",
     "torch.cuda.amp": "volta.amp.cuda",

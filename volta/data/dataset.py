@@ -103,7 +103,12 @@ class ConcatDataset(Dataset[Any]):
         if not self.datasets or any(isinstance(d, IterableDataset) for d in self.datasets):
             raise ArgumentError("ConcatDataset: ConcatDataset does not support IterableDataset; use ChainDataset" if self.datasets else
                                 "ConcatDataset: datasets should not be an empty iterable")
-        self.cumulative_sizes = list(itertools.accumulate(len(d) for d in self.datasets))
+        self.cumulative_sizes = self.cumsum(self.datasets)
+
+    @staticmethod
+    def cumsum(sequence: Iterable[Any]) -> list[int]:
+        """How many samples some datasets have up to the end of each."""
+        return list(itertools.accumulate(len(d) for d in sequence))
 
     def __getitem__(self, index: int) -> Any:
         if not -len(self) <= index < len(self):

@@ -252,10 +252,15 @@ class CyclicLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
         self.base_lrs = lows
 
-    def _height(self, cycle):
+    def scale_fn(self, x: float) -> float:
+        """The height of a cycle by its number, or in the mode "exp_range" and with scale_mode="iterations" by the step."""
         if self.lr_lambdas is not None:
-            return self.lr_lambdas(cycle if self.scale_mode == "cycle" else self.last_epoch)
-        return {"triangular": 1.0, "triangular2": 0.5 ** (cycle - 1), "exp_range": self.gamma ** self.last_epoch}[self.mode]
+            return self.lr_lambdas(x)
+        return {"triangular": 1.0, "triangular2": 0.5 ** (x - 1), "exp_range": self.gamma ** x}[self.mode]
+
+    def _height(self, cycle):
+        by_cycle = self.scale_mode == "cycle" if self.lr_lambdas is not None else self.mode != "exp_range"
+        return self.scale_fn(cycle if by_cycle else self.last_epoch)
 
     def get_lr(self):
         size = self.step_size_up + self.step_size_down
@@ -295,6 +300,11 @@ class ReduceLROnPlateau(LRScheduler):
         if self.threshold_mode == "rel" and math.isinf(self.best):
             margin = 0.0
         return value < self.best - margin if self.mode == "min" else value > self.best + margin
+
+    @property
+    def in_cooldown(self) -> bool:
+        """Whether the rate was lowered less than `cooldown` epochs ago."""
+        return self.cooldown_counter > 0
 
     def step(self, metrics: float, epoch: int | None = None) -> None:
         """Go on by one epoch, whose metric is given."""

@@ -15,7 +15,7 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM, PyTuple_GET_SIZE
 from volta._kernels.core.memory cimport allocate, release, usable
 from volta._kernels.core.size cimport as_size, package, plain
 
-from volta.errors import DTypeError, ShapeError
+from volta.errors import CallError, DTypeError, ShapeError
 
 cdef extern from "Python.h":
     Py_ssize_t PyNumber_AsSsize_t(object, PyObject*) except? -1        # with NULL, a number out of range gives the nearest in range
@@ -39,6 +39,15 @@ cdef class DType:
     def is_signed(self):
         """Whether it has negative numbers."""
         return self.code != BOOL and self.code != UINT8
+
+    @property
+    def is_complex(self):
+        """False: there are no complex numbers."""
+        return False
+
+    def to_real(self):
+        """Itself: its numbers are real."""
+        return self
 
     def __repr__(self):
         return f"{package}.{self.name}"
@@ -159,6 +168,11 @@ cdef class Storage:
     def __dealloc__(self):
         if self.block != NULL:
             release(self.block)
+
+    def __call__(self):
+        """PyTorch's `x.storage()`. Raises: CallError, which names what there is."""
+        raise CallError("storage: there are no storages of a type of elements; write x.untyped_storage() for the memory, x.data_ptr() for its "
+                        "address, x.storage_offset() for the place in it")
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         if self.device.is_gpu:
