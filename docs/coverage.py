@@ -58,11 +58,11 @@ MODULES = """nn nn.init nn.utils nn.utils.rnn nn.utils.parametrize nn.utils.prun
 REASONS_BY_MODULE = {
     "nn": ((r"Container|factory_kwargs", "PyTorch's own machinery"), (r"CrossMapLRN2d", "LocalResponseNorm is here")),
     "utils.data": ((r".*(DataPipe|DFIter|DataChunk|datapipe|validation|non_deterministic).*", "pipes of data are deprecated in PyTorch"),),
-    "utils.checkpoint": ((r"CheckpointPolicy|SelectiveCheckpointContext|create_selective_.*|SAC_.*|CheckpointFunction|DefaultDeviceType|"
+    "utils.checkpoint": ((r"CheckpointPolicy|Selective.*|create_selective_.*|SAC_.*|CheckpointFunction|DefaultDeviceType|"
                           r"GraphExecGroup|check_backward_validity|detach_variable", "of PyTorch's own operators: which of them are kept"),),
-    "utils.benchmark": ((r".*(Callgrind|FunctionCount|Fuzz|ParameterAlias|Language|Colorize|set_torch_threads).*",
+    "utils.benchmark": ((r".*(Callgrind|FunctionCount|Fuzz|ParameterAlias|Language|Colorize|set_torch).*",
                          "of Valgrind, C++ and PyTorch's own tests"),),
-    "autograd": ((r"NestedIOFunction|enforce_grad_layout_policy|set_multithreading_enabled|variable|grad_mode", "of PyTorch's own engine"),),
+    "autograd": ((r"NestedIOFunction|enforce_grad_.*|set_multithreading_enabled|variable|grad_mode", "of PyTorch's own engine"),),
     "autograd.graph": ((r"GradientEdge|get_gradient_edge|register_multi_grad_hook|allow_mutation_on_saved_tensors|set_.*|region_.*",
                         "of PyTorch's own engine"),),
     "func": ((r"functionalize|debug_unwrap|rearrange", "of PyTorch's own compiler"),),
