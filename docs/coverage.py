@@ -41,7 +41,7 @@ REASONS = (
      "a setting that Volta has no use for: its results are deterministic, its arithmetic is float32's"),
     (r"(?!index_copy).*_copy$|.*_with_indices$|.*batch_norm_.*|^native_.*|.*_cell$|^convolution$|.*grid_sampler.*|affine_grid_generator|"
      r"empty_(quantized|permuted)|segment_reduce|slice_inverse|sym_constrain.*|.*embedding_renorm.*|^conv_tbc$|norm_except_dim|"
-     r"(nuclear|frobenius)_norm|^embedding_bag$",
+     r"(nuclear|frobenius)_norm",
      "an inner form of a function that is here under its public name"),
     (r"^(const_data_ptr|storage.*|untyped_storage|set_|share_memory_|is_shared|pin_memory|record_stream|from_file|"
      r"prepare_multiprocessing.*|get_file_path|is_distributed|storage_type|dim_order|output_nr)$",
@@ -57,9 +57,9 @@ MODULES = """nn nn.init nn.utils nn.utils.rnn nn.utils.parametrize nn.utils.prun
     signal.windows""".split()
 REASONS_BY_MODULE = {
     "nn": ((r"Container|factory_kwargs", "PyTorch's own machinery"), (r"CrossMapLRN2d", "LocalResponseNorm is here")),
-    "utils.data": ((r".*(DataPipe|DFIter|DataChunk|datapipe|validation|non_deterministic).*", "pipes of data are deprecated in PyTorch"),),
+    "utils.data": ((r".*(DataPipe|DFIter|DataChunk|datapipe|validation|non_deterministic).*", "pipes of data are deprecated"),),
     "utils.checkpoint": ((r"CheckpointPolicy|Selective.*|create_selective_.*|SAC_.*|CheckpointFunction|DefaultDeviceType|"
-                          r"GraphExecGroup|check_backward_validity|detach_variable", "of PyTorch's own operators: which of them are kept"),),
+                          r"GraphExecGroup|check_backward_validity|detach_variable", "of its own operators: which of them are kept"),),
     "utils.benchmark": ((r".*(Callgrind|FunctionCount|Fuzz|ParameterAlias|Language|Colorize|set_torch).*",
                          "of Valgrind, C++ and PyTorch's own tests"),),
     "autograd": ((r"NestedIOFunction|enforce_grad_.*|set_multithreading_enabled|variable|grad_mode", "of PyTorch's own engine"),),

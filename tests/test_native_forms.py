@@ -111,3 +111,27 @@ def test_segments_that_do_not_fit():
         volta.segment_reduce(x, "sum", lengths=volta.tensor([4.0]))
     with pytest.raises(ShapeError, match="up to axis 1"):
         volta.segment_reduce(volta.ones(4, 2), "sum", lengths=volta.tensor([4]), axis=1)
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize("options", [{}, {"padding_idx": 3}, {"include_last_offset": True}])
+def test_bags_with_their_parts(mode, options, device):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed; these comparisons are an extra")
+    rng = np.random.default_rng(0)
+    table, at = rng.standard_normal((6, 3)).astype(np.float32), np.array([4, 1, 3, 3, 0, 2])
+    starts = np.array([0, 2, 2, 6 if "include_last_offset" in options else 5])
+    results = []
+    for library, place in ((volta, {"device": device}), (torch, {})):
+        weight = library.tensor(table, requires_grad=True, **place)
+        found = library.embedding_bag(weight, library.tensor(at, **place), library.tensor(starts, **place), False, mode, False, None,
+                                      options.get("include_last_offset", False), options.get("padding_idx"))
+        found[0].square().sum().backward()
+        results.append([*(x.detach().cpu().numpy() for x in found), weight.grad.cpu().numpy()])
+    ours, theirs = results
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5)
+    np.testing.assert_allclose(ours[4], theirs[4], rtol=1e-5)
+    if mode:                    # of sums PyTorch tells the others only on CUDA
+        for a, b in zip(ours[1:4], theirs[1:4]):
+            np.testing.assert_array_equal(a, b)
+    with pytest.raises(ArgumentError, match=r"embedding_bag: mode must be 0 \(sum\), 1 \(mean\) or 2 \(max\), got 3"):
+        volta.embedding_bag(volta.ones(2, 2), volta.tensor([0]), volta.tensor([0]), mode=3)

@@ -134,7 +134,7 @@ _OFFSETS = Derived(lambda *_: np.array([0, 2, 2, 5]))
                         for padding in (None, 3)) + tuple(case(Labels((3, 4), 7), (7, 2), mode=mode, padding_idx=1)
                                                           for mode in ("sum", "mean", "max"))
           + (case(Labels((5,), 7), (7, 2), _OFFSETS, mode="sum", include_last_offset=True),),
-          numpy=_np_embedding_bag, function=False, method=False)
+          numpy=_np_embedding_bag, name="functional.embedding_bag", function=False, method=False)
 def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2,
                   scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None,
                   include_last_offset: bool = False, padding_idx: int | None = None) -> Tensor:

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import HALVES, bool_, float32
+from volta.dtypes import HALVES, bool_, float32, int64
 from volta.errors import ArgumentError, RankError, ShapeError
 from volta.nn.functional import conv, lookup, norm, sample, windows
-from volta.ops.creation import empty, ones_like, rand, zeros_like
+from volta.ops.creation import arange, empty, ones_like, rand, zeros_like
+from volta.ops.math import where
 from volta.ops.records.copy import cast
 from volta.ops.records.math import rsqrt
 from volta.ops.records.view import reshape_op
 from volta.ops.reduce import var_mean
+from volta.ops.sort import searchsorted
 from volta.ops.table import case, composed
 
 if TYPE_CHECKING:
@@ -209,3 +211,31 @@ def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type
     """
     lookup.embedding(indices, input.detach(), None, max_norm, norm_type)
     return input
+
+
+@composed(method=False, untested="tests/test_native_forms.py: its values are those of nn.functional.embedding_bag")
+def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False,
+                  per_sample_weights: Tensor | None = None, include_last_offset: bool = False,
+                  padding_idx: int | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(`nn.functional.embedding_bag`, the bag of each index, how many each bag counts, for maxima the row that each comes from, else again
+    how many). `mode` is 0 for sums, 1 for means, 2 for maxima.
+
+    >>> [x.tolist() for x in volta.embedding_bag(volta.tensor([[1.0], [2.0]]), volta.tensor([0, 1]), volta.tensor([0]))]
+    [[[3.0]], [0, 0], [2], [2]]
+    """
+    if mode not in (0, 1, 2):
+        raise ArgumentError(f"embedding_bag: mode must be 0 (sum), 1 (mean) or 2 (max), got {mode!r}")
+    out = lookup.embedding_bag(indices, weight, offsets, None, 2.0, scale_grad_by_freq, ("sum", "mean", "max")[mode], sparse,
+                               per_sample_weights, include_last_offset, padding_idx)
+    n, bags = indices.numel(), out.shape[0]
+    place = arange(n, device=weight.device)
+    bag = searchsorted(offsets[:bags].to(int64), place, right=True) - 1
+    counted = ones_like(bag) if padding_idx is None else cast(indices != padding_idx % weight.shape[0], int64)
+    size = zeros_like(out[:, 0], dtype=int64).index_add(0, bag, counted)
+    if mode != 2 or not n:
+        return out, bag, size, size
+    rows = weight.detach()[indices]
+    found = (rows == out.detach()[bag]).logical_and(counted.unsqueeze(1) > 0)
+    first = zeros_like(out, dtype=int64).fill_(n).scatter_reduce(0, bag.unsqueeze(1).expand(n, rows.shape[1]),
+                                                                 where(found, place.unsqueeze(1), n), "amin")
+    return out, bag, size, where(first < n, indices.to(int64)[first.clamp(max=n - 1)], 0)
