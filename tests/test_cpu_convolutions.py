@@ -72,18 +72,3 @@ def test_ways_of_small_images(case, dtype):
     assert abs(got_grad - want_grad).max() <= scale * abs(want_grad).max()
     for other in results[1:]:
         assert all(np.array_equal(a, b) for a, b in zip(results[0], other)), "results depend on the number of threads"
-
-
-def test_weights_that_no_window_has_inside_do_not_tell():
-    """A weight that is not finite reaches the outputs that see it, and no other, for any number of threads."""
-    x, w = volta.ones(9, 8, 3, 3), volta.ones(16, 8, 7, 7)
-    w[:, :, 0] = float("inf")               # with a padding of 3 the last row alone sees it
-    rows = {}
-    threads = volta.get_num_threads()
-    try:
-        for count in (1, 2):
-            volta.set_num_threads(count)
-            rows[count] = F.conv2d(x, w, padding=3).numpy()
-    finally:
-        volta.set_num_threads(threads)
-    assert np.array_equal(rows[1], rows[2], equal_nan=True) and np.isfinite(rows[1][:, :, :2]).all()

@@ -106,6 +106,11 @@ CONVOLUTIONS = [  # n, c, h, w, o, kernel, stride, padding, dilation, groups
     (2, 110, 19, 17, 36, (6, 8), (1, 1), (4, 2), (1, 1), 2),
     (1, 4, 25, 25, 3, (13, 13), (1, 1), (0, 0), (2, 2), 1),    # more taps than one sum has, of a place that a tile repeats
     (2, 6, 30, 22, 40, (9, 7), (2, 1), (1, 0), (3, 3), 2),     # few outputs of large windows: their gradient is scattered
+    (2, 4, 9, 50, 4, (3, 3), (1, 1), (1, 1), (1, 1), 4),       # channels by themselves, too few for lanes
+    (9, 12, 6, 7, 20, (2, 1), (3, 3), (0, 0), (1, 1), 1),      # phases without a tap
+    (9, 3, 8, 8, 7, (5, 5), (2, 2), (2, 2), (1, 1), 1),        # few outputs of few channels
+    (3, 3, 9, 30, 18, (5, 5), (1, 1), (4, 4), (2, 2), 1),      # few channels, taps some steps apart, long rows
+    (2, 24, 14, 15, 40, (3, 3), (1, 1), (0, 0), (1, 1), 2),    # its gradient is Winograd's, not scattered
 ]
 
 

@@ -96,6 +96,12 @@ cdef bint fits(Plan* p) noexcept nogil:
     return p.c == 1 and p.o <= MOST_OUTPUTS and p.groups >= LEAST_LANES
 
 
+cdef bint rows_pay(Plan* p) noexcept nogil:
+    """Whether groups are so few lanes that rows of places fill vectors better, which takes twice as long for each vector."""
+    cdef Py_ssize_t lines = ceil_div(p.w.places, p.lanes) * p.lanes, room = ceil_div(p.groups, p.lanes) * p.lanes
+    return p.w.stride * p.w.step * p.w.skip == 1 and room * p.w.places > 2 * lines * p.groups
+
+
 cdef Storage prepare(Plan* p, Depthwise* q):
     """Chunks of places of one image, and the tables of taps, which live as long as the storage."""
     cdef Py_ssize_t phases = p.d.step * p.h.step * p.w.step, phase, k, z = 0, y = 0, x = 0, t = 0
@@ -203,7 +209,8 @@ cdef void depthwise_part(Plan* p, Depthwise* q, Py_ssize_t item, const real* x, 
 
 cdef bint convolve_depthwise(Plan* whole, const real* x, const real* weight, const real* bias, real* out) except -1:
     """Whether `out` was computed this way: not where the groups have several inputs, or are few. Allocates."""
-    if not fits(whole):
+    whole.lanes = lanes(out)
+    if not fits(whole) or rows_pay(whole):
         return False
     cdef Plan plan = whole[0]
     cdef Plan* p = &plan

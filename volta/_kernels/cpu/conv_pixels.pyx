@@ -13,8 +13,9 @@ from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.cpu.conv_plan cimport (
-    Axis, Chunk, Plan, ceil_div, chunk_at, items_of, join_rows, load_pixels, pixels_in, pixels_out, seen_of, set_chunk, set_parts, tap_on,
+    Chunk, Plan, ceil_div, chunk_at, items_of, join_rows, load_pixels, pixels_in, pixels_out, set_chunk, set_parts, tap_on,
     threads_of)
+from volta._kernels.cpu.conv_cost cimport few_cost, few_pay, share_seen, wide_cost
 from volta._kernels.cpu.gemm cimport pack, turn
 from volta._kernels.cpu.place_tile cimport few32, few64, places32, places64
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, real
@@ -25,6 +26,7 @@ cdef enum:
     PLACES = 192                # of a chunk
     SMALLEST_CHUNK = 16
     LEAST_TERMS = 64            # of a sum, that turning the input and the output should serve
+    STRIDE_PLACES = 64          # of a stride,
     LEAST_PLACES = 192          # that packing the weights should serve, where they are
     FEW_WEIGHTS = 262144        # more than these
     LINES = 512                 # weights of an output that are turned at a time
@@ -52,33 +54,32 @@ cdef struct Pixels:
     Py_ssize_t* steps                           # [taps][3] the offsets of each tap along the axes
 
 
-cdef bint few_pay(Plan* p) noexcept nogil:
-    """Whether few outputs take less time by lanes of channels than by rows of places: in cycles of a place and channel, times 32. A row costs
-    about as much to load as 60 of its elements, one with a longer stride as 4 each."""
-    cdef Py_ssize_t seen = p.d.stride * p.h.stride * p.w.stride * p.d.skip * p.h.skip * p.w.skip, rest = p.lanes - 1 - (p.c - 1) % p.lanes
-    cdef Py_ssize_t tiles = p.taps * (2 * p.o if p.o <= TILE_ROWS // 2 else TILE_ROWS) * ceil_div(p.w.places, p.lanes) * p.lanes // p.w.places
-    cdef Py_ssize_t loads = seen * (110 if p.w.stride * p.w.skip > 2 else 5 + 2000 // (p.w.places * p.w.stride + p.w.reach - 1))
-    cdef Py_ssize_t sums = 90 * p.o * p.d.step * p.h.step * p.w.step, turned = (30 if rest else 15) * seen
-    return (p.taps * p.o + turned) * (p.c + rest) + sums < (tiles + loads) * p.c
-
-
 cdef bint fits(Plan* p) noexcept nogil:
     """Whether the sizes are such that this way is faster: few outputs, rows that fill no vectors, or stride; weights that many places share,
     or few."""
     cdef Py_ssize_t lines = ceil_div(p.w.places, p.lanes) * p.lanes, weights = p.o * p.c * p.taps
-    cdef bint narrow = lines * 16 > p.w.places * 17
-    return (p.c * p.taps >= LEAST_TERMS
-            and (few_pay(p) if p.o <= TILE_ROWS else narrow or p.c >= TILE_ROWS and p.w.stride * p.w.step > 1)
-            and (p.n * p.d.places * p.h.places * p.w.places >= LEAST_PLACES or weights <= FEW_WEIGHTS))
+    cdef bint apart = p.w.stride * p.w.step > 1, narrow = lines * 16 > p.w.places * 17
+    if p.c < TILE_ROWS < p.o and p.w.dilation > 1 and lines * 4 < p.w.places * 5:       # each tap a run of a few terms
+        return False
+    return (p.c * p.taps >= (TILE_ROWS if p.transposed and apart else LEAST_TERMS)
+            and (few_pay(p) if p.o <= TILE_ROWS else narrow or p.c >= TILE_ROWS and apart)
+            and (p.n * p.d.places * p.h.places * p.w.places >= (STRIDE_PLACES if apart else LEAST_PLACES) or weights <= FEW_WEIGHTS))
 
 
-cdef double share_seen(Axis* a, bint transposed) noexcept nogil:
-    """Of the products of places and taps along an axis, those whose taps lie inside."""
-    cdef Py_ssize_t tap, low = 0, high = 0, seen = 0
-    for tap in range(a.kernel):
-        seen_of(a, transposed, tap, &low, &high)
-        seen += high - low
-    return seen / <double>(a.places * a.kernel)
+cdef bint finite_row(Py_ssize_t n, const real* x) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int others = 0
+    for i in range(n):
+        others |= x[i] - x[i] != 0
+    return not others
+
+
+cdef bint all_finite(Plan* p, const real* weight, int threads) noexcept nogil:
+    """Whether products of weights and the padding may be left out: of infinite ones they are NaN."""
+    cdef Py_ssize_t row, bad = 0, size = p.c * p.taps
+    for row in prange(p.groups * p.o, num_threads=threads, schedule="static"):
+        bad += not finite_row(size, weight + row * size)
+    return bad == 0
 
 
 cdef bint is_sparse(Plan* p) noexcept nogil:
@@ -357,10 +358,10 @@ cdef bint convolve_by_pixels(Plan* whole, const real* x, const real* weight, con
     p.lanes = lanes(out)
     if not sparse:
         join_rows(p)
-    if not (is_sparse(p) if sparse else fits(p)):
+    if not (is_sparse(p) and (p.transposed or all_finite(p, weight, threads)) if sparse else fits(p)):
         return False
     q.sparse, q.same = sparse, False
-    q.few = p.o <= TILE_ROWS and (p.c >= p.lanes or not sparse)
+    q.few = p.o <= TILE_ROWS and few_cost(p) < wide_cost(p)
     cut(p, &q, threads)
     cdef Py_ssize_t phases = p.d.step * p.h.step * p.w.step, item, lists
     cdef Storage tables = host_storage((5 * p.taps + 1 + phases + 1) * sizeof(Py_ssize_t))

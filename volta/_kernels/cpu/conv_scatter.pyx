@@ -8,6 +8,7 @@ from cython.parallel cimport prange, threadid
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport Storage, host_storage
+from volta._kernels.cpu.conv_cost cimport dense_cost
 from volta._kernels.cpu.conv_plan cimport Plan, ceil_div, pixels_in, pixels_out, seen_of, threads_of
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, multiply, real
 
@@ -68,7 +69,7 @@ cdef bint fits(Plan* p) noexcept nogil:
     cdef Py_ssize_t rows = p.d.source * p.h.source, width = ceil_div(pixels_in(p), p.lanes) * p.lanes
     cdef Py_ssize_t places = p.d.places * p.h.places * p.w.places
     return (p.transposed and p.c > 0 and p.taps > 1
-            and (TAP_COST + rows * ROW_COST + width * p.c) * p.o < places * p.c * ceil_div(p.o, TILE_ROWS) * TILE_ROWS)
+            and (TAP_COST + rows * ROW_COST + width * p.c) * p.o < places * dense_cost(p))
 
 
 cdef bint gradient_by_scatter(Plan* p, const real* g, const real* weight, real* out) except -1:
