@@ -17,7 +17,7 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport split_at
 from volta._kernels.cpu.copy cimport clear, packed
 from volta._kernels.cpu.index cimport first_outside
-from volta._kernels.cpu.sort_words cimport Wide, after, bits_of, digit, insert, insertion, item, sort_digits, sort_even, sort_words, spread_evenly
+from volta._kernels.cpu.sort_words cimport SEEN, Wide, after, bits_of, digit, insert, insertion, item, sort_digits, sort_even, sort_words, spread_evenly
 
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
 
@@ -152,6 +152,10 @@ cdef void sort_items(item* a, item* spare, Py_ssize_t n, int bits) noexcept nogi
     if n <= (FEWEST if narrow else FEW) or bits == 0:
         insertion(a, n)
         return
+    if item is uint64_t:
+        if (MANY if bits == 32 else FEW) < n <= LONG and bits >= 11 and spread_evenly(a, n, bits):
+            sort_even(a, spare, n, bits)
+            return
     if FEW < n <= MANY and (bits < 32 or not narrow):
         count_digits(a, n, bits - 8, counts)
         if place_digits(counts, 1) <= CROWD:
@@ -162,9 +166,6 @@ cdef void sort_items(item* a, item* spare, Py_ssize_t n, int bits) noexcept nogi
     if item is uint64_t:
         if n <= MANY:
             sort_words(a, spare, n, True)
-            return
-        if bits == 32 and spread_evenly(a, n):
-            sort_even(a, spare, n)
             return
     if 24 < bits <= 27:                         # widths that the compiler knows
         sort_digits(a, spare, n, bits, 9)
@@ -263,20 +264,26 @@ cdef void write_line(const Lines* p, const number* x, number* values, int64_t* i
         write_items(x, p.inner, p.descending, values, indices, a, first, last)
 
 
-cdef inline uint64_t first_digit(const number* kind, item v, int shift) noexcept nogil:
-    """The digit that parts a long line: 8 bits, of which floats often share some; of int32 5, so that three digits of 9 are left."""
-    return bits_of(v, shift) & (31 if number is int32_t else 255)
+cdef inline bint is_even(const Lines* p, const number* x, item kind) noexcept nogil:
+    """Whether a long line looks like one of random integers."""
+    cdef item[SEEN] some
+    cdef int i
+    if number is int32_t and item is uint64_t:
+        for i in range(SEEN):
+            some[i] = as_item(x[p.length // SEEN * i * p.inner], i, p.descending, kind)
+        return spread_evenly(some, SEEN, 32)
+    return False
 
 
-cdef void count_elements(const Lines* p, const number* x, Py_ssize_t first, Py_ssize_t last, int shift, Py_ssize_t* counts,
+cdef void count_elements(const Lines* p, const number* x, Py_ssize_t first, Py_ssize_t last, int shift, int digit, Py_ssize_t* counts,
                          item kind) noexcept nogil:
     cdef Py_ssize_t i
     memset(counts, 0, 256 * sizeof(Py_ssize_t))
     for i in range(first, last):
-        counts[first_digit(x, as_item(x[i * p.inner], i, p.descending, kind), shift)] += 1
+        counts[bits_of(as_item(x[i * p.inner], i, p.descending, kind), shift) & digit] += 1
 
 
-cdef void part_elements(const Lines* p, const number* x, item* a, Py_ssize_t first, Py_ssize_t last, int shift,
+cdef void part_elements(const Lines* p, const number* x, item* a, Py_ssize_t first, Py_ssize_t last, int shift, int digit,
                         Py_ssize_t* starts) noexcept nogil:
     """Elements become items, at the place that the first digit has for them."""
     cdef Py_ssize_t i
@@ -284,7 +291,7 @@ cdef void part_elements(const Lines* p, const number* x, item* a, Py_ssize_t fir
     cdef item v
     for i in range(first, last):
         v = as_item(x[i * p.inner], i, p.descending, a[0])
-        d = first_digit(x, v, shift)
+        d = bits_of(v, shift) & digit
         a[starts[d]] = v
         starts[d] += 1
 
@@ -294,16 +301,17 @@ cdef void sort_long(const Lines* p, const number* x, number* values, int64_t* in
     cdef Py_ssize_t counts[256 * MOST_THREADS]
     cdef Py_ssize_t starts[257]
     cdef Py_ssize_t n = p.length, most = n
-    cdef int shift = p.bits, t, d
+    # Of integers in 32 bits 5 bits are parted, so that three digits of 9 are left; of floats, which often share some, and of what is even 8.
+    cdef int shift = p.bits, width = 5 if number is int32_t and not is_even(p, x, a[0]) else 8, t, d
     while most == n and shift > 0:
-        shift = max(shift - (5 if number is int32_t else 8), 0)
+        shift = max(shift - width, 0)
         for t in prange(threads, num_threads=threads, schedule="static"):
-            count_elements(p, x, n * t // threads, n * (t + 1) // threads, shift, counts + 256 * t, a[0])
+            count_elements(p, x, n * t // threads, n * (t + 1) // threads, shift, (1 << width) - 1, counts + 256 * t, a[0])
         most = place_digits(counts, threads)
     memcpy(starts, counts, 256 * sizeof(Py_ssize_t))
     starts[256] = n
     for t in prange(threads, num_threads=threads, schedule="static"):
-        part_elements(p, x, a, n * t // threads, n * (t + 1) // threads, shift, counts + 256 * t)
+        part_elements(p, x, a, n * t // threads, n * (t + 1) // threads, shift, (1 << width) - 1, counts + 256 * t)
     for d in prange(256, num_threads=threads, schedule="dynamic"):
         sort_items(a + starts[d], spare + starts[d], starts[d + 1] - starts[d], shift)
         write_line(p, x, values, indices, a, starts[d], min(starts[d + 1], p.count))

@@ -140,33 +140,35 @@ cdef inline void sort_digits(item* a, item* spare, Py_ssize_t n, int bits, int w
         memcpy(a, source, n * sizeof(item))
 
 
-cdef inline bint spread_evenly(const uint64_t* a, Py_ssize_t n) noexcept nogil:
-    """Whether the highest bits of some of many words are as even as those of random numbers."""
+cdef inline bint spread_evenly(const uint64_t* a, Py_ssize_t n, int bits) noexcept nogil:
+    """Whether the highest of the lowest `bits` bits of some of many keys are as even as those of random numbers."""
     cdef int counts[16]
     cdef int i, most = 0
     memset(counts, 0, sizeof(counts))
     for i in range(SEEN):
-        counts[a[i * (n // SEEN)] >> 60] += 1
+        counts[a[i * (n // SEEN)] >> (28 + bits) & 15] += 1
     for i in range(16):
         most = max(most, counts[i])
     return most <= EVEN
 
 
-cdef inline void sort_even(uint64_t* a, uint64_t* spare, Py_ssize_t n) noexcept nogil:
-    """Sorts words whose highest bits are even: parts of about 16 to 32 by these, each in order by comparing."""
+cdef inline void sort_even(uint64_t* a, uint64_t* spare, Py_ssize_t n, int bits) noexcept nogil:
+    """Sorts words with such keys: parts of about 16 to 32 by these bits, each in order by comparing. Uses spare."""
     cdef uint32_t starts[2049]
-    cdef int width = 5
+    cdef int width = 2, shift
+    cdef uint32_t mask
     cdef Py_ssize_t i, first = 0
     while width < 11 and n >> width >= 32:
         width += 1
+    shift, mask = 32 + bits - width, (1 << width) - 1
     memset(starts, 0, ((1 << width) + 1) * sizeof(uint32_t))
     for i in range(n):
-        starts[(a[i] >> (64 - width)) + 1] += 1
+        starts[(a[i] >> shift & mask) + 1] += 1
     for i in range(1, 1 << width):
         starts[i + 1] += starts[i]
     for i in range(n):
-        spare[starts[a[i] >> (64 - width)]] = a[i]
-        starts[a[i] >> (64 - width)] += 1
+        spare[starts[a[i] >> shift & mask]] = a[i]
+        starts[a[i] >> shift & mask] += 1
     for i in range(1 << width):                 # where each starts is now where it ends
         sort_words(spare + first, a + first, <Py_ssize_t>starts[i] - first, False)
         first = starts[i]
