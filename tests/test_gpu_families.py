@@ -55,8 +55,8 @@ def channel_form(request, monkeypatch):
 
 
 @pytest.mark.parametrize("affine", [(True, True), (True, False), (False, False)])
-@pytest.mark.parametrize("shape", [(4, 3, 8, 8), (2, 5, 7, 3), (64, 10), (700, 19), (1, 2, 5), (2, 1, 1, 1), (16, 4, 40, 40), (3, 300, 2, 2),
-                                   (300, 1, 64), (5, 2, 2, 3, 4)], ids=str)
+@pytest.mark.parametrize("shape", [(4, 3, 8, 8), (2, 5, 7, 3), (64, 10), (700, 19), (1, 2, 5), (2, 1, 1, 1), (16, 4, 40, 40),
+                                   (3, 300, 2, 2), (300, 1, 64), (5, 2, 2, 3, 4)], ids=str)
 def test_batch_norm(shape, affine, channel_form):
     x, g = numbers(*shape) * 3 + 1, numbers(*shape, seed=1)
     weight = numbers(shape[1]) if affine[0] else None

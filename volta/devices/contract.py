@@ -26,7 +26,7 @@ movement     (views need no kernel)
     place(x, shape, starts, steps, value)         full(shape, value) with x written at starts + i * steps; steps >= 1
     cat(*tensors, dim)
     triangle(x, diagonal, upper)                  zeros above a diagonal of the last two dimensions, with `upper` below it
-    extend(x[planes, depth, height, width], outs, before, mode, value=0)     outs, before: of the last three dimensions; value: a GPU's alone, for `place`
+    extend(x[planes, (depth, height,) width], outs, before, mode, value=0)     outs, before: of the last three dimensions; value: a GPU's alone, for `place`
     extend_grad(g[planes, *outs], size, before, mode)                size: x's
 
 creation     full(shape, value, dtype, device)  arange(start, step, count, dtype, device, end)  empty(shape, dtype, device)
@@ -71,6 +71,7 @@ scan         cumsum(x, dim) cumprod(x, dim) logcumsumexp(x, dim)    integers and
 
 sort         sort(x, dim, descending=False, count=None) -> (values, indices)     stable; NaN is beyond all numbers; the first `count`
              scatter_unique(g, index, dim, size)   zeros with `size` along dim, g at index, which names no place of a line twice
+             middle(x, dim, skip) -> (values, indices)      of each line the median, with `skip` of what is no NaN
              searchsorted(sorted, values, right=False)      int64; one sorted vector for all values, or a line for each of their lines
 
 places       changes(x[n])                         bool[n]: whether each element, the first too, differs from the one before it
@@ -89,6 +90,9 @@ conv         stride, padding, dilation: (height, width) tuples; groups: int; lay
              conv2d_grad_weight(g, x, kernel: (kh, kw), stride, padding, dilation, groups)
              conv3d_grad_input(g, weight, size, stride, padding, dilation, groups)        size: x's depth, height and width
              conv3d_grad_weight(g, x, kernel, stride, padding, dilation, groups)
+
+distance     pair_distances(x[n, m]) -> out[n (n - 1) / 2]        of the rows (0, 1), (0, 2), ..., (1, 2), ...
+             pair_distances_grad(g, x)                0 where the distance is
 
 pool         size, kernel, stride, padding, dilation: a number for each of one to three dimensions; kernel None: adaptive windows
              max_pool(x[N, C, ...], size, kernel, stride, padding, dilation) -> (out, index)   size is the output's; index int64 into a

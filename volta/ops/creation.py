@@ -144,6 +144,8 @@ def arange(start: Number | None = None, end: Number | None = None, step: Number 
 
 def number(op, name, value, finite=True):
     """A Python number from one, NumPy's or a tensor's."""
+    if (type(value) is float or type(value) is int) and math.isfinite(value):
+        return value
     if isinstance(value, core.TensorBase) and value.ndim:
         raise ShapeError(f"{op}: {name} must be a number or a 0-d tensor, got shape {value.shape}")
     if isinstance(value, (np.number, core.TensorBase)):
@@ -163,8 +165,9 @@ def linspace(start: Number | Tensor, end: Number | Tensor, steps: int, *, dtype:
     """
     if not hasattr(steps, "__index__") or steps < 0:
         raise ArgumentError(f"linspace: steps must be an integer >= 0, got {steps!r}")
-    dtype, place = as_dtype(dtype or get_default_dtype()), as_device(device)
-    start, end = (number("linspace", name, x, not dtype.is_floating_point) for name, x in (("start", start), ("end", end)))
+    dtype, place = get_default_dtype() if dtype is None else as_dtype(dtype), as_device(device)
+    whole = not dtype.is_floating_point
+    start, end = number("linspace", "start", start, whole), number("linspace", "end", end, whole)
     if dtype is bool_:
         raise DTypeError(f"linspace: needs a dtype of numbers, got {dtype}")
     if not dtype.is_floating_point:
@@ -288,7 +291,7 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: DTypeLike = N
     (n,), wanted = as_shape(n), int64 if dtype is None else as_dtype(dtype)
     if wanted is bool_:
         raise DTypeError("randperm: bool has no numbers; take an integer or a floating point dtype")
-    if not wanted.is_floating_point and n - 1 > iinfo(wanted).max:
+    if wanted is not int64 and not wanted.is_floating_point and n - 1 > iinfo(wanted).max:
         raise ArgumentError(f"randperm: {n - 1} does not fit into {wanted}; take a wider dtype")
     keys = draw("randperm", randint_op, (n,), -1 << 31, 1 << 31, int32, device, generator)
     return finish(cast(sort_op(keys, dim=0)[1], wanted), requires_grad)

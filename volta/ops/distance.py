@@ -7,23 +7,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import promoted
 from volta.ops.join import cat
 from volta.ops.linalg import matmul
 from volta.ops.norms import norm
 from volta.ops.parts import split
-from volta.ops.records.create import arange_op
+from volta.ops.records.distance import pairs_of, pairs_op
 from volta.ops.records.index import index_select_op
 from volta.ops.records.math import abs, ceil, clamp_max, clamp_min, positive_part, reciprocal
-from volta.ops.records.sort import searchsorted_op
 from volta.ops.reduce import amax, root, sum
-from volta.ops.table import case, composed, create
+from volta.ops.table import case, composed
 from volta.ops.view import broadcast_tensors, transpose, unsqueeze
 
 if TYPE_CHECKING:
-    from volta._kernels.core import Device
     from volta.tensor import Tensor
 
 PAIRED = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
@@ -111,10 +108,6 @@ def _length(x, p):
     return norm(x, p if x.shape[-1] else 1, -1)
 
 
-def _arange(n: int, device: Device) -> Tensor:
-    return create(arange_op, 0, 1, n, dtype=int64, device=device)
-
-
 @composed(samples=(case((4, 3)), case((3, 2), p=1.0), case((1, 3))), method=False, in_float32=True,
           numpy=lambda x, p=2.0: _np_cdist(x, x, p)[np.triu_indices(len(x), 1)])
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
@@ -127,11 +120,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         raise ShapeError(f"pdist: needs a matrix, got shape {input.shape}")
     if not p >= 0:
         raise ArgumentError(f"pdist: p must be >= 0, got {p}")
-    n = input.shape[0]
-    count = n * (n - 1) // 2
-    # Row i begins at i (2n - i - 1) / 2: which row a pair is in follows from how many rows begin at or before it.
-    pairs, rows = _arange(count, input.device), _arange(max(n - 1, 0), input.device)
-    starts = rows * (2 * n - 1 - rows) // 2
-    first = searchsorted_op(starts, pairs, right=True) - 1
-    second = pairs - first * (2 * n - 1 - first) // 2 + first + 1
+    if p == 2 and core.host_sees(input):
+        return pairs_op(input)
+    first, second = pairs_of(input)
     return _length(index_select_op(input, first, dim=0) - index_select_op(input, second, dim=0), p)

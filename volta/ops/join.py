@@ -252,15 +252,15 @@ def _extension(shape, pad, mode):
     while any(before + after):          # up to three dimensions at a time, from the last on; what lies inside of them stays whole
         last = max(d for d in range(rank) if before[d] or after[d])
         inner = shape[last + 1:]
-        first = max(last - (1 if math.prod(inner) > 1 else 2), 0)
-        if rank == 4 and not (before[0] or after[0]):                       # as they are
-            first, last, inner = 1, 3, ()
-        axes = shape[first:last + 1]
+        whole = rank <= 4 and not (before[0] or after[0])                   # planes as they are
+        first, inner = (1, ()) if whole else (max(last - (1 if math.prod(inner) > 1 else 2), 0), inner)
+        axes = shape[first:] if whole else shape[first:last + 1]
         outs = tuple(n + low + high for n, low, high in zip(axes, before[first:], after[first:]))
-        behind = (math.prod(inner),) if len(axes) < 3 else ()
-        missing = 3 - len(axes + behind)
+        behind = () if whole or len(axes) == 3 else (math.prod(inner),)
+        missing = 0 if whole else 3 - len(axes + behind)
         planes = (math.prod(shape[:first]), *(1,) * missing, *axes, *behind)
-        window = {"outs": (1,) * missing + outs + behind, "before": (0,) * missing + tuple(before[first:last + 1]) + (0,) * len(behind)}
+        window = {"outs": (1,) * missing + outs + behind,
+                  "before": (0,) * missing + tuple(before[first:first + len(axes)]) + (0,) * len(behind)}
         done = shape[:first] + outs + inner
         steps.append((None if planes == shape else planes, window, done))
         shape = done

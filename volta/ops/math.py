@@ -185,9 +185,11 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     tensor([61.])
     """
     value = value if input.dtype.is_floating_point else dtypes.as_integer("addcmul", value)
-    if value != 1 and tensor2._size < tensor1._size:
-        tensor1, tensor2 = tensor2, tensor1                 # the smaller one is scaled
-    return r.mulacc(tensor1 if value == 1 else tensor1 * value, tensor2, input)
+    if value == 1:
+        return r.mulacc(tensor1, tensor2, input)
+    if tensor1._size < tensor2._size:
+        tensor1, tensor2 = tensor2, tensor1                 # what repeats along lines has loops of its own as the last one
+    return r.add_product(input, tensor1, tensor2, value)
 
 
 @composed(out="cast", samples=(*TERNARY_CASES, case((3, 4), (4,), (3, 1), value=2)), domain=(0.3, 3.0), rtol=2e-5, elementwise=True,
@@ -208,7 +210,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
 @promoted
 def _addcdiv(input, tensor1, tensor2, *, value):
     if input.dtype.itemsize > 2:
-        return r.addcdiv_op(input, tensor1, tensor2, value)
+        return r.add_quotient(input, tensor1, tensor2, value)
     return input + (tensor1 if value == 1 else tensor1 * value) / tensor2       # PyTorch rounds the quotient, too
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, graph, stands_in
+from volta._kernels.core import TensorBase, graph, host_sees, stands_in
 from volta._kernels.core.order import dense_strides
 from volta.dtypes import iinfo, int32, int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
@@ -21,7 +21,7 @@ from volta.ops.records.index import gather_op
 from volta.ops.records.math import isnan
 from volta.ops.records.reduce import argmax_op
 from volta.ops.records.scan import cummax_op
-from volta.ops.records.sort import order, searchsorted_op, sort_op
+from volta.ops.records.sort import middle_op, order, searchsorted_op, sort_op
 from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.reduce import ValuesIndices, sum
 from volta.ops.reduce import max as max_of
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _ALONG = (case((3, 5), dim=1), case((4, 3), dim=0), case((2, 3, 4), dim=-2), case((), dim=0))
 _PICKED = (*_ALONG, case((3, 5), dim=1, keepdim=True))
+LONG = 65536                    # elements of a line from which threads share it
 _FAR = (-900.0, 900.0)          # of samples: elements lie far apart, for finite differences
 
 
@@ -164,6 +165,9 @@ def _middle(name, input, dim, keepdim, skip):
     if not input.dtype.is_floating_point:
         length = input.shape[as_dim(name, dim, input.ndim)] if input.ndim else 1
         return kthvalue(input, (length + 1) // 2, dim, keepdim)
+    d = as_dim(name, dim, input.ndim)
+    if host_sees(input) and input.ndim and input._shape[d] < LONG:
+        return _shaped(input, d, keepdim, *middle_op(input, dim=d, skip=skip))
     values, indices, d = _sorted(name, input, dim)
     length = values.shape[d]
     count = length - sum(isnan(values), d, True)

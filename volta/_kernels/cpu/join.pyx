@@ -21,26 +21,40 @@ cdef struct Axis:
     int64_t* source             # of each output
 
 
+cdef void list_edge(Axis* a, Py_ssize_t shift, Py_ssize_t start, Py_ssize_t stop, bint reflect, bint circular) noexcept nogil:
+    """What the outputs start .. stop take, which lie outside."""
+    cdef Py_ssize_t o, i, n = a.n
+    for o in range(start, stop):
+        i = o - shift
+        if reflect:
+            i = -i if i < 0 else i
+            i = min(i, 2 * (n - 1) - i)
+        elif circular:
+            i = i + n if i < 0 else i - n if i >= n else i
+        a.source[o] = min(max(i, 0), n - 1)
+
+
 cdef TensorBase list_sources(Axis* axes, tuple sizes, tuple outs, tuple before, str mode):
     """Fill the description of three axes. Gives the owner of its lists, which must outlive it."""
     cdef TensorBase lists = empty_host((sum(outs),), dtype_of(INT64))
     cdef int64_t* at = <int64_t*>address(lists)
-    cdef Py_ssize_t d, o, i, n, shift
+    cdef Py_ssize_t d, o, n, shift
     cdef bint reflect = mode == "reflect", circular = mode == "circular"
     for d in range(3):
         axes[d].n, axes[d].outs, axes[d].source = sizes[d], outs[d], at
         n, at, shift = axes[d].n, at + axes[d].outs, before[d]
         axes[d].first = min(max(shift, 0), axes[d].outs)
         axes[d].last = max(min(shift + n, axes[d].outs), axes[d].first)
-        for o in range(axes[d].outs):
-            i = o - shift
-            if reflect:
-                i = abs(i)
-                i = min(i, 2 * (n - 1) - i)
-            elif circular:
-                i = i + n if i < 0 else i - n if i >= n else i
-            axes[d].source[o] = min(max(i, 0), n - 1)
+        for o in range(axes[d].first, axes[d].last):
+            axes[d].source[o] = o - shift
+        list_edge(&axes[d], shift, 0, axes[d].first, reflect, circular)
+        list_edge(&axes[d], shift, axes[d].last, axes[d].outs, reflect, circular)
     return lists
+
+
+cdef tuple in_three(tuple values, int missing):
+    """Values of up to three axes as those of three."""
+    return (missing,) * (3 - len(values)) + values
 
 
 # ---------------------------------------------------------------- forward
@@ -83,7 +97,7 @@ def extend(TensorBase x not None, *, tuple outs, tuple before, str mode):
     cdef int t, threads = threads_for(size)
     if not size or not x.size:
         return out
-    lists = list_sources(axes, x.shape[1:], outs, before, mode)
+    lists = list_sources(axes, in_three(x.shape[1:], 1), in_three(outs, 1), in_three(before, 0), mode)
     lines = size // axes[2].outs
     cdef Axis* all_axes = axes
     cdef const char* from_ = address(a)
@@ -132,15 +146,18 @@ def extend_grad(TensorBase g not None, *, size, tuple before, str mode):
     size = plain(size)
     cdef TensorBase a = packed(g), dx = empty_host(g.shape[:1] + size, g.dtype), lists
     cdef Axis[3] axes
-    cdef Py_ssize_t planes = g.shape[0]
+    cdef Py_ssize_t planes = g.shape[0], d
     if not dx.size:
         return dx
     if not g.size:
         memset(address(dx), 0, dx.size * g.dtype.itemsize)
         return dx
-    lists = list_sources(axes, size, g.shape[1:], before, mode)
-    if axes[0].n == axes[0].outs and before[0] == 0:        # each slice is a plane of its own
-        planes, axes[0].n, axes[0].outs = planes * axes[0].n, 1, 1
+    before = in_three(before, 0)
+    lists = list_sources(axes, in_three(size, 1), in_three(g.shape[1:], 1), before, mode)
+    for d in range(2):                      # what stays whole in front: each slice is a plane of its own
+        if axes[d].n != axes[d].outs or before[d] != 0:
+            break
+        planes, axes[d].n, axes[d].outs = planes * axes[d].n, 1, 1
     if float_code("extend_grad", g) == FLOAT32:
         add_planes[float](axes, <float*>address(a), <float*>address(dx), planes, dx.size // planes, g.size // planes, threads_for(g.size))
     else:

@@ -27,6 +27,17 @@ cdef struct Pool:
 cdef inline void list_windows(Axis* a, bint adaptive, bint count_padding) noexcept nogil:
     cdef Py_ssize_t o, first, last, skipped
     a.low = a.high = 0
+    if not adaptive and a.step == 1:            # without divisions, which took longer than many poolings
+        for o in range(a.outs):
+            first = o * a.stride - a.padding
+            last = min(first + a.kernel, a.n)
+            a.start[o] = min(max(first, 0), a.n - 1)
+            a.count[o] = max(last - max(first, 0), 0)
+            a.span[o] = min(first + a.kernel, a.n + a.padding) - first if count_padding else a.count[o]
+        a.low = min((a.padding + a.stride - 1) // a.stride, a.outs)
+        last = a.n - a.kernel + a.padding
+        a.high = max(min(last // a.stride + 1, a.outs) if last >= 0 else 0, a.low)
+        return
     for o in range(a.outs):
         if adaptive:
             first = o * a.n // a.outs

@@ -9,7 +9,7 @@ from libc.math cimport cos, log, sin, sqrt, sqrtf
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from volta._kernels.core.base cimport (
-    BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, DType, TensorBase, address, dtype_of, empty_host, empty_host_like)
+    BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType, TensorBase, address, dtype_of, empty_host, empty_host_like)
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu cimport philox as rounds          # C text alone: its name is that of the function here
 from volta._kernels.cpu.copy cimport copy_data, packed
@@ -135,11 +135,15 @@ cdef void draw_all(Draw draw, const real* x, real* out, Py_ssize_t size, real a,
         draw_block(draw, x, out, size, a, b, seed, offset, block)
 
 
-cdef void randint_block(int64_t* out, Py_ssize_t size, int64_t low, uint64_t span, uint64_t seed, uint64_t offset,
+cdef void randint_block(int64_t* out, int32_t* narrow, Py_ssize_t size, int64_t low, uint64_t span, uint64_t seed, uint64_t offset,
                         Py_ssize_t block) noexcept nogil:
     cdef uint32_t words[WORDS]
     cdef Py_ssize_t i, at = block * WORDS
     fill_words(seed, offset, block, words)
+    if narrow != NULL:
+        for i in range(min(WORDS, size - at)):
+            narrow[at + i] = <int32_t>(low + <int64_t>((words[i] * span) >> 32))
+        return
     for i in range(min(WORDS, size - at)):
         out[at + i] = low + <int64_t>((words[i] * span) >> 32)
 
@@ -185,21 +189,28 @@ def normal(shape, double mean, double std, uint64_t seed, uint64_t offset, DType
     return drawn("normal", NORMAL, None, empty_host(shape, dtype), mean, std, seed, offset)
 
 
+cdef TensorBase converted_to(TensorBase x, DType dtype):
+    cdef TensorBase out = empty_host(x.shape, dtype)
+    copy_data(out, x)
+    return out
+
+
 def randint(shape, int64_t low, int64_t high, uint64_t seed, uint64_t offset, DType dtype not None, device=None):
     """Integers of [low, high). IN: high - low <= 2**32."""
     shape = plain(shape)
-    cdef TensorBase out = empty_host(shape, dtype_of(INT64)), converted
+    cdef bint short = dtype.code == INT32
+    cdef TensorBase out = empty_host(shape, dtype if short else dtype_of(INT64)), converted
     cdef Py_ssize_t size = out.size, block
-    cdef int64_t* data = <int64_t*>address(out)
+    cdef int64_t* data = NULL if short else <int64_t*>address(out)
+    cdef int32_t* narrow = <int32_t*>address(out) if short else NULL
     if dtype.code == BOOL or dtype.code == FLOAT16:
         raise refusal("randint", dtype)
+    if size <= WORDS:                           # a loop over threads takes as long as this
+        randint_block(data, narrow, size, low, <uint64_t>(high - low), seed, offset, 0)
+        return out if short or dtype.code == INT64 else converted_to(out, dtype)
     for block in prange((size + WORDS - 1) // WORDS, num_threads=threads_for(size * COST), schedule="static", nogil=True):
-        randint_block(data, size, low, <uint64_t>(high - low), seed, offset, block)
-    if dtype.code == INT64:
-        return out
-    converted = empty_host(shape, dtype)
-    copy_data(converted, out)
-    return converted
+        randint_block(data, narrow, size, low, <uint64_t>(high - low), seed, offset, block)
+    return out if short or dtype.code == INT64 else converted_to(out, dtype)
 
 
 def dropout(TensorBase x not None, double p, uint64_t seed, uint64_t offset):

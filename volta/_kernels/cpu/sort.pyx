@@ -17,26 +17,14 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport split_at
 from volta._kernels.cpu.copy cimport clear, packed
 from volta._kernels.cpu.index cimport first_outside
-from volta._kernels.cpu.sort_words cimport SEEN, Wide, after, bits_of, digit, insert, insertion, item, sort_digits, sort_even, sort_words, spread_evenly
+from volta._kernels.cpu.sort_items cimport (
+    FEW, LONG, MOST_THREADS, as_item, count_digits, key_of, number, place_digits, place_of, sort_items)
+from volta._kernels.cpu.sort_words cimport SEEN, Wide, after, bits_of, digit, insert, item, spread_evenly
 
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
 
 cdef enum:
-    FEWEST = 6                  # elements up to which a line of words is sorted by insertion
-    FEW = 64                    # elements up to which a line of wide keys is sorted by insertion
-    LONG = 65536                # elements from which threads share a line; one thread parts lines of four times as many
-    MOST_THREADS = 64
-    MANY = 512                  # elements up to which insertion may do the rest behind one digit,
-    CROWD = 8                   # if no more keys than this share it
-    LARGE = 8192                # elements from which digits have 11 bits where three do
     RUN = 32                    # elements that are compared at once where only the first few are wanted
-
-ctypedef fused number:
-    uint8_t
-    int32_t
-    int64_t
-    float
-    double
 
 ctypedef fused word:
     int8_t
@@ -46,61 +34,12 @@ ctypedef fused word:
 
 # ---------------------------------------------------------------- keys
 
-cdef inline item as_item(number v, Py_ssize_t place, bint descending, item kind) noexcept nogil:
-    """The key of an element, with its place."""
-    cdef uint64_t key
-    cdef uint32_t narrow = 0
-    cdef item out
-    if number is uint8_t:
-        narrow = v
-    elif number is int32_t:
-        narrow = <uint32_t>v ^ <uint32_t>0x80000000
-    elif number is float:
-        memcpy(&narrow, &v, 4)                  # without branches, which lets vectors do it
-        narrow ^= (0 - (narrow >> 31)) | <uint32_t>0x80000000
-        narrow = <uint32_t>0x80000000 if v == 0 else narrow
-        narrow = <uint32_t>0xFFFFFFFF if v != v else narrow
-    elif number is int64_t:
-        key = <uint64_t>v ^ (<uint64_t>1 << 63)
-    else:
-        if v != v:
-            key = ~<uint64_t>0
-        elif v != 0:
-            memcpy(&key, &v, 8)
-            key = ~key if key >> 63 else key | (<uint64_t>1 << 63)
-        else:
-            key = <uint64_t>1 << 63
-    if item is uint64_t:
-        if number is uint8_t:
-            narrow = 255 - narrow if descending else narrow
-        elif descending:
-            narrow = ~narrow
-        out = <uint64_t>narrow << 32 | <uint64_t>place
-    else:
-        out.key, out.place = ~key if descending else key, place
-    return out
-
-
-cdef inline uint64_t place_of(item v) noexcept nogil:
-    if item is uint64_t:
-        return v & <uint64_t>0xFFFFFFFF
-    else:
-        return v.place
-
-
 cdef inline number element(const number* x, Py_ssize_t inner, item v, bint descending) noexcept nogil:
     """The element of an item: an integer's from the key, others, which have two zeros and many NaN, from its line."""
     if number is int32_t and item is uint64_t:
         return <int32_t>(<uint32_t>((~v if descending else v) >> 32) ^ <uint32_t>0x80000000)
     else:
         return x[place_of(v) * inner]
-
-
-cdef inline uint64_t key_of(item v) noexcept nogil:
-    if item is uint64_t:
-        return v >> 32
-    else:
-        return v.key
 
 
 cdef inline bint any_before(const number* x, Py_ssize_t n, Py_ssize_t step, bint descending, item border) noexcept nogil:
@@ -114,66 +53,6 @@ cdef inline bint any_before(const number* x, Py_ssize_t n, Py_ssize_t step, bint
 
 
 # ---------------------------------------------------------------- one line
-
-cdef void count_digits(const item* a, Py_ssize_t n, int shift, Py_ssize_t* counts) noexcept nogil:
-    cdef Py_ssize_t i
-    memset(counts, 0, 256 * sizeof(Py_ssize_t))
-    for i in range(n):
-        counts[digit(a[i], shift)] += 1
-
-
-cdef void move_by_digit(const item* a, item* b, Py_ssize_t n, int shift, Py_ssize_t* starts) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef uint64_t d
-    for i in range(n):
-        d = digit(a[i], shift)
-        b[starts[d]] = a[i]
-        starts[d] += 1
-
-
-cdef Py_ssize_t place_digits(Py_ssize_t* counts, int threads) noexcept nogil:
-    """Counts by thread become where each one's run of a digit starts. Gives how many keys have the most frequent digit."""
-    cdef Py_ssize_t total = 0, count, of_digit, most = 0
-    cdef int d, t
-    for d in range(256):
-        of_digit = total
-        for t in range(threads):
-            count = counts[t * 256 + d]
-            counts[t * 256 + d] = total
-            total += count
-        most = max(most, total - of_digit)
-    return most
-
-
-cdef void sort_items(item* a, item* spare, Py_ssize_t n, int bits) noexcept nogil:
-    """Sorts a in place, by the lowest `bits` bits of its keys; the others are equal."""
-    cdef Py_ssize_t counts[256]
-    cdef bint narrow = item is uint64_t
-    if n <= (FEWEST if narrow else FEW) or bits == 0:
-        insertion(a, n)
-        return
-    if item is uint64_t:
-        if (MANY if bits == 32 else FEW) < n <= LONG and bits >= 11 and spread_evenly(a, n, bits):
-            sort_even(a, spare, n, bits)
-            return
-    if FEW < n <= MANY and (bits < 32 or not narrow):
-        count_digits(a, n, bits - 8, counts)
-        if place_digits(counts, 1) <= CROWD:
-            move_by_digit(a, spare, n, bits - 8, counts)
-            insertion(spare, n)
-            memcpy(a, spare, n * sizeof(item))
-            return
-    if item is uint64_t:
-        if n <= MANY:
-            sort_words(a, spare, n, True)
-            return
-    if 24 < bits <= 27:                         # widths that the compiler knows
-        sort_digits(a, spare, n, bits, 9)
-    elif 24 < bits <= 32 and n >= LARGE:
-        sort_digits(a, spare, n, bits, 11)
-    else:
-        sort_digits(a, spare, n, bits, 8)
-
 
 cdef void select_items(item* a, item* chosen, Py_ssize_t n, Py_ssize_t wanted, int bits) noexcept nogil:
     """The `wanted` items of a with the lowest keys, the first of equal ones, into chosen, equal ones in their order. Uses a up."""

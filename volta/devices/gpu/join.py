@@ -76,9 +76,12 @@ def cat(*tensors, dim):
 
 # ---------------------------------------------------------------- extending
 
-def _geometry(size: tuple, outs: tuple, before: tuple, planes: int, counted: tuple):
-    """(words, count, overrides) of a kernel that makes planes of size `counted`."""
-    count, planes, together = shared_planes((planes,), prod(counted))
+def _geometry(size: tuple, outs: tuple, before: tuple, planes: int, back: bool = False):
+    """(words, count, overrides) of a kernel that makes planes of `outs`, or with `back` those of `size`."""
+    size, outs, before = ((missing,) * (3 - len(v)) + tuple(v) for v, missing in ((size, 1), (outs, 1), (before, 0)))
+    if size[0] == outs[0] and before[0] == 0:           # each slice is a plane of its own
+        planes, size, outs = planes * size[0], (1, *size[1:]), (1, *outs[1:])
+    count, planes, together = shared_planes((planes,), prod(size if back else outs))
     words = (*size, prod(size), *outs, prod(outs), *before, 0, count, planes, At(0))
     return words, count, {"VOLUME": size[0] > 1 or outs[0] > 1, "PLANES": together}
 
@@ -95,7 +98,7 @@ def _extended(x, *, outs, before, mode, value=0):
 
 def add_extended(plan: Plan, x, bound: tuple, shape: tuple, outs: tuple, before: tuple, mode: str = "constant", value: int = 0) -> None:
     """A step from operand 0, the contiguous x as `shape`, to a buffer. IN: value, the bits of a number."""
-    words, count, overrides = _geometry(shape[1:], outs, before, shape[0], outs)
+    words, count, overrides = _geometry(shape[1:], outs, before, shape[0])
     if STORED[x.dtype.code] == "f16":
         overrides |= {"E": "f16", "value": "f16(bitcast<f32>(p.value))"}
     plan.step("join/extend", bound, (*words, value), ceil_div(count, THREADS), MODE=MODES.index(mode), **overrides)
@@ -106,7 +109,7 @@ def _extended_grad(g, *, size, before, mode):
     plan = Plan(g)
     out = plan.output((g.shape[0], *size), g.dtype)
     if g.shape[0] * prod(size):
-        words, count, overrides = _geometry(size, g.shape[1:], before, g.shape[0], size)
+        words, count, overrides = _geometry(size, g.shape[1:], before, g.shape[0], True)
         plan.step("join/extend_grad", (0, out), words, ceil_div(count, THREADS), MODE=MODES.index(mode), E=STORED[g.dtype.code],
                   A=COMPUTED[g.dtype.code], **overrides)
     return plan

@@ -276,7 +276,20 @@ def _cut_search(run, sorted, values, *, right=False):
     return halves(run, (sorted, values), {"right": right}, (last, None), None)
 
 
+def _middle(x, *, dim, skip=False):
+    """(values, indices) of the middle of each sorted line."""
+    values, indices = KERNELS["sort"](x, dim=dim)
+    n = x.shape[dim]
+    count = call("sub", n, call("sum", call("cast", call("isnan", values), dtype=INT64), dim=(dim,), keepdim=True))
+    if skip:
+        place = call("clamp_min", call("floor_divide", call("sub", count, 1), 2), 0)
+    else:
+        place = call("where", call("eq", count, n), full(count.shape, (n - 1) // 2, INT64, x.storage.device), count)
+    return call("gather", values, place, dim=dim), call("gather", indices, place, dim=dim)
+
+
 _SELECTED = Kernel("sort_selected", _selected)
 _RANKS = Kernel("sort_ranks", _ranks, cut=lambda run, x, **params: halves(run, (x,), params, (0,), 0))
-KERNELS = {"sort": Kernel("sort", _sort, cut=_cut_sort), "scatter_unique": Kernel("scatter_unique", _scatter_unique, cut=_cut_scatter),
+KERNELS = {"sort": Kernel("sort", _sort, cut=_cut_sort), "middle": _middle,
+           "scatter_unique": Kernel("scatter_unique", _scatter_unique, cut=_cut_scatter),
            "searchsorted": Kernel("searchsorted", _searchsorted, cut=_cut_search)}

@@ -13,7 +13,7 @@ from volta.ops.activation import hardshrink, prelu
 from volta.ops.copy import in_float32
 from volta.ops.creation import rand_like
 from volta.ops.math import clamp, gelu
-from volta.ops.parts import chunk
+from volta.ops.parts import cut
 from volta.ops.records import activation as a
 from volta.ops.records import math as r
 from volta.ops.records.activation import hardsigmoid as hardsigmoid_op
@@ -221,10 +221,12 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     >>> volta.nn.functional.glu(volta.tensor([1.0, 2.0, 0.0, 0.0]))
     tensor([0.5000, 1.0000])
     """
-    if input.ndim == 0 or input.shape[as_dim("glu", dim, input.ndim)] % 2:
+    shape = input._shape
+    d = as_dim("glu", dim, len(shape)) if shape else 0
+    if not shape or shape[d] % 2:
         raise ShapeError(f"glu: needs an even size along dimension {dim}, got shape {input.shape}")
-    half, gate = chunk(input, 2, dim)
-    return a.gated(half, gate)
+    n = shape[d] // 2
+    return a.gated(*cut(input, d, ((0, n), (n, n))))
 
 
 # ---------------------------------------------------------------- shrinking

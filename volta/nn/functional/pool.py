@@ -33,6 +33,7 @@ __all__ = [f"{name}{rank}d" for name in ("max_pool", "avg_pool", "adaptive_max_p
            for rank in (1, 2, 3)]
 
 MAX_WINDOW = 1 << 24        # elements of a pooling window, padding included: what no image has would only keep the device busy
+SMALL = 1024                # elements of a plane up to which its largest one is found as that of a window
 LETTERS = {1: "L", 2: "H, W", 3: "D, H, W"}
 
 
@@ -207,7 +208,7 @@ def _adaptive_max_pool(rank, input, output_size, placed=True):
         out = _none(x, window["size"]), zeros(x.shape[:2] + window["size"], dtype=int64, device=x.device)
     elif max(window["size"]) == 1 and not placed and not x.requires_grad:
         out = [amax_op(x, dim=tuple(range(2, rank + 2)), keepdim=True)]
-    elif max(window["size"]) == 1 and not placed:   # whole planes are reductions, which place a NaN elsewhere
+    elif max(window["size"]) == 1 and not placed and math.prod(x._shape[2:]) > SMALL:   # a reduction, which places a NaN elsewhere
         found = max_(reshape_op(tied(x), shape=x.shape[:2] + (math.prod(x.shape[2:]),)), 2)
         out = [reshape_op(o, shape=x.shape[:2] + window["size"]) for o in found]
     else:

@@ -1,16 +1,22 @@
 """Images at the places of a grid (`grid_sample`), and grids of affine maps (`affine_grid`)."""
 from __future__ import annotations
 
+import functools
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels import core
 from volta.errors import ArgumentError, RankError, ShapeError
 from volta.ops.creation import linspace
+from volta.ops.from_data import tensor
+from volta.ops.linalg import matmul
 from volta.ops.math import addcmul
 from volta.ops.records.sample import MODES, PADDINGS, grid_sample_op, np_grid_sample
 from volta.ops.records.view import expand_op, reshape_op, tied
 from volta.ops.table import case, composed
+from volta.ops.view import transpose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,11 +25,26 @@ if TYPE_CHECKING:
 
 __all__ = ["affine_grid", "grid_sample"]
 
+SMALL = 4096                    # pixels of an image whose coordinates are kept
+
 
 def _np_affine_grid(theta, size, align_corners=None):
     axes = [np.linspace(-1, 1, n) * (1 if align_corners else (n - 1) / n) if n > 1 else np.zeros(1) for n in size[2:]]
     base = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(size[2:])], -1)
     return np.einsum("...k,nik->n...i", base, theta)
+
+
+def _edge(n, align_corners):
+    """The coordinate of the last pixel's centre; the first one's is the negative."""
+    return 0.0 if n == 1 else 1.0 if align_corners else (n - 1) / n
+
+
+@functools.lru_cache(maxsize=32)
+def _places(sizes, align_corners, dtype):
+    """The coordinates of the pixels of small images and a 1, as rows. Kept, since they take longer than their product with a map."""
+    axes = [np.linspace(-edge, edge, n) for n, edge in ((n, _edge(n, align_corners)) for n in sizes)]
+    places = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(sizes)], -1)
+    return tensor(places.reshape(-1, len(sizes) + 1), dtype=dtype, device="cpu")
 
 
 @composed(samples=(case((2, 2, 3), size=(2, 1, 3, 4)), case((1, 3, 4), size=(1, 2, 2, 3, 2), align_corners=True)), numpy=_np_affine_grid,
@@ -44,9 +65,12 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     if theta.shape != (size[0], rank, rank + 1):
         raise ShapeError(f"affine_grid: theta must have shape {(size[0], rank, rank + 1)} for size {tuple(size)}, got {theta.shape}")
     (*_, width), batch = size[2:], size[0]
+    if core.host_sees(theta) and math.prod(size[2:]) <= SMALL:
+        places = _places(tuple(map(int, size[2:])), bool(align_corners), theta.dtype)
+        return reshape_op(matmul(places, transpose(theta, 1, 2)), shape=(size[0], *size[2:], rank))
     *moves, out = (reshape_op(column, shape=(batch, 1, rank)) for column in theta.unbind(2))
     for d, (n, move) in enumerate(zip(size[:1:-1], moves)):
-        edge = 0.0 if n == 1 else 1.0 if align_corners else (n - 1) / n
+        edge = _edge(n, align_corners)
         axis = linspace(-edge, edge, n, dtype=theta.dtype, device=theta.device)
         if d == 0:                              # x, whose lines then have width * rank elements, many at a time for what is added to them
             out = reshape_op(addcmul(out, reshape_op(axis, shape=(n, 1)), move), shape=(batch, *[1] * (rank - 1), width * rank))
@@ -78,9 +102,9 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
         raise ArgumentError(f"grid_sample: mode must be 'bilinear', 'nearest' or 'bicubic', got {mode!r}")
     if padding_mode not in PADDINGS:
         raise ArgumentError(f"grid_sample: padding_mode must be 'zeros', 'border' or 'reflection', got {padding_mode!r}")
-    rank = input.ndim - 2
-    if (rank not in (2, 3) or grid.ndim != input.ndim or grid.shape[0] != input.shape[0] or grid.shape[-1] != rank
-            or 0 in input.shape[2:]):
+    shape, places = input._shape, grid._shape
+    rank = len(shape) - 2
+    if rank not in (2, 3) or len(places) != rank + 2 or places[0] != shape[0] or places[-1] != rank or 0 in shape[2:]:
         raise RankError(f"grid_sample: needs images (N, C, H, W) and a grid (N, H', W', 2), or (N, C, D, H, W) and (N, D', H', W', 3), "
                          f"got {input.shape} and {grid.shape}")
     if mode == "bicubic" and rank == 3:

@@ -1,4 +1,4 @@
-"""Records of triangles, and of extending x[planes, depth, height, width] by its own elements: `before` more ahead of the first of each axis
+"""Records of triangles, and of extending x[planes, (depth, height,) width] by own elements: `before` more ahead of the first of each axis
 and, up to the size `outs`, behind the last; negative numbers cut. The mode is "reflect" (the neighbours mirrored at the edge), "replicate"
 (the edge) or "circular" (the other end)."""
 from __future__ import annotations
@@ -26,7 +26,8 @@ def _np_extend_grad(g, size, before, mode):
     return out
 
 
-_CASES = (((3, 1, 4, 5), (1, 7, 9), (0, 2, 1)), ((2, 3, 4, 3), (5, 5, 4), (2, -1, 2)), ((2, 1, 1, 6), (1, 1, 3), (0, 0, -2)))
+_CASES = (((3, 1, 4, 5), (1, 7, 9), (0, 2, 1)), ((2, 3, 4, 3), (5, 5, 4), (2, -1, 2)), ((2, 1, 1, 6), (1, 1, 3), (0, 0, -2)),
+          ((2, 4), (7,), (1,)), ((2, 3, 4), (3, 6), (0, 2)))
 _MODES = ("reflect", "replicate", "circular")
 extend_op = register(
     "extend", ("x",), family="movement", takes="fib", tied=True, kinds="fib", numpy=_np_extend,

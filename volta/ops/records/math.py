@@ -191,11 +191,14 @@ clamp_op = ternary("clamp", ("x", "min", "max"), (
     lambda g, x, min, max: where_op(logical_or(x > max, max < min), g, 0.0)), numpy=np.clip, takes="fi", public=False, smooth=False)
 mulacc = ternary("mulacc", ("a", "b", "c"), (lambda g, b: g * b, lambda g, a: g * a, lambda g: g), numpy=lambda a, b, c: a * b + c,
                   takes="fi", rtol=2e-5, inplace=False)
-addcdiv_op = ternary("addcdiv", ("x", "tensor1", "tensor2", "value"), (
-    lambda g: g, lambda g, tensor2, value: g * value / tensor2,
-    lambda g, tensor1, tensor2, value: -(g * value * tensor1 / tensor2) / tensor2, None), takes="f", rtol=2e-5, public=False,
-    domain=(0.3, 3.0), numpy=lambda x, tensor1, tensor2, value: x + value * tensor1 / tensor2,
-    cases=tuple(case(*s, value) for s, value in zip(TERNARY_SHAPES, (1.0, -0.5, 2.0, 0.25))))
+_SCALED = tuple(case(*s, ()) for s in TERNARY_SHAPES)
+add_product = ternary("add_product", ("x", "a", "b", "value"), (
+    lambda g: g, lambda g, b, value: g * b * value, lambda g, a, value: g * a * value, lambda g, a, b: g * a * b), takes="fi", rtol=2e-5,
+    cases=_SCALED, public=False, numpy=lambda x, a, b, value: x + value * a * b)
+add_quotient = ternary("add_quotient", ("x", "a", "b", "value"), (
+    lambda g: g, lambda g, b, value: g * value / b, lambda g, a, b, value: -g * (a * value / b) / b,
+    lambda g, a, b: g * a / b), domain=(0.3, 3.0),
+    numpy=lambda x, a, b, value: x + value * a / b, takes="f", rtol=2e-5, cases=_SCALED, public=False)
 nan_to_num_op = ternary("nan_to_num", ("x", "nan", "largest"), (lambda g, x, largest: where_op(abs(x) <= largest, g, 0.0), None, None),
                         takes="f", cases=tuple(case(s, 0.5, 3e4) for s in UNARY_SHAPES), public=False,
                         numpy=lambda x, nan, largest: np.where(np.isnan(x), nan, np.clip(x, -largest, largest)))

@@ -24,6 +24,13 @@ def _np_sort(x, dim, descending=False, count=None):
     return np.take_along_axis(x, indices, dim), indices
 
 
+def _np_middle(x, dim, skip=False):
+    values, indices = _np_sort(x, dim)
+    numbers, n = (~np.isnan(values)).sum(dim, keepdims=True), x.shape[dim]
+    place = np.maximum(numbers - 1, 0) // 2 if skip else np.where(numbers == n, (n - 1) // 2, np.minimum(numbers, n - 1))
+    return np.take_along_axis(values, place, dim), np.take_along_axis(indices, place, dim)
+
+
 def _np_scatter(g, index, dim, size):
     out = np.zeros(g.shape[:dim] + (size,) + g.shape[dim + 1:], g.dtype)
     np.put_along_axis(out, index, g, dim)
@@ -46,6 +53,11 @@ def _places(count, size):
 sort_op = register(
     "sort", ("x",), names=("input",), outputs=("values", "indices"), family="sort", takes="fib", kinds="fib", numpy=_np_sort,
     cases=_CASES, domain=(-900.0, 900.0),        # far apart, for finite differences
+    vjp=(lambda g, indices, x_shape, dim: scatter_unique(g, indices, dim=dim, size=x_shape[dim]),))
+middle_op = register(
+    "middle", ("x",), names=("input",), outputs=("values", "indices"), family="sort", takes="f", numpy=_np_middle,
+    domain=(-900.0, 900.0), cases=tuple(case(s, dim=d, skip=skip) for s, d in (((3, 5), 1), ((4, 3), 0), ((2, 40, 3), 1), ((700,), 0))
+                                        for skip in (False, True)),
     vjp=(lambda g, indices, x_shape, dim: scatter_unique(g, indices, dim=dim, size=x_shape[dim]),))
 scatter_unique = register(
     "scatter_unique", ("g", "index"), family="sort", takes={"g": "fib", "index": "int64"}, numpy=_np_scatter,

@@ -1,0 +1,80 @@
+# Medians of lines of floats.
+#
+# Layout: x seen as [outer, length, inner], made contiguous; of each line the keys are sorted (sort_items.pxd), the first of equal ones first.
+# Threads: over lines. Sizes: the front end.
+
+from cython.parallel cimport prange
+from libc.stdint cimport int64_t, uint64_t
+
+from volta.errors import ArgumentError
+
+from volta._kernels.core.base cimport FLOAT32, INT64, Storage, TensorBase, address, dtype_of, empty_host, host_storage
+from volta._kernels.core.threads cimport threads_for
+from volta._kernels.core.views cimport float_code, split_at
+from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.sort_items cimport MOST_THREADS, as_item, place_of, sort_items
+from volta._kernels.cpu.sort_words cimport Wide, item
+from volta._kernels.cpu.tile cimport real
+
+cdef struct Lines:
+    Py_ssize_t outer, length, inner, needed     # needed: bytes of memory of each thread
+    int bits, threads
+
+
+cdef void middle_some(const Lines* p, const real* x, real* values, int64_t* indices, Py_ssize_t first, Py_ssize_t last, bint skip,
+                      item* a) noexcept nogil:
+    """The medians of the lines first .. last: of the numbers if `skip`, else a NaN where there is one. IN: memory for two lines."""
+    cdef Py_ssize_t line, i, place, n = p.length
+    cdef const real* source
+    for line in range(first, last):
+        source = x + line // p.inner * n * p.inner + line % p.inner
+        for i in range(n):
+            a[i] = as_item(source[i * p.inner], i, False, a[0])
+        sort_items(a, a + n, n, p.bits)
+        i = n                               # NaN are the last
+        while i > 0 and source[place_of(a[i - 1]) * p.inner] != source[place_of(a[i - 1]) * p.inner]:
+            i -= 1
+        place = max(i - 1, 0) // 2 if skip or i == n else i
+        indices[line], values[line] = place_of(a[place]), source[place_of(a[place]) * p.inner]
+
+
+cdef void middle_all(const Lines* p, const real* x, real* values, int64_t* indices, bint skip, char* memory, item kind) noexcept nogil:
+    cdef Py_ssize_t lines = p.outer * p.inner
+    cdef int t
+    if p.threads == 1:
+        middle_some(p, x, values, indices, 0, lines, skip, <item*>memory)
+        return
+    for t in prange(p.threads, num_threads=p.threads, schedule="static"):
+        middle_some(p, x, values, indices, lines * t // p.threads, lines * (t + 1) // p.threads, skip, <item*>(memory + t * p.needed))
+
+
+def middle(TensorBase x not None, Py_ssize_t dim, bint skip=False):
+    """(the lower one of the two in the middle, its place) of each line of floats; with `skip` NaN are left out. No line is empty."""
+    cdef Lines p
+    cdef Wide wide
+    cdef int code = float_code("middle", x)
+    x = packed(x)
+    split_at(x.shape, dim, &p.outer, &p.length, &p.inner)
+    if p.length == 0 or p.length >= <Py_ssize_t>1 << 32:
+        raise ArgumentError(f"middle: a dimension of {p.length} elements has no median; there may be 1 to 2**32 - 1")
+    p.bits = 32 if code == FLOAT32 else 64
+    wide.key = wide.place = 0
+    cdef tuple shape = x.shape[:dim] + (1,) + x.shape[dim + 1:] if x.shape else ()
+    cdef TensorBase values = empty_host(shape, x.dtype), indices = empty_host(shape, dtype_of(INT64))
+    cdef const void* source = address(x)
+    cdef void* target = address(values)
+    cdef int64_t* places = <int64_t*>address(indices)
+    cdef Storage memory
+    p.threads = min(threads_for(x.size * 8), MOST_THREADS)
+    p.needed = ((2 * p.length + 32) * <Py_ssize_t>(sizeof(Wide) if p.bits == 64 else sizeof(uint64_t)) + 63) // 64 * 64
+    if values.size:
+        memory = host_storage(p.threads * p.needed)
+        with nogil:
+            if code == FLOAT32:
+                middle_all(&p, <const float*>source, <float*>target, places, skip, memory.data, <uint64_t>0)
+            else:
+                middle_all(&p, <const double*>source, <double*>target, places, skip, memory.data, wide)
+    return values, indices
+
+
+KERNELS = {"middle": middle}
