@@ -70,6 +70,23 @@ def test_splits_are_those_measured_best(width, heads, length):
     assert times[found] <= 1.02 * min(times.values())
 
 
+# The same, backward.
+MEASURED_BACKWARD = {
+    (96, 48, 1024): {1: 2216, 2: 1751}, (96, 8, 1024): {1: 392, 2: 297}, (96, 8, 4096): {1: 4307, 2: 4265},
+    (64, 48, 1024): {1: 1028, 2: 1038}, (64, 8, 1024): {1: 329, 2: 180}, (64, 8, 4096): {1: 2714, 2: 2742},
+}
+
+
+@pytest.mark.parametrize("width, heads, length", MEASURED_BACKWARD)
+def test_splits_are_those_measured_best_backward(width, heads, length):
+    times = MEASURED_BACKWARD[width, heads, length]
+    tile = tiles.tile_of(tiles.BACKWARD, width, 49152, heads, length)
+    copies = tile.copies(length, length, heads, False, 100)
+    works = tiles.owned(tile.met(tiles.BACKWARD, length, length, False), copies)
+    found = tile.splits(tiles.BACKWARD, width, works, heads, 2 * heads * length * width, 100)
+    assert times[found] <= 1.02 * min(times.values())
+
+
 @pytest.mark.parametrize("causal, masked, keys, width", [(False, False, 300, 20), (True, False, 300, 20), (False, True, 300, 20),
                                                          (False, False, 129, 20), (False, True, 300, 92), (True, False, 300, 92)])
 def test_parts_of_many_keys(causal, masked, keys, width, device, rng):
