@@ -302,8 +302,8 @@ def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor],
     if not allow_unused:
         for t, g in zip(targets, found):
             if g is None:
-                raise AutogradError(f"grad: the input of shape {t.shape} was not used to compute the outputs; pass "
-                                    f"allow_unused=True to get None for it")
+                raise AutogradError(f"grad: the input of shape {t.shape} was not used to compute the outputs; pass allow_unused=True "
+                                    "to get None for it")
     return found
 
 
@@ -316,16 +316,13 @@ def _grad_of_batch(outputs, inputs, grad_outputs, retain_graph, create_graph, un
                             f"{[None if g is None else g.shape for g in given]}")
     (count,), found = sizes, None
     for i in range(count):
-        retain = create_graph or retain_graph or i < count - 1
-        seeds = [None if g is None else g[i] for g in given]
+        retain, seeds = create_graph or retain_graph or i < count - 1, [None if g is None else g[i] for g in given]
         parts = grad(outputs, inputs, seeds, retain, create_graph, allow_unused=unused, materialize_grads=zeros)
         found = found or [None if g is None else g.new_zeros((count, *g.shape)) for g in parts]
         for whole, part in zip(found, parts):
             if whole is not None:
                 whole[i] = part
-    if found is None:
-        found = [t.new_zeros((0, *t.shape)) for t in _as_list(inputs)]
-    return tuple(found)
+    return tuple(found or [t.new_zeros((0, *t.shape)) for t in _as_list(inputs)])
 
 
 def _paths(roots: list, targets: list) -> tuple[set, dict]:
