@@ -30,11 +30,18 @@ cdef extern from *:
             }                                                                                                       \\
             VOLTA_UNROLL for (r = 0; r < 8; r++) *(volta_v##S*)(out + r * out_step) = sum[r];                       \\
         }                                                                                                           \\
-        for (; i < n; i++, x += step, out += out_step) {                                                            \\
-            volta_v##S sum = *(const volta_v##S*)bias;                                                              \\
-            for (t = 0; t < count; t++)                                                                             \\
-                sum = VOLTA_MADD##S(*(const volta_v##S*)(w + t * VOLTA_LANES##S), *(const volta_v##S*)(x + taps[t]), sum); \\
-            *(volta_v##S*)out = sum;                                                                                \\
+        if (i < n) {                    /* repeats the last one: a sum by itself would wait for each product */     \\
+            volta_v##S sum[8];                                                                                      \\
+            const T* at[8];                                                                                         \\
+            VOLTA_UNROLL for (r = 0; r < 8; r++) {                                                                  \\
+                sum[r] = *(const volta_v##S*)bias;                                                                  \\
+                at[r] = x + (i + r < n ? r : n - 1 - i) * step;                                                     \\
+            }                                                                                                       \\
+            for (t = 0; t < count; t++) {                                                                           \\
+                const volta_v##S y = *(const volta_v##S*)(w + t * VOLTA_LANES##S);                                  \\
+                VOLTA_UNROLL for (r = 0; r < 8; r++) sum[r] = VOLTA_MADD##S(y, *(const volta_v##S*)(at[r] + taps[t]), sum[r]); \\
+            }                                                                                                       \\
+            VOLTA_UNROLL for (r = 0; r < 8; r++) if (i + r < n) *(volta_v##S*)(out + r * out_step) = sum[r];        \\
         }                                                                                                           \\
     }
     VOLTA_DEPTHWISE(32, float)
