@@ -19,6 +19,7 @@ from libc.string cimport memcpy
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.gemm_plan cimport FETCHED, PAD, THIN, Plan, Products, transpose
 from volta._kernels.cpu.lines cimport by_lines
+from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.thin cimport add_rows, mingle, part_ways, short_rows
 from volta._kernels.cpu.tile cimport MASKED, TILE_ROWS, copy_line, copy_run, lanes, multiply_ahead, real
 from volta._kernels.cpu.turn cimport turn8, turn_few
@@ -172,13 +173,13 @@ cdef void turned(const Plan* plan, Products* p, Py_ssize_t rows, Py_ssize_t colu
     cdef Py_ssize_t parts = (rows + plan.tall - 1) // plan.tall, part, i, count, j, e, out_row = p.m
     cdef real* product = space
     cdef real* line
-    space += plan.tall * columns
-    p.n = columns
+    p.n = up(columns, lanes(out))
+    space += up(plan.tall * p.n, PAD)
     for part in range(parts):
         i = rows * part // parts
         count = rows * (part + 1) // parts - i
         block(plan, p, count, columns, k, a + i * p.a_row, b, <const real*>NULL, product, space)
-        turn(count, columns, <const real*>product, columns, out + i, out_row)
+        turn(count, columns, <const real*>product, p.n, out + i, out_row)
         if bias != NULL:
             for j in range(columns):
                 line = out + j * out_row + i

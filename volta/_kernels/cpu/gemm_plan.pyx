@@ -74,7 +74,7 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
         else:
             plan.own = min(plan.depth, plan.length) * ((p.m if plan.few else 0) + 2 * TILE_ROWS + min(plan.wide, p.n) + 3 * width) + PAD
             if plan.turned:
-                plan.own += plan.tall * min(plan.wide, p.n)
+                plan.own += up(plan.tall * up(min(plan.wide, p.n), width), PAD)
     plan.own = (plan.own + PAD - 1) // PAD * PAD
 
 
