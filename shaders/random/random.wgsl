@@ -1,9 +1,9 @@
 // random: draws and dropout from Philox 4x32-10, with the layout that volta/random.py fixes for every device.
 //
 // KIND 0 uniform, 1 normal, 2 randint, 3 dropout. Thread i makes elements 4 i .. 4 i + 3 from counter offset + i; the places
-// after the last element fall into the padding of a whole vec4, which every new buffer has.
+// after the last element fall into the padding of a whole vec4, which every new buffer has. But for dropout, x_offset is where out begins.
 //
-// Bindings: 0 x (read; dropout's input, else a spare buffer), 1 out (read_write, offset 0).
+// Bindings: 0 x (read; dropout's input, else a spare buffer), 1 out (read_write).
 // Launch:   x = ceil(count / 1024) workgroups of 256; `quads` = ceil(count / 4).
 // Sums:     none.
 //
@@ -50,12 +50,13 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     }
     let bits = random_words(vec2<u32>(p.seed_low, p.seed_high), vec2<u32>(p.offset_low, p.offset_high), i);
     let u = vec4<f32>(uniform_from_bits(bits.x), uniform_from_bits(bits.y), uniform_from_bits(bits.z), uniform_from_bits(bits.w));
+    let at = i + select(p.x_offset, 0u, KIND == 3u);
     let low = bitcast<f32>(p.low);
     let span = bitcast<f32>(p.span);
     if (KIND == 0u) {
-        out[i] = vec4<T>(low + rounded(span * u));
+        out[at] = vec4<T>(low + rounded(span * u));
     } else if (KIND == 1u) {
-        out[i] = vec4<T>(low + rounded(span * normals(u)));
+        out[at] = vec4<T>(low + rounded(span * normals(u)));
     } else if (KIND == 2u) {
         // A span of 2^32 arrives as 0.
         var shifted = bits;
@@ -63,7 +64,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
             shifted = vec4<u32>(multiply_wide(bits.x, p.span).y, multiply_wide(bits.y, p.span).y,
                                 multiply_wide(bits.z, p.span).y, multiply_wide(bits.w, p.span).y);
         }
-        out[i] = vec4<T>(bitcast<vec4<i32>>(shifted + vec4<u32>(p.low)));
+        out[at] = vec4<T>(bitcast<vec4<i32>>(shifted + vec4<u32>(p.low)));
     } else {
         // low is p, span is 1 / (1 - p). A dropped NaN stays NaN, so the factor is multiplied and not selected.
         out[i] = vec4<T>(x[p.x_offset + i] * select(vec4<f32>(0.0), vec4<f32>(span), u >= vec4<f32>(low)));

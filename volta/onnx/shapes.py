@@ -180,10 +180,18 @@ def _arange(g: Graph, c: Call):
 
 @translates("uniform", "normal")
 def _random(g: Graph, c: Call):
-    """Other numbers in every run."""
-    names = ("low", "high") if c.op == "uniform" else ("mean", "scale")
-    op = "RandomUniformLike" if c.op == "uniform" else "RandomNormalLike"
-    return g.node(op, _full(g, c.out, 0), dtype=TYPES[c.out.dtype], **dict(zip(names, map(float, c.inputs[1:3]))))
+    return _numbers(g, c.out, c.op, *c.inputs[1:3])
+
+
+@translates("draw_into")
+def _draw_into(g: Graph, c: Call):
+    return _numbers(g, c.out, c.kind, c.a, c.b)
+
+
+def _numbers(g, out, kind, a, b):
+    """Other ones in every run."""
+    names, op = (("low", "high"), "RandomUniformLike") if kind == "uniform" else (("mean", "scale"), "RandomNormalLike")
+    return g.node(op, _full(g, out, 0), dtype=TYPES[out.dtype], **dict(zip(names, map(float, (a, b)))))
 
 
 @translates("dropout")

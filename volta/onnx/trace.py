@@ -17,7 +17,7 @@ from volta._kernels.core.call import Observer
 from volta.errors import ONNXExportError
 from volta.ops.records.view import contiguous_op
 
-RANDOM = {"uniform", "normal", "randint", "dropout", "poisson", "binomial"}
+RANDOM = {"uniform", "normal", "draw_into", "randint", "dropout", "poisson", "binomial"}
 _NO_ENTRIES = {"as_strided", "scale_gradient", "upload"}  # the result is found by its geometry, or holds constants
 
 

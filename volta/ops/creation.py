@@ -8,6 +8,8 @@ import numpy as np
 
 from volta import random
 from volta._kernels import core
+from volta._kernels.core import inplace
+from volta._kernels.core.call import run_kernel
 from volta._kernels.core.order import dense_strides
 from volta.device import as_device
 from volta.dtypes import as_dtype, bool_, float16, float32, float64, get_default_dtype, iinfo, int32, int64, to_numpy
@@ -16,7 +18,7 @@ from volta.layout import preserve_format
 from volta.ops.copy import arranged, copy_into
 from volta.ops.from_data import finish, tensor
 from volta.ops.records.copy import cast
-from volta.ops.records.create import arange_op, empty_op, full_op, normal_op, randint_op, uniform_op
+from volta.ops.records.create import arange_op, draw_into_op, empty_op, full_op, normal_op, randint_op, uniform_op
 from volta.ops.records.sort import sort_op
 from volta.ops.table import case, composed, create
 from volta.ops.view import listed
@@ -310,7 +312,12 @@ def floating_dtype(op: str, dtype: DTypeLike) -> DType:
 
 def fill_random_(t: Tensor, primitive, a: float, b: float, generator: Generator | None = None) -> Tensor:
     """Overwrite `t` with random numbers (for nn.init); unrecorded."""
-    copy_into(t, draw("init", primitive, t.shape, a, b, t.dtype, t.device, generator))
+    if t.dtype.itemsize < 4 or core.stands_in(t):
+        copy_into(t, draw("init", primitive, t.shape, a, b, t.dtype, t.device, generator))
+        return t
+    inplace.check_elements("init", t)
+    seed, offset = check_generator("init", generator).advance(t._size)
+    run_kernel(draw_into_op, t.device, (t,), {"kind": primitive.name, "a": float(a), "b": float(b), "seed": seed, "offset": offset})
     return t
 
 

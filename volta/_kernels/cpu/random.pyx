@@ -220,4 +220,13 @@ def dropout(TensorBase x not None, double p, uint64_t seed, uint64_t offset):
     return drawn("dropout", DROPOUT, x, empty_host_like(x, x.dtype), p, 1 / (1 - p) if p < 1 else 0, seed, offset)
 
 
-KERNELS = {"uniform": uniform, "normal": normal, "randint": randint, "dropout": dropout}
+def draw_into(TensorBase out not None, str kind, double a, double b, uint64_t seed, uint64_t offset):
+    """Into `out` uniform numbers of [a, b), or normal ones of mean a and deviation b."""
+    cdef bint uniform = kind == "uniform"
+    cdef TensorBase numbers = out if out.contiguous else empty_host(out.shape, out.dtype)
+    drawn(kind, UNIFORM if uniform else NORMAL, None, numbers, a, b - a if uniform else b, seed, offset)
+    if numbers is not out:
+        copy_data(out, numbers)
+
+
+KERNELS = {"uniform": uniform, "normal": normal, "randint": randint, "dropout": dropout, "draw_into": draw_into}

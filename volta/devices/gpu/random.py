@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 
 from volta.devices.gpu.common import BYTES, COMPUTED, FLOAT32, THREADS, ceil_div, check_dtype, context, pack_float, round_float
-from volta.devices.gpu.copy import contiguous
+from volta.devices.gpu.copy import contiguous, copy_into
 from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, spare
 from volta.errors import ArgumentError, DTypeError
@@ -79,9 +79,28 @@ def _dropout(x, *, p, seed, offset):
     return plan
 
 
+def _draw_into(out, *, kind, a, b, seed, offset):
+    """Uniform numbers of [a, b), or normal ones of mean a and deviation b, in place."""
+    def tail(a, b, seed, offset, **_):
+        return _words(seed, offset, _bits(a), _bits(round_float(b) - round_float(a) if kind == "uniform" else b))
+    need_float32(kind, out)
+    if not out._contiguous or (out.offset | out._size) & 3:         # whole vectors are written
+        return _drawn_apart
+    plan, quads = Plan(out, tail=tail), out._size // 4
+    if quads:
+        plan.step("random/random", (spare(plan.ctx), 0), (quads, At(0, 4)), ceil_div(quads, THREADS), KIND=KINDS[kind], T="f32")
+    return plan
+
+
+def _drawn_apart(out, *, kind, a, b, seed, offset):
+    copy_into(out, KERNELS[kind](out.shape, a, b, seed, offset, out.dtype, out.storage.device))
+
+
 _PLACE = ("seed", "offset")
 KERNELS = {
     "uniform": Kernel("uniform", _uniform, varying=("low", "high", *_PLACE), cut=cuts.drawn),
     "normal": Kernel("normal", _normal, varying=("mean", "std", *_PLACE), cut=cuts.drawn),
     "randint": Kernel("randint", _randint, varying=("low", "high", *_PLACE), cut=cuts.drawn),
+    "draw_into": Kernel("draw_into", _draw_into, strided=(0,), writes=(0,), varying=("a", "b", *_PLACE),
+                        cut=lambda run, out, **params: _drawn_apart(out, **params)),
     "dropout": Kernel("dropout", _dropout, varying=("p", *_PLACE), cut=cuts.dropout)}

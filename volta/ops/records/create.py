@@ -47,6 +47,12 @@ normal_op = register(
 randint_op = register(
     "randint", (), family="creation", numpy=_np_randint, kinds="i",
     cases=tuple(case(shape, -3, 1000, **s) for shape in ((5, 3), (), (0, 4), (303,)) for s in _STREAMS))
+draw_into_op = register(
+    "draw_into", ("out",), writes=("out",), takes={"out": "f"}, family="inplace", kinds="f", rtol=1e-5,
+    numpy=lambda out, kind, a, b, **stream: {"uniform": _np_uniform, "normal": _np_normal}[kind](
+        out.shape, a, b, **stream, dtype=out.dtype),
+    cases=tuple(case(shape, kind=kind, a=-1.0, b=3.0, **s) for shape in ((6, 4), (5, 3), (0, 4)) for kind, s in zip(
+        ("uniform", "normal"), _STREAMS)))
 dropout_op = register(
     "dropout", ("x",), family="random", takes="f", vjp=(lambda g, p, seed, offset: dropout_op(g, p=p, seed=seed, offset=offset),),
     numpy=_np_dropout, cases=(case((7, 3), p=0.5, **_STREAMS[0]), case((), p=0.25, **_STREAMS[0]),
