@@ -259,3 +259,20 @@ def test_marks_for_profilers():
     with nvtx.range("step {}", 1):
         nvtx.mark("here")
     assert nvtx.range_pop() == 1 and nvtx.range_pop() == 0
+
+
+@both
+def test_facts_of_storages(library):
+    x = library.arange(3, dtype=library.int32)
+    storage = x.untyped_storage()
+    assert storage.tolist() == [0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0] and (storage.element_size(), storage.get_device()) == (1, None)
+    assert (storage.is_cuda, storage.is_pinned(), storage.is_shared()) == (False, False, False)
+    assert library.ones(2, dtype=library.float64).to(tensor=x).dtype is library.int32
+
+
+def test_storage_of_a_device(device):
+    storage = volta.ones(3, device=device).untyped_storage()
+    assert storage.is_cuda is (device != "cpu") and storage.get_device() == (None if device == "cpu" else 0)
+    if device != "cpu":
+        with pytest.raises(BufferError):
+            storage.tolist()

@@ -25,6 +25,31 @@ class UntypedStorage:
 
     __len__ = size = nbytes
 
+    @property
+    def is_cuda(self) -> bool:
+        """Whether it is on a GPU, under PyTorch's word."""
+        return self.device.is_gpu
+
+    def get_device(self) -> int | None:
+        """The number of the GPU that it is on; None for the CPU."""
+        return self.device.index if self.device.is_gpu else None
+
+    def element_size(self) -> int:
+        """1: it is counted in bytes."""
+        return 1
+
+    def is_pinned(self, device: object = "cuda") -> bool:
+        """False: no memory is page-locked."""
+        return False
+
+    def is_shared(self) -> bool:
+        """False: no other process sees it."""
+        return False
+
+    def tolist(self) -> list[int]:
+        """Its bytes. Raises: BufferError on a GPU."""
+        return list(memoryview(self._storage).cast("B")[:self.nbytes()])
+
     def data_ptr(self) -> int:
         """The address of its first element on the CPU; of a GPU's memory a number that tells memories apart."""
         whole = self._whole

@@ -142,13 +142,15 @@ def contiguous(input: Tensor, *, memory_format: Layout = contiguous_format) -> T
 @composed(samples=(case((2, 3), dtype=int64),), kinds="fib", function=False, smooth=False,
           numpy=lambda x, dtype: x.astype(to_numpy(dtype)))
 def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike = None, copy: bool = False,
-       non_blocking: bool = False, memory_format: Layout | None = None) -> Tensor:
+       non_blocking: bool = False, memory_format: Layout | None = None, tensor: Tensor | None = None) -> Tensor:
     """The tensor on another device, as another dtype, or both: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(other)`.
 
     >>> volta.arange(2).to("cpu", volta.float32).tolist()
     [0.0, 1.0]
     """
     flags = []
+    if tensor is not None:
+        device, dtype = tensor.device, tensor.dtype
     for a in args:
         if type(a) is bool and a is not args[0]:
             flags.append(a)                     # non_blocking, copy
