@@ -33,7 +33,8 @@ LAYERS = (
               "volta.multiprocessing", "volta.onnx", "volta.signal", "volta.sparse", "volta.special", "volta.trees", "volta.vision")),
     ("package", ("volta",)),
     ("compat", ("volta.compat",)),
-    ("testing", ("volta.testing", "volta.selftest", "volta.utils.benchmark", "volta.utils.collect_env", "volta.own_kernel", "volta.__main__")),
+    ("testing", ("volta.testing", "volta.selftest", "volta.utils.benchmark", "volta.utils.collect_env", "volta.own_kernel",
+                 "volta.__main__")),
 )
 
 OPTIONAL = {"PIL", "wgpu", "matplotlib", "onnx", "onnxruntime", "tqdm"}
