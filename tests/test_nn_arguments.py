@@ -21,6 +21,7 @@ WRONG = {
     "bool": (),
     "bool | None": (),
 }
+LAYERS = {"skip_init", "convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"}    # take modules: other tests
 ALLOWED = {("constant_", "val", math.nan)}
 SHAPES = {"dirac_": (3, 4, 3), "clip_grads_with_norm_": ()}
 FIRST = {"calculate_gain": "relu", "parameters_to_vector": [volta.zeros(2)]}
@@ -28,7 +29,7 @@ FIRST = {"calculate_gain": "relu", "parameters_to_vector": [volta.zeros(2)]}
 
 def _wrong_calls():
     for module in (nn.init, nn.utils.parameters):
-        for name in sorted(set(module.__all__) - {"skip_init"}):
+        for name in sorted(set(module.__all__) - LAYERS):
             function = getattr(module, name)
             parameters = inspect.signature(function).parameters
             for wrong_name, parameter in parameters.items():

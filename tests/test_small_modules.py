@@ -12,7 +12,7 @@ import volta.nn.causal
 import volta.nn.grad
 import volta.nn.utils.stateless
 from volta.compat.version import TorchVersion
-from volta.errors import ArgumentError, AutogradError, DownloadError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DownloadError, DTypeError, ShapeError
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; these comparisons are an extra")
 both = pytest.mark.parametrize("library", [volta, torch], ids=["volta", "torch"])
@@ -184,6 +184,16 @@ def test_weights_are_laid_out(library):
     library.nn.utils.convert_conv3d_weight_memory_format(net, library.channels_last_3d)
     assert net[0].weight.is_contiguous(memory_format=library.channels_last) and net[0].weight.tolist() == before
     assert net[1].weight.is_contiguous(memory_format=library.channels_last_3d) and net[0].weight.requires_grad
+
+
+@pytest.mark.parametrize("name", ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"])
+def test_wrong_layouts_of_weights(name):
+    call = getattr(volta.nn.utils, name)
+    for wrong in (None, 3, "x", volta.zeros(2)):
+        with pytest.raises(DTypeError, match=f"{name}: module must be a module, got"):
+            call(wrong, volta.channels_last)
+        with pytest.raises(DTypeError, match=f"{name}: memory_format must be one such as volta.channels_last, got"):
+            call(volta.nn.Conv2d(1, 1, 1), wrong)
 
 
 @both

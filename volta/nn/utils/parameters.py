@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from volta._kernels import core
 from volta.autograd import no_grad
 from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.layout import memory_format as MemoryFormat
 from volta.nn.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
 from volta.nn.init import number
 from volta.nn.module import Module
@@ -141,7 +142,11 @@ def skip_init(module_cls: type[M], *args: Any, **kwargs: Any) -> M:
     return module_cls(*args, **kwargs)
 
 
-def _laid_out(module: M, memory_format: Layout, layers: tuple[type[Module], ...]) -> M:
+def _laid_out(name: str, module: M, memory_format: Layout, layers: tuple[type[Module], ...]) -> M:
+    if not isinstance(module, Module):
+        raise DTypeError(f"{name}: module must be a module, got {type(module).__name__}")
+    if not isinstance(memory_format, MemoryFormat):
+        raise DTypeError(f"{name}: memory_format must be one such as volta.channels_last, got {memory_format!r}")
     for layer in module.modules():
         if isinstance(layer, layers):
             layer.weight.data = layer.weight.detach().clone(memory_format=memory_format)
@@ -150,9 +155,9 @@ def _laid_out(module: M, memory_format: Layout, layers: tuple[type[Module], ...]
 
 def convert_conv2d_weight_memory_format(module: M, memory_format: Layout) -> M:
     """Lay the weights of the two-dimensional convolutions of a module out in this format."""
-    return _laid_out(module, memory_format, (Conv2d, ConvTranspose2d))
+    return _laid_out("convert_conv2d_weight_memory_format", module, memory_format, (Conv2d, ConvTranspose2d))
 
 
 def convert_conv3d_weight_memory_format(module: M, memory_format: Layout) -> M:
     """Lay the weights of the three-dimensional convolutions of a module out in this format."""
-    return _laid_out(module, memory_format, (Conv3d, ConvTranspose3d))
+    return _laid_out("convert_conv3d_weight_memory_format", module, memory_format, (Conv3d, ConvTranspose3d))
