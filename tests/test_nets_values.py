@@ -193,12 +193,14 @@ def test_transposed_convolutions_multiply_no_zeros_with_infinite_weights(device,
         same(out[0, 0], expected)
 
 
-def test_infinite_weights_meet_the_padding_of_convolutions(device):
+@pytest.mark.parametrize("groups, expected", [(1, 32), (24, 4)])
+def test_infinite_weights_meet_the_padding_of_convolutions(device, groups, expected):
     """Also where windows lie mostly outside the input, so that their taps would be left out."""
-    weight = volta.ones(24, 8, 7, 7)
-    weight[3, 2, 0, 0] = INF
-    out = np.asarray(F.conv2d(volta.ones(8, 8, 2, 2, device=device), weight.to(device), padding=3).cpu())
-    assert np.isnan(out[:, 3]).all() and (np.delete(out, 3, 1) == 32).all()
+    channels = 8 if groups == 1 else groups
+    weight = volta.ones(24, channels // groups, 7, 7)
+    weight[3, 0, 0, 0] = INF
+    out = np.asarray(F.conv2d(volta.ones(8, channels, 2, 2, device=device), weight.to(device), padding=3, groups=groups).cpu())
+    assert np.isnan(out[:, 3]).all() and (np.delete(out, 3, 1) == expected).all()
 
 
 def test_floats_that_no_integer_holds_become_the_least(device):

@@ -9,7 +9,7 @@ from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.cpu.conv_plan cimport (
-    Chunk, Plan, add_slices, ceil_div, chunk_at, items_of, pixels_in, pixels_out, set_chunk, tap_on, threads_of)
+    Axis, Chunk, Plan, add_slices, ceil_div, chunk_at, items_of, pixels_in, pixels_out, set_chunk, tap_on, threads_of)
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.tile cimport lanes, real
 
@@ -166,11 +166,46 @@ cdef void load(Plan* p, Chunk* chunk, const real* x, Py_ssize_t channels, real* 
                     memcpy(to + i * p.lanes, pixels + (y - low) * line + (first + i * p.w.skip) * p.lanes, p.lanes * sizeof(real))
 
 
+cdef bint finite(Py_ssize_t n, const real* x) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int others = 0
+    for i in range(n):
+        others |= x[i] - x[i] != 0
+    return not others
+
+
+cdef inline bint sees_all(Axis* a, Py_ssize_t place) noexcept nogil:
+    """Whether all taps of a place are in the input."""
+    return 0 <= place * a.stride + a.first <= a.source - a.reach
+
+
+cdef Py_ssize_t see_row(Plan* p, Depthwise* q, Py_ssize_t z, Py_ssize_t y, const real* w, Py_ssize_t* offsets, real* seen) noexcept nogil:
+    """How many taps a row of places sees that are not above, below, before or behind the input. OUT: their offsets and weights. There is
+    one phase."""
+    cdef Py_ssize_t i, j, dz = 0, dy = 0, t, n = 0, line = p.w.kernel
+    for i in range(p.d.kernel):
+        tap_on(&p.d, p.transposed, 0, i, &dz)
+        if not 0 <= z * p.d.stride + p.d.first + dz < p.d.source:
+            continue
+        for j in range(p.h.kernel):
+            tap_on(&p.h, p.transposed, 0, j, &dy)
+            if 0 <= y * p.h.stride + p.h.first + dy < p.h.source:
+                t = (i * p.h.kernel + j) * line
+                memcpy(offsets + n, q.offsets + t, line * sizeof(Py_ssize_t))
+                memcpy(seen + n * p.lanes, w + t * p.lanes, line * p.lanes * sizeof(real))
+                n += line
+    return n
+
+
 cdef void write_phase(Plan* p, Depthwise* q, Chunk* chunk, Py_ssize_t phase, Py_ssize_t slices, Py_ssize_t rows, const real* band,
-                      const real* w, const real* bias, real* out) noexcept nogil:
-    """What one phase writes of a chunk's slices and rows. OUT: out, the chunk's pixels."""
+                      const real* w, const real* bias, real* seen, real* out) noexcept nogil:
+    """What one phase writes of a chunk's slices and rows. IN: seen, room for the taps of a row, or NULL: none is left out. OUT: out, the
+    chunk's pixels."""
     cdef Py_ssize_t x0 = phase % p.w.step, y0 = phase // p.w.step % p.h.step, z0 = phase // p.w.step // p.h.step, z, y
     cdef Py_ssize_t first = q.phases[phase], count = q.phases[phase + 1] - first, n
+    cdef Py_ssize_t all = count
+    cdef Py_ssize_t* offsets
+    cdef const real* weight
     cdef const real* x
     cdef real* to
     n = ceil_div(p.w.full - x0, p.w.step) if p.w.full > x0 else 0
@@ -178,10 +213,14 @@ cdef void write_phase(Plan* p, Depthwise* q, Chunk* chunk, Py_ssize_t phase, Py_
         for y in range(ceil_div(rows - y0, p.h.step) if rows > y0 else 0):
             x = band + (z * p.d.stride * p.h.band + y * p.h.stride) * p.w.band * p.lanes
             to = out + (((z * p.d.step + z0) * rows + y * p.h.step + y0) * p.w.full + x0) * p.lanes
+            count, offsets, weight = all, q.offsets + first, w + first * p.lanes
+            if seen != NULL and not (sees_all(&p.d, chunk.z + z) and sees_all(&p.h, chunk.y + y)):
+                offsets, weight = <Py_ssize_t*>(seen + p.taps * p.lanes), <const real*>seen
+                count = see_row(p, q, chunk.z + z, chunk.y + y, w, offsets, seen)
             if real is float:
-                depthwise32(count, q.offsets + first, w + first * p.lanes, n, x, p.w.stride * p.lanes, bias, to, p.w.step * p.lanes)
+                depthwise32(count, offsets, weight, n, x, p.w.stride * p.lanes, bias, to, p.w.step * p.lanes)
             else:
-                depthwise64(count, q.offsets + first, w + first * p.lanes, n, x, p.w.stride * p.lanes, bias, to, p.w.step * p.lanes)
+                depthwise64(count, offsets, weight, n, x, p.w.stride * p.lanes, bias, to, p.w.step * p.lanes)
 
 
 cdef void depthwise_part(Plan* p, Depthwise* q, Py_ssize_t item, const real* x, const real* weight, const real* bias, real* out,
@@ -195,6 +234,8 @@ cdef void depthwise_part(Plan* p, Depthwise* q, Py_ssize_t item, const real* x, 
     cdef real* w = result + q.places
     cdef real* kernel = w + p.taps * p.lanes
     cdef real* line = kernel + p.taps * p.lanes
+    cdef real* space = line + p.lanes
+    cdef bint leaves = p.d.step * p.h.step * p.w.step * p.d.skip * p.h.skip == 1 and p.d.kernel * p.h.kernel > 1
     slices = min(chunk.slices * p.d.step, p.d.full - chunk.z * p.d.step)
     rows = min(chunk.rows * p.h.step, p.h.full - chunk.y * p.h.step)
     size = rows * p.w.full
@@ -207,7 +248,8 @@ cdef void depthwise_part(Plan* p, Depthwise* q, Py_ssize_t item, const real* x, 
         for t in range(q.phases[p.d.step * p.h.step * p.w.step]):
             memcpy(w + t * p.lanes, kernel + q.order[t] * p.lanes, p.lanes * sizeof(real))
         for phase in range(p.d.step * p.h.step * p.w.step):
-            write_phase(p, q, &chunk, phase, slices, rows, <const real*>band, <const real*>w, <const real*>line, result)
+            write_phase(p, q, &chunk, phase, slices, rows, <const real*>band, <const real*>w, <const real*>line,
+                        space if leaves and (p.transposed or finite(p.taps * p.lanes, <const real*>w)) else NULL, result)
         for z in range(slices):
             turn(size, channels, <const real*>result + z * size * p.lanes, p.lanes,
                  out + ((chunk.image * p.groups + group) * p.o + m) * pixels_out(p)
@@ -225,7 +267,8 @@ cdef bint convolve_depthwise(Plan* whole, const real* x, const real* weight, con
     cdef int threads = threads_of(p)
     p.lanes = lanes(out)
     cdef Storage tables = prepare(p, &q)
-    cdef Py_ssize_t own = ceil_div(q.band + q.pixels + q.places + (2 * p.taps + 1) * p.lanes, 16) * 16, item
+    cdef Py_ssize_t tap = 3 * p.lanes + sizeof(Py_ssize_t) // sizeof(real), item
+    cdef Py_ssize_t own = ceil_div(q.band + q.pixels + q.places + p.taps * tap + p.lanes, 16) * 16
     cdef Storage scratch = host_storage(threads * own * sizeof(real))
     cdef real* buffers = <real*>scratch.data
     with nogil:
