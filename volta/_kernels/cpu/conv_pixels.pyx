@@ -361,7 +361,7 @@ cdef bint convolve_by_pixels(Plan* whole, const real* x, const real* weight, con
     if not (is_sparse(p) and (p.transposed or all_finite(p, weight, threads)) if sparse else fits(p)):
         return False
     q.sparse, q.same = sparse, False
-    q.few = p.o <= TILE_ROWS and few_cost(p) < wide_cost(p)
+    q.few = p.o <= TILE_ROWS and 4 * few_cost(p) < 5 * wide_cost(p)
     cut(p, &q, threads)
     cdef Py_ssize_t phases = p.d.step * p.h.step * p.w.step, item, lists
     cdef Storage tables = host_storage((5 * p.taps + 1 + phases + 1) * sizeof(Py_ssize_t))
