@@ -20,7 +20,7 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.gemm_plan cimport FETCHED, PAD, THIN, Plan, Products, transpose
 from volta._kernels.cpu.lines cimport by_lines
 from volta._kernels.cpu.product cimport up
-from volta._kernels.cpu.thin cimport add_rows, mingle, part_ways, short_rows
+from volta._kernels.cpu.thin cimport add_rows, interleave, deinterleave, short_rows
 from volta._kernels.cpu.tile cimport MASKED, TILE_ROWS, copy_line, copy_run, lanes, multiply_ahead, real
 from volta._kernels.cpu.turn cimport turn8, turn_few
 
@@ -274,7 +274,7 @@ cdef void thin(const Products* p, Py_ssize_t first, Py_ssize_t last, Py_ssize_t 
     cdef const real* y = a if turned else b
     cdef real[THIN * LINE] sums
     if x_step == rows > 1 == x_row:
-        part_ways(rows, k, x, space)
+        deinterleave(rows, k, x, space)
         x, x_row = space, k
     elif x_step != 1:
         for row in range(rows):
@@ -285,7 +285,7 @@ cdef void thin(const Products* p, Py_ssize_t first, Py_ssize_t last, Py_ssize_t 
         count = min(LINE, last - first)
         if turned and rows > 1:
             line(rows, count, k, x, x_row, y + first * across, step, across, <real*>sums, LINE)
-            mingle(rows, count, <const real*>sums, LINE, bias, out + first * rows)
+            interleave(rows, count, <const real*>sums, LINE, bias, out + first * rows)
         else:
             line(rows, count, k, x, x_row, y + first * across, step, across, out + first, p.n)
             if bias != NULL:

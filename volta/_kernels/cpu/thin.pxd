@@ -95,27 +95,28 @@ cdef extern from *:
     #else
       #define VOLTA_APART __restrict__
     #endif
-    #define VOLTA_MINGLE(S, T)                                                                                      \\
-    static void volta_mingle##S(Py_ssize_t rows, Py_ssize_t n, const T* VOLTA_APART x, Py_ssize_t x_row, const T* bias, T* VOLTA_APART out) {\\
+    #define VOLTA_INTERLEAVE(S, T)                                                                                      \\
+    static void volta_interleave##S(Py_ssize_t rows, Py_ssize_t n, const T* VOLTA_APART x, Py_ssize_t x_row, const T* bias, \\
+                                    T* VOLTA_APART out) {                                                           \\
         const T* y = x + x_row; const T* z = y + x_row;                                                             \\
         const T a = bias ? bias[0] : 0, b = bias ? bias[1] : 0, c = bias && rows > 2 ? bias[2] : 0;                 \\
         Py_ssize_t j;                                                                                               \\
         if (rows == 2) for (j = 0; j < n; j++) { out[2 * j] = x[j] + a; out[2 * j + 1] = y[j] + b; }                \\
         else for (j = 0; j < n; j++) { out[3 * j] = x[j] + a; out[3 * j + 1] = y[j] + b; out[3 * j + 2] = z[j] + c; } \\
     }                                                                                                               \\
-    static void volta_part_ways##S(Py_ssize_t rows, Py_ssize_t n, const T* VOLTA_APART x, T* VOLTA_APART out) {     \\
+    static void volta_deinterleave##S(Py_ssize_t rows, Py_ssize_t n, const T* VOLTA_APART x, T* VOLTA_APART out) {  \\
         T* VOLTA_APART y = out + n; T* VOLTA_APART z = y + n;                                                       \\
         Py_ssize_t j;                                                                                               \\
         if (rows == 2) for (j = 0; j < n; j++) { out[j] = x[2 * j]; y[j] = x[2 * j + 1]; }                          \\
         else for (j = 0; j < n; j++) { out[j] = x[3 * j]; y[j] = x[3 * j + 1]; z[j] = x[3 * j + 2]; }               \\
     }
-    VOLTA_MINGLE(32, float)
-    VOLTA_MINGLE(64, double)
+    VOLTA_INTERLEAVE(32, float)
+    VOLTA_INTERLEAVE(64, double)
     """
-    void mingle32 "volta_mingle32"(Py_ssize_t, Py_ssize_t, const float*, Py_ssize_t, const float*, float*) noexcept nogil
-    void mingle64 "volta_mingle64"(Py_ssize_t, Py_ssize_t, const double*, Py_ssize_t, const double*, double*) noexcept nogil
-    void part_ways32 "volta_part_ways32"(Py_ssize_t, Py_ssize_t, const float*, float*) noexcept nogil
-    void part_ways64 "volta_part_ways64"(Py_ssize_t, Py_ssize_t, const double*, double*) noexcept nogil
+    void interleave32 "volta_interleave32"(Py_ssize_t, Py_ssize_t, const float*, Py_ssize_t, const float*, float*) noexcept nogil
+    void interleave64 "volta_interleave64"(Py_ssize_t, Py_ssize_t, const double*, Py_ssize_t, const double*, double*) noexcept nogil
+    void deinterleave32 "volta_deinterleave32"(Py_ssize_t, Py_ssize_t, const float*, float*) noexcept nogil
+    void deinterleave64 "volta_deinterleave64"(Py_ssize_t, Py_ssize_t, const double*, double*) noexcept nogil
     void add_rows32 "volta_add_rows32"(Py_ssize_t, Py_ssize_t, const float*, const float*, Py_ssize_t, float*, bint) noexcept nogil
     void add_rows64 "volta_add_rows64"(Py_ssize_t, Py_ssize_t, const double*, const double*, Py_ssize_t, double*, bint) noexcept nogil
     void short32 "volta_short32_rows"(Py_ssize_t, Py_ssize_t, Py_ssize_t, const float*, Py_ssize_t, Py_ssize_t, const float*, Py_ssize_t,
@@ -142,17 +143,17 @@ cdef inline void short_rows(Py_ssize_t k, Py_ssize_t rows, Py_ssize_t n, const r
         short64(k, rows, n, x, x_row, x_step, b, b_row, bias, out, out_row, ahead)
 
 
-cdef inline void mingle(Py_ssize_t rows, Py_ssize_t n, const real* x, Py_ssize_t x_row, const real* bias, real* out) noexcept nogil:
+cdef inline void interleave(Py_ssize_t rows, Py_ssize_t n, const real* x, Py_ssize_t x_row, const real* bias, real* out) noexcept nogil:
     """out[n][rows] = x[rows][n] turned, + bias (NULL for none). IN: 2 or 3 rows."""
     if real is float:
-        mingle32(rows, n, x, x_row, bias, out)
+        interleave32(rows, n, x, x_row, bias, out)
     else:
-        mingle64(rows, n, x, x_row, bias, out)
+        interleave64(rows, n, x, x_row, bias, out)
 
 
-cdef inline void part_ways(Py_ssize_t rows, Py_ssize_t n, const real* x, real* out) noexcept nogil:
+cdef inline void deinterleave(Py_ssize_t rows, Py_ssize_t n, const real* x, real* out) noexcept nogil:
     """out[rows][n] = x[n][rows] turned. IN: 2 or 3 rows."""
     if real is float:
-        part_ways32(rows, n, x, out)
+        deinterleave32(rows, n, x, out)
     else:
-        part_ways64(rows, n, x, out)
+        deinterleave64(rows, n, x, out)
