@@ -133,7 +133,7 @@ loss         cross_entropy(x[N, C], target[N], ignore_index) -> loss[N]         
              multi_margin(x[N, C], target[N], weight[C] | None, p, margin) -> loss[N]
              multi_margin_grad(g[N], x, target, weight, p, margin) -> [N, C]
 
-random       draw_into(out, kind, a, b, seed, offset)   in place: uniform(low=a, high=b) or normal(mean=a, std=b)
+random       draw_into(out, kind, a, b, seed, offset)   in place: by its kind what uniform or normal give, a and b being their numbers
              dropout(x, p, seed, offset)           x * mask / (1 - p), the mask from Philox(seed, offset) bits of each element
 
 update       in place, one pass over lists of parameters, gradients and states of any shapes, all of one dtype; as few dispatches as
