@@ -57,13 +57,19 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: int | Sequence[int] 
 
 
 def _alone(input, dim):
-    """Whether each norm is that of one element: its size, which squares of it may not be able to hold."""
+    """Whether each norm is that of one element."""
     return input._size == 1 or dim is not None and all(input.shape[d] == 1 for d in as_dims("norm", dim, input.ndim))
 
 
 def _norm(input, p, dim, keepdim):
-    if p != 0 and _alone(input, dim):
-        return sum(abs(input), dim, keepdim)
+    found = _powers(input, p, dim, keepdim)
+    if p in (0, 1, math.inf, -math.inf) or not _alone(input, dim):
+        return found
+    size = sum(abs(input), dim, keepdim)                # of which powers may overflow or be 0
+    return where_op(size < math.inf, size, found)
+
+
+def _powers(input, p, dim, keepdim):
     if p in ("fro", None, 2) and input.ndim:
         return norm2_op(input, dim=as_dims("norm", dim, input.ndim), keepdim=keepdim)
     if p in ("fro", None, 2):

@@ -8,6 +8,7 @@ from volta._kernels import core
 from volta._kernels.core.grad_mode import GradMode
 from volta._kernels.core.graph import is_grad_enabled, wants_grad
 from volta._kernels.core.inplace import check_apart, check_elements, write
+from volta._kernels.core.order import dense_strides
 from volta._kernels.core.record import Composed, Op, Primitive
 from volta.dtypes import bool_, can_cast, uint8
 from volta.errors import ArgumentError, AutogradError, DeviceError, DTypeError, ShapeError
@@ -54,7 +55,7 @@ _QUIET = frozenset("""addbmm arange bernoulli empty eye full linspace logsigmoid
 randperm range zeros""".split())
 
 # Functions that may be stored where several places are one element: as in PyTorch the last of their values stays there.
-_LAST = frozenset("bmm cummax cummin full mv ones zeros".split())
+_LAST = frozenset("cummax cummin full mv ones zeros".split())
 _LINES = frozenset("arange linspace logspace range".split())        # and keep its own where that has as many elements
 
 
@@ -196,6 +197,9 @@ def _store(name, out, value, quiet):
             warnings.warn(f"{name}: out of shape {out._shape} now has that of the result, {value._shape}; give an empty tensor or one of "
                           "that shape", stacklevel=4)
         out.resize_(value.shape)
+        strides = None if value._contiguous or core.stands_in(value) else dense_strides(value)
+        if strides is not None:                         # as the result lies
+            out.as_strided_(value._shape, strides, out.offset)
     if name in _LAST or name in _FURTHER:
         out, value = _last(out, value)
     out.copy_(value)
