@@ -197,7 +197,7 @@ def _store(name, out, value, quiet):
             warnings.warn(f"{name}: out of shape {out._shape} now has that of the result, {value._shape}; give an empty tensor or one of "
                           "that shape", stacklevel=4)
         out.resize_(value.shape)
-        strides = None if value._contiguous or core.stands_in(value) else dense_strides(value)
+        strides = None if name == "cholesky_solve" or value._contiguous or core.stands_in(value) else dense_strides(value)
         if strides is not None:                         # as the result lies
             out.as_strided_(value._shape, strides, out.offset)
     if name in _LAST or name in _FURTHER:
