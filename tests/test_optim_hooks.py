@@ -121,7 +121,7 @@ def printed(library):
 
 def test_options_of_printing():
     assert printed(volta) == printed(torch)
-    with pytest.raises(ArgumentError, match="set_printoptions: profile must be one of default, short, full, got 'x'"):
+    with pytest.raises(ArgumentError, match="set_printoptions: profile must be 'default', 'short' or 'full', got 'x'"):
         volta.set_printoptions(profile="x")
 
 

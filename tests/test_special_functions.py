@@ -86,7 +86,7 @@ def test_gumbel_softmax(dim, device):
     (lambda x: F.celu(x, 0.0), ArgumentError, "celu: alpha must not be 0"),
     (lambda x: F.hardtanh(x, 1.0, 0.0), ArgumentError, "hardtanh: min_val must not be above max_val"),
     (lambda x: F.hardtanh(x.to(volta.uint8)), DTypeError, "hardtanh: uint8 has no negative limit"),
-    (lambda x: F.softshrink(x, -1.0), ArgumentError, "softshrink: lambd must be >= 0"),
+    (lambda x: F.softshrink(x, -1.0), ArgumentError, "softshrink: lambd must be a finite number >= 0"),
     (lambda x: F.glu(x), ShapeError, "glu: needs an even size along dimension -1"),
     (lambda x: F.prelu(x, volta.ones(2)), ShapeError, "prelu: needs one weight, or one for each of 1 channels"),
     (lambda x: F.elu(x.long()), DTypeError, "elu: input must be floating point, got int64"),

@@ -131,6 +131,9 @@ fn div_f32(x: f32, y: f32) -> f32 {
     return select(x, x * 0.0625, huge) / select(y, bitcast<f32>(bits - 0x2000000u), huge);
 }
 
+// x, rounded to a float, which a compiler may leave out of a sum: it does not know that the bit from w * w, its sign, is 0.
+fn rounded_first(x: f32, w: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) | (bitcast<u32>(w * w) >> 31u)); }
+
 // x / y, rounded to a float, then towards 0. A GPU's quotient may be off in its last bits, so near a whole number the exact remainder
 // says on which side it is: below that number by less than half of the step there it is rounded to it.
 fn trunc_quotient(x: f32, y: f32) -> f32 {

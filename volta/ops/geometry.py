@@ -130,7 +130,7 @@ def _check_order(input, check):
     if not (isinstance(check, bool) or formats and all(each in (contiguous_format, channels_last, channels_last_3d) for each in formats)):
         raise DTypeError(f"dim_order: ambiguity_check must be a bool or a list of memory formats, got {check!r}")
     several = 1 in input.shape or any(a == b for a, b in pairwise(input._strides))
-    if 0 in input._strides or several and sum(input.is_contiguous(each) for each in formats) != 1:
+    if 0 in input._strides or several and sum(input.is_contiguous(memory_format=each) for each in formats) != 1:
         raise ArgumentError(
             f"dim_order: the dimensions of shape {input.shape} with strides {input._strides} have several orders"
             f"{', and not exactly one of the formats fits' if formats else ''}; leave ambiguity_check out to get one of them")
@@ -150,7 +150,7 @@ def dim_order(input: Tensor, *, ambiguity_check: bool | Sequence[Layout] = False
         _check_order(input, ambiguity_check)
     order = list(range(input.ndim))
     for each in (contiguous_format, channels_last, channels_last_3d):
-        if input.is_contiguous(each):
+        if input.is_contiguous(memory_format=each):
             return tuple(order) if each is contiguous_format else (0, *order[2:], 1)
     for i in range(1, input.ndim):
         place = i

@@ -155,8 +155,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     if not 1 <= k <= length:
         raise ArgumentError(f"kthvalue: k must be from 1 to {length}, the size of dimension {dim}, got {k}")
     values, indices, d = _sorted("kthvalue", input, dim, count=k)
-    # Copied, and row-major: a slice would keep all that was sorted.
-    return _shaped(input, d, keepdim, *(clone(narrow(x, d, k - 1, 1), memory_format=contiguous_format) for x in (values, indices)))
+    found = _shaped(input, d, keepdim, narrow(values, d, k - 1, 1), narrow(indices, d, k - 1, 1))
+    return ValuesIndices(*(clone(x, memory_format=contiguous_format) for x in found))      # a slice would keep all that was sorted
 
 
 def _middle(name, input, dim, keepdim, skip):
