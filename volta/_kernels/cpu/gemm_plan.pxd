@@ -5,7 +5,7 @@ from volta._kernels.cpu.tile cimport real
 cdef enum:
     PAD = 64
     THIN = 3                    # rows or columns up to which reading the other operand is all that counts
-    FETCHED = 1048576           # elements of b of few rows (half as many: of a single tile), or of a, from which on they are fetched ahead
+    FETCHED = 1048576           # elements from which on b is fetched ahead there, and all rows of a elsewhere,
 
 # A batch of products out = a @ b + bias. Strides in elements; those of the matrices' dimensions stand apart from those of the batch's.
 cdef struct Products:

@@ -23,7 +23,7 @@ cdef enum:
     LARGE = 262144              # elements of an operand that thin products read in PARTS, row by row
     PARTS = 16
     NARROW = 16384              # elements of out up to which k is cut into parts
-    FEW = 24                    # rows up to which tiles read b where it lies, if it is WIDE or k short,
+    FEW = 32                    # rows up to which tiles read b where it lies, if it is WIDE or k short,
     WIDE = 256
     OUT = 65536                 # so many elements of out at a time, which stay in the second cache
     NEAR = 64                   # in blocks of so many of b's rows, which lie in the first cache
@@ -44,7 +44,7 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
         transpose(p, &q)
         p = &q
     plan.few = p.b_column == 1 and p.m <= FEW and (p.k <= KC or p.n >= WIDE)
-    plan.far = plan.few and p.count * p.k * p.n > (FETCHED // 2 if p.m <= TILE_ROWS else FETCHED)
+    plan.far = plan.few and p.count * p.k * p.n > FETCHED
     plan.depth = NEAR if plan.far else KC
     plan.wide = max((OUT // p.m if plan.few else SWEPT // min(plan.depth, p.k)) // (3 * width), 1) * 3 * width
     if plan.turned:

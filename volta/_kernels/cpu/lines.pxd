@@ -86,7 +86,7 @@ cdef extern from *:
                 VOLTA_UNROLL_16 for (i = 0; i < ROWS; i++) { one[i] = *(const V*)(a[i] + p + h * LANES); VOLTA_KEEP(one[i]); }         \\
                 VOLTA_UNROLL_16 for (j = 0; j < COUNT; j++) {                                                                          \\
                     other = *(const V*)(b[j] + p + h * LANES);                                                                         \\
-                    if (ROWS > 1) VOLTA_PREFETCH(b[j] + ahead + p + h * LANES);                                                        \\
+                    if (ROWS > 2) VOLTA_PREFETCH(b[j] + ahead + p + h * LANES);                                                        \\
                     VOLTA_UNROLL for (i = 0; i < ROWS; i++)                                                                            \\
                         sum[i * COUNT + j][h] = VOLTA_MADD##S(one[i], other, sum[i * COUNT + j][h]);                                   \\
                 }                                                                                                                      \\
