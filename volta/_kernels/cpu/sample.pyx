@@ -351,8 +351,8 @@ cdef void input_planes(Sampler* p, const real* g, const real* grid, const real* 
 
 cdef void scatter(const real* g, Py_ssize_t step, const int* at, const real* weight, int count, Py_ssize_t n, Py_ssize_t planes, real* out,
                   Py_ssize_t plane) noexcept nogil:
-    """Add g times the weights to the elements of each place."""
-    cdef Py_ssize_t j, k
+    """Add g times the weights to the elements of each place, in 1 to 4 planes."""
+    cdef Py_ssize_t j
     cdef int c, i
     cdef real w
     for j in range(n):
@@ -360,14 +360,13 @@ cdef void scatter(const real* g, Py_ssize_t step, const int* at, const real* wei
             i, w = at[c * BLOCK + j], weight[c * BLOCK + j]
             if i < 0:
                 continue
-            if planes == 4:
-                out[i] += g[j] * w
+            out[i] += g[j] * w
+            if planes > 1:
                 out[plane + i] += g[step + j] * w
+            if planes > 2:
                 out[2 * plane + i] += g[2 * step + j] * w
+            if planes > 3:
                 out[3 * plane + i] += g[3 * step + j] * w
-            else:
-                for k in range(planes):
-                    out[k * plane + i] += g[k * step + j] * w
 
 
 cdef void run_units(Sampler* p, int kind, const real* g, const real* x, const real* grid, const real* direction, Py_ssize_t start,
