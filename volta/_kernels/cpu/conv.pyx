@@ -13,8 +13,8 @@ from libc.string cimport memset
 from volta._kernels.cpu.conv_taps import input_gradient_by_taps
 
 from volta._kernels.cpu.conv_plan cimport (
-    BAND_LIMIT, TARGET, Chunk, Piece, Plan, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, make_tables,
-    pixels_in, pixels_out, set_chunk, set_geometry, threads_of, transpose)
+    BAND_LIMIT, TARGET, Chunk, Piece, Plan, band_size, ceil_div, chunk_at, finite, form_columns, items_of, join_rows, load_band,
+    make_tables, pixels_in, pixels_out, set_chunk, set_geometry, threads_of, transpose)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.conv_blocks cimport convolve_by_blocks
 from volta._kernels.cpu.conv_depthwise cimport convolve_depthwise
@@ -347,21 +347,13 @@ def conv2d(TensorBase x not None, TensorBase weight not None, TensorBase bias, t
     return out
 
 
-cdef bint finite(const real* x, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef int others = 0
-    for i in range(n):
-        others |= x[i] - x[i] != 0
-    return not others
-
-
 cdef bint padding_told(TensorBase out, TensorBase weight) noexcept:
     """Whether products of the padding's zeros and weights that are not finite may have made NaN of the outputs."""
     if out.dtype.code == FLOAT32:
-        return ((weight.size <= out.size or not finite(<const float*>address(out), out.size))
-                and not finite(<const float*>address(weight), weight.size))
-    return ((weight.size <= out.size or not finite(<const double*>address(out), out.size))
-            and not finite(<const double*>address(weight), weight.size))
+        return ((weight.size <= out.size or not finite(out.size, <const float*>address(out)))
+                and not finite(weight.size, <const float*>address(weight)))
+    return ((weight.size <= out.size or not finite(out.size, <const double*>address(out)))
+            and not finite(weight.size, <const double*>address(weight)))
 
 
 cdef TensorBase input_gradient(TensorBase g, TensorBase weight, tuple size, tuple stride, tuple padding, tuple dilation, Py_ssize_t groups):

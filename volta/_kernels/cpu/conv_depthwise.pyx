@@ -9,7 +9,7 @@ from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.cpu.conv_plan cimport (
-    Axis, Chunk, Plan, add_slices, ceil_div, chunk_at, items_of, pixels_in, pixels_out, set_chunk, tap_on, threads_of)
+    Axis, Chunk, Plan, add_slices, ceil_div, chunk_at, finite, items_of, pixels_in, pixels_out, set_chunk, tap_on, threads_of)
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.tile cimport lanes, real
 
@@ -164,14 +164,6 @@ cdef void load(Plan* p, Chunk* chunk, const real* x, Py_ssize_t channels, real* 
             else:
                 for i in range(n):
                     memcpy(to + i * p.lanes, pixels + (y - low) * line + (first + i * p.w.skip) * p.lanes, p.lanes * sizeof(real))
-
-
-cdef bint finite(Py_ssize_t n, const real* x) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef int others = 0
-    for i in range(n):
-        others |= x[i] - x[i] != 0
-    return not others
 
 
 cdef inline bint sees_all(Axis* a, Py_ssize_t place) noexcept nogil:

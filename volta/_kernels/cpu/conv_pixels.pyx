@@ -13,7 +13,7 @@ from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.cpu.conv_plan cimport (
-    Chunk, Plan, ceil_div, chunk_at, items_of, join_rows, load_pixels, pixels_in, pixels_out, set_chunk, set_parts, tap_on,
+    Chunk, Plan, ceil_div, chunk_at, finite, items_of, join_rows, load_pixels, pixels_in, pixels_out, set_chunk, set_parts, tap_on,
     threads_of)
 from volta._kernels.cpu.conv_cost cimport few_cost, few_pay, share_seen, wide_cost
 from volta._kernels.cpu.gemm cimport pack, turn
@@ -66,19 +66,11 @@ cdef bint fits(Plan* p) noexcept nogil:
             and (p.n * p.d.places * p.h.places * p.w.places >= (STRIDE_PLACES if apart else LEAST_PLACES) or weights <= FEW_WEIGHTS))
 
 
-cdef bint finite_row(Py_ssize_t n, const real* x) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef int others = 0
-    for i in range(n):
-        others |= x[i] - x[i] != 0
-    return not others
-
-
-cdef bint all_finite(Plan* p, const real* weight, int threads) noexcept nogil:
+cdef bint weights_finite(Plan* p, const real* weight, int threads) noexcept nogil:
     """Whether products of weights and the padding may be left out: of infinite ones they are NaN."""
     cdef Py_ssize_t row, bad = 0, size = p.c * p.taps
     for row in prange(p.groups * p.o, num_threads=threads, schedule="static"):
-        bad += not finite_row(size, weight + row * size)
+        bad += not finite(size, weight + row * size)
     return bad == 0
 
 
@@ -358,7 +350,7 @@ cdef bint convolve_by_pixels(Plan* whole, const real* x, const real* weight, con
     p.lanes = lanes(out)
     if not sparse:
         join_rows(p)
-    if not (is_sparse(p) and (p.transposed or all_finite(p, weight, threads)) if sparse else fits(p)):
+    if not (is_sparse(p) and (p.transposed or weights_finite(p, weight, threads)) if sparse else fits(p)):
         return False
     q.sparse, q.same = sparse, False
     q.few = p.o <= TILE_ROWS and 4 * few_cost(p) < 5 * wide_cost(p)

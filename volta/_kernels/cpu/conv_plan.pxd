@@ -174,6 +174,15 @@ cdef inline int threads_of(Plan* p) noexcept nogil:
     return threads_for(work_of(p) // (THIN_FLOPS if min(p.c, p.o) == 1 else FLOPS_PER_ELEMENT))
 
 
+cdef inline bint finite(Py_ssize_t n, const real* x) noexcept nogil:
+    """Whether products of these numbers and the zeros of the padding are zeros."""
+    cdef Py_ssize_t i
+    cdef int others = 0
+    for i in range(n):
+        others |= x[i] - x[i] != 0
+    return not others
+
+
 # ---------------------------------------------------------------- chunks
 
 cdef inline Py_ssize_t band_size(Plan* p, Py_ssize_t channels) noexcept nogil:
