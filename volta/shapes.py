@@ -2,14 +2,15 @@
 from __future__ import annotations
 
 import functools
-import math
 import operator
 
 from volta._kernels import core
+from volta._kernels.core.shapes import as_dim, as_order, exchanged, infer, listed, listed_sizes, view_strides
 from volta._kernels.core.size import Size
-from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError
 
-__all__ = ["Size", "as_dim", "as_dims", "as_shape", "broadcast_shapes", "broadcasts_to", "infer", "per_dim", "reduced", "view_strides"]
+__all__ = ["Size", "as_dim", "as_dims", "as_order", "as_shape", "broadcast_shapes", "broadcasts_to", "exchanged", "infer", "listed",
+           "listed_sizes", "per_dim", "reduced", "view_strides"]
 
 
 def as_shape(*sizes: object) -> tuple[int, ...]:
@@ -27,21 +28,6 @@ def as_shape(*sizes: object) -> tuple[int, ...]:
         raise ShapeError(f"shape: sizes must not be negative, got {shape}")
     core.checked_size(shape)
     return shape
-
-
-def as_dim(op: str, dim: int, rank: int) -> int:
-    """A dimension as a non-negative number.
-
-    Raises: IndexRangeError outside [-rank, rank).
-    """
-    if type(dim) is int and 0 <= dim < rank:                    # most are
-        return dim
-    low = max(rank, 1)
-    if not hasattr(dim, "__index__") or isinstance(dim, bool):
-        raise DTypeError(f"{op}: dim must be an integer, got {dim!r}")
-    if not -low <= dim < low:
-        raise IndexRangeError(f"{op}: dim {dim} is out of range for a tensor of rank {rank}; use {-low} to {low - 1}")
-    return dim + rank if dim < 0 and rank else (0 if not rank else operator.index(dim))
 
 
 def per_dim(op: str, name: str, value: object, rank: int, least: int = 1) -> tuple[int, ...]:
@@ -94,54 +80,6 @@ def reduced(shape: tuple[int, ...], dims: tuple[int, ...], keepdim: bool) -> tup
     if keepdim:
         return tuple([1 if i in dims else s for i, s in enumerate(shape)])
     return tuple([s for i, s in enumerate(shape) if i not in dims])
-
-
-def infer(op: str, size: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """`shape` with a -1 replaced so that it holds `size` elements.
-
-    Raises: ShapeError where no shape fits.
-    """
-    if -1 in shape:
-        if shape.count(-1) > 1:
-            raise ShapeError(f"{op}: only one size may be -1, got {shape}")
-        known = math.prod(s for s in shape if s != -1)
-        if known == 0 or size % known:
-            raise ShapeError(f"{op}: {size} elements do not fit shape {shape}")
-        return tuple(size // known if s == -1 else s for s in shape)
-    if math.prod(shape) != size or shape and min(shape) < 0:
-        raise ShapeError(f"{op}: {size} elements do not fit shape {shape}")
-    return shape
-
-
-def view_strides(shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Strides that show the same elements under shape `new`, or None where only a copy can."""
-    if 0 in shape:
-        return None
-    blocks: list[list[int]] = []          # (size, stride) of runs of dimensions that lie as one
-    for size, stride in zip(shape, strides):
-        if size == 1:
-            continue
-        if blocks and blocks[-1][1] == size * stride:
-            blocks[-1] = [blocks[-1][0] * size, stride]
-        else:
-            blocks.append([size, stride])
-    out: list[int] = []
-    block, left, step = len(blocks) - 1, 1, 1
-    if blocks:
-        left, step = blocks[block]
-    for size in reversed(new):
-        if size == 1:
-            out.append(step)
-            continue
-        while left == 1 and block > 0:
-            block -= 1
-            left, step = blocks[block]
-        if left % size:
-            return None
-        out.append(step)
-        step *= size
-        left //= size
-    return tuple(reversed(out))
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:

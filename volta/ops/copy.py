@@ -18,8 +18,8 @@ from volta.ops.parts import narrow
 from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
 from volta.ops.records.view import as_it_lies, clone_op, contiguous_op, diagonal_op, expand_kernel, on_diagonal, slice_op
 from volta.ops.table import Derived, case, composed
-from volta.ops.view import expand, listed, movedim, reshape
-from volta.shapes import as_dims, as_shape
+from volta.ops.view import expand, movedim, reshape
+from volta.shapes import as_dims, as_shape, listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,8 +21,7 @@ from volta.ops.records.copy import cast
 from volta.ops.records.create import arange_op, draw_into_op, empty_op, full_op, normal_op, randint_op, uniform_op
 from volta.ops.records.sort import sort_op
 from volta.ops.table import case, composed, create
-from volta.ops.view import listed
-from volta.shapes import as_shape
+from volta.shapes import as_shape, listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +82,8 @@ def full(size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = No
 
 def _filled(shape, value, dtype, device, requires_grad):
     dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
-    return finish(create(full_op, shape, value, dtype=dtype, device=as_device(device)), requires_grad)
+    device = as_device(device)
+    return finish(run_kernel(full_op, device, (shape, value), {"dtype": dtype, "device": device}), requires_grad)
 
 
 @_made

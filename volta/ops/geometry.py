@@ -14,8 +14,7 @@ from volta.ops.arrange import as_strided
 from volta.ops.copy import copy_into
 from volta.ops.records.create import empty_op
 from volta.ops.table import case, composed, create
-from volta.ops.view import listed
-from volta.shapes import as_shape
+from volta.shapes import as_shape, listed
 from volta.storage import UntypedStorage
 
 if TYPE_CHECKING:

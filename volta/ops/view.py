@@ -2,16 +2,15 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volta._kernels import core
-from volta.errors import ArgumentError, CallError, DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.records.view import expand_op, permute_op, reshape_op, row_major
 from volta.ops.table import Derived, case, composed
-from volta.shapes import as_dim, as_dims, broadcast_shapes, infer, view_strides
+from volta.shapes import as_dim, as_dims, as_order, broadcast_shapes, exchanged, infer, listed, listed_sizes, view_strides
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,33 +19,6 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
 
 SAME_ON_GPUS = {"int32", "float16", "float32"}          # what has the same bytes there
-
-
-def listed(op: str, given: tuple, named: Sequence[int] | None) -> tuple:
-    """The sizes or dimensions of `f(x, 1, 2)`, `f(x, (1, 2))` or `f(x, name=(1, 2))`."""
-    if named is not None:
-        if given:
-            raise ArgumentError(f"{op}: the sizes were given twice, as {given} and by name as {named!r}")
-        given = (named,)
-    if not given:
-        raise CallError(f"{op}: needs sizes or dimensions; for none of them, give ()")
-    if len(given) != 1 or hasattr(given[0], "__index__"):
-        return given
-    try:
-        return tuple(given[0])
-    except TypeError:
-        raise ShapeError(f"{op}: sizes must be integers, got {given[0]!r}") from None
-
-
-def _sizes(op: str, given: tuple, named: Sequence[int] | None = None) -> tuple[int, ...]:
-    """Sizes, negative ones too, in the forms of `listed`.
-
-    Raises: ShapeError for what is no integer.
-    """
-    try:
-        return tuple(map(operator.index, listed(op, given, named)))
-    except TypeError:
-        raise ShapeError(f"{op}: sizes must be integers, got {given if named is None else named!r}") from None
 
 
 # ---------------------------------------------------------------- shapes
@@ -60,7 +32,7 @@ def reshape(input: Tensor, *sizes: int | Sequence[int], shape: Sequence[int] | N
     >>> volta.reshape(volta.arange(4), (2, -1)).tolist()
     [[0, 1], [2, 3]]
     """
-    return reshape_op(input, shape=infer("reshape", input._size, _sizes("reshape", sizes, shape)))
+    return reshape_op(input, shape=infer("reshape", input._size, listed_sizes("reshape", sizes, shape)))
 
 
 @composed(samples=(case((6,), size=(2, 3)), case((), size=(1,))), kinds="fib", view=True,
@@ -84,7 +56,7 @@ def view(input: Tensor, *shape: int | Sequence[int] | DType, size: Sequence[int]
         if shape or size is not None:
             raise ArgumentError(f"view: needs sizes or a dtype, got {shape or size} and {dtype}")
         return _reinterpreted(input, dtype)
-    new = infer("view", input._size, _sizes("view", shape, size))
+    new = infer("view", input._size, listed_sizes("view", shape, size))
     if not input._contiguous and view_strides(input.shape, input._strides, new) is None:
         raise ShapeError(f"view: shape {input.shape} with strides {input._strides} cannot be seen as {new} without a copy; use reshape")
     return reshape_op(input, shape=new)
@@ -190,7 +162,7 @@ def expand(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | Non
     >>> volta.arange(2).expand(2, 2).tolist()
     [[0, 1], [0, 1]]
     """
-    shape = _sizes("expand", shape, size)
+    shape = listed_sizes("expand", shape, size)
     lead = len(shape) - input.ndim
     if lead < 0:
         raise ShapeError(f"expand: shape {shape} has fewer dimensions than the tensor's {input.shape}")
@@ -288,12 +260,7 @@ def permute(input: Tensor, *order: int | Sequence[int], dims: Sequence[int] | No
     >>> volta.permute(volta.ones(2, 3, 4), (2, 0, 1)).shape
     volta.Size([4, 2, 3])
     """
-    dims = listed("permute", order, dims)
-    rank = len(input.shape)
-    order = tuple([as_dim("permute", d, rank) for d in dims])
-    if len(order) != rank or len(set(order)) != rank:
-        raise ArgumentError(f"permute: dims {tuple(dims)} must name each of the {rank} dimensions once")
-    return permute_op(input, dims=order)
+    return permute_op(input, dims=as_order("permute", listed("permute", order, dims), len(input._shape)))
 
 
 @composed(samples=(case((2, 3, 4), dim0=0, dim1=-1), case((), dim0=0, dim1=-1)), kinds="fib", geometry=True,
@@ -304,12 +271,8 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     >>> volta.transpose(volta.arange(4).reshape(2, 2), 0, 1).tolist()
     [[0, 2], [1, 3]]
     """
-    order = list(range(input.ndim))
-    a, b = as_dim("transpose", dim0, input.ndim), as_dim("transpose", dim1, input.ndim)
-    if not order:
-        return input
-    order[a], order[b] = b, a
-    return permute_op(input, dims=tuple(order))
+    order = exchanged("transpose", len(input._shape), dim0, dim1)
+    return permute_op(input, dims=order) if order else input
 
 
 @composed(samples=(case((2, 3)), case((3,)), case(())), kinds="fib", geometry=True, numpy=np.transpose)

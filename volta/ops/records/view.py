@@ -16,7 +16,7 @@ from volta.shapes import view_strides
 def _reshape_kernel(x, *, shape):
     if x._contiguous:
         return core.reshaped(x, shape)
-    strides = view_strides(x.shape, x._strides, shape)
+    strides = view_strides(x._shape, x._strides, shape)
     if strides is not None:
         return core.view(x, shape, strides, x.offset)
     return core.reshaped(run_kernel(contiguous_op, x.device, (x,)), shape)

@@ -1,0 +1,154 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""Arithmetic of shapes, dimensions and strides that every call of a view needs: in C, since it would take longer than the view itself.
+
+Knows tuples only; `volta.shapes` is where the rest of Volta takes it from.
+"""
+from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_GET_SIZE
+
+import operator
+
+from volta._kernels.core.base cimport MAX_RANK
+from volta._kernels.core.size cimport plain
+from volta.errors import ArgumentError, CallError, DTypeError, IndexRangeError, ShapeError
+
+cdef extern from "Python.h":
+    bint PyLong_CheckExact(object)
+    bint PyIndex_Check(object)
+    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*)       # with NULL, a number out of range gives the nearest in range
+
+
+def listed(str op not None, tuple given not None, named=None):
+    """The sizes or dimensions of `f(x, 1, 2)`, `f(x, (1, 2))` or `f(x, name=(1, 2))`."""
+    if named is not None:
+        if PyTuple_GET_SIZE(given):
+            raise ArgumentError(f"{op}: the sizes were given twice, as {given} and by name as {named!r}")
+        given = (named,)
+    if PyTuple_GET_SIZE(given) == 0:
+        raise CallError(f"{op}: needs sizes or dimensions; for none of them, give ()")
+    if PyTuple_GET_SIZE(given) != 1 or PyIndex_Check(given[0]):
+        return given
+    try:
+        return tuple(given[0])
+    except TypeError:
+        raise ShapeError(f"{op}: sizes must be integers, got {given[0]!r}") from None
+
+
+def listed_sizes(str op not None, tuple given not None, named=None):
+    """Sizes as ints, negative ones too, in the forms of `listed`.
+
+    Raises: ShapeError for what is no integer.
+    """
+    cdef tuple sizes = listed(op, given, named)
+    for size in sizes:
+        if not PyLong_CheckExact(size):
+            try:
+                return tuple(map(operator.index, sizes))
+            except TypeError:
+                raise ShapeError(f"{op}: sizes must be integers, got {given if named is None else named!r}") from None
+    return sizes
+
+
+cpdef Py_ssize_t as_dim(str op, object dim, Py_ssize_t rank) except -1:
+    """A dimension as a non-negative number; a tensor of rank 0 has dimensions -1 and 0.
+
+    Raises: IndexRangeError outside [-rank, rank); DTypeError for what is no integer.
+    """
+    cdef Py_ssize_t low = max(rank, 1), d
+    if not PyIndex_Check(dim) or isinstance(dim, bool):
+        raise DTypeError(f"{op}: dim must be an integer, got {dim!r}")
+    d = PyNumber_AsSsize_t(dim, NULL)
+    if not -low <= d < low:
+        raise IndexRangeError(f"{op}: dim {dim} is out of range for a tensor of rank {rank}; use {-low} to {low - 1}")
+    return d + low if d < 0 else d
+
+
+def as_order(str op not None, tuple dims not None, Py_ssize_t rank):
+    """Every dimension once, as non-negative numbers.
+
+    Raises: ArgumentError where one is missing or given twice.
+    """
+    cdef Py_ssize_t i, n = PyTuple_GET_SIZE(dims)
+    cdef unsigned long long seen = 0
+    cdef list order = [as_dim(op, d, rank) for d in dims]
+    for i in range(n):
+        seen |= 1ull << <Py_ssize_t>order[i]
+    if n != rank or seen + 1 != 1ull << rank:
+        raise ArgumentError(f"{op}: dims {dims} must name each of the {rank} dimensions once")
+    return tuple(order)
+
+
+def exchanged(str op not None, Py_ssize_t rank, dim0, dim1):
+    """The order of dimensions in which two have changed places."""
+    cdef Py_ssize_t a = as_dim(op, dim0, rank), b = as_dim(op, dim1, rank), i
+    return tuple([b if i == a else a if i == b else i for i in range(rank)])
+
+
+def infer(str op not None, Py_ssize_t size, sizes):
+    """A shape with a -1 replaced so that it holds `size` elements.
+
+    Raises: ShapeError where no shape fits.
+    """
+    cdef tuple shape = plain(sizes)
+    cdef Py_ssize_t i, length, open = -1, n = PyTuple_GET_SIZE(shape), left = size
+    cdef bint empty = False, fits = True
+    for i in range(n):
+        length = PyNumber_AsSsize_t(shape[i], NULL)
+        if length == -1:
+            if open >= 0:
+                raise ShapeError(f"{op}: only one size may be -1, got {shape}")
+            open = i
+        elif length == 0:
+            empty = True
+        elif length < 0:
+            fits = False
+        elif fits:
+            fits = left % length == 0
+            left //= length
+    fits = fits and (not empty or size == 0 and open < 0)
+    if open < 0:
+        if not fits or not empty and left != 1:
+            raise ShapeError(f"{op}: {size} elements do not fit shape {shape}")
+        return shape
+    if not fits:
+        raise ShapeError(f"{op}: {size} elements do not fit shape {shape}")
+    return shape[:open] + (left,) + shape[open + 1:]
+
+
+def view_strides(sizes, tuple strides not None, new_sizes):
+    """Strides that show the same elements under another shape, or None where only a copy can."""
+    cdef tuple shape = plain(sizes), new = plain(new_sizes)
+    cdef Py_ssize_t n = PyTuple_GET_SIZE(shape), m = PyTuple_GET_SIZE(new), i, length, stride, left = 1, step = 1
+    cdef Py_ssize_t lengths[MAX_RANK]                   # of runs of dimensions that lie as one,
+    cdef Py_ssize_t steps[MAX_RANK]                     # and their strides
+    cdef int run = -1
+    cdef list out
+    if n > MAX_RANK or m > MAX_RANK or PyTuple_GET_SIZE(strides) != n:
+        return None
+    for i in range(n):
+        length, stride = shape[i], strides[i]
+        if length == 0:
+            return None
+        if length == 1:
+            continue
+        if run >= 0 and steps[run] == length * stride:
+            lengths[run] *= length
+            steps[run] = stride
+        else:
+            run += 1
+            lengths[run], steps[run] = length, stride
+    if run >= 0:
+        left, step = lengths[run], steps[run]
+    out = [None] * m
+    for i in range(m - 1, -1, -1):
+        length = new[i]
+        if length != 1:
+            while left == 1 and run > 0:
+                run -= 1
+                left, step = lengths[run], steps[run]
+            if length <= 0 or left % length:
+                return None
+        out[i] = step
+        step *= length
+        left //= length
+    return tuple(out)
