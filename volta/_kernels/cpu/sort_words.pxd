@@ -1,7 +1,7 @@
 # Sorting one line of keys with their places: of words, no two of which are equal, by counting what is less than each and by merging; by
 # the digits of the keys.
 #
-# Threads: none. Sizes: the caller's; 32 words behind the last may be read.
+# Threads: none. Sizes: the caller's; 16 words behind the last may be read.
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -22,19 +22,19 @@ ctypedef fused item:
 cdef extern from *:
     """
     /* out = the n words of a, no two of which are equal, in order: each at the place that the number of lesser ones names. Reads up to
-       32 words. */
+       16 words. */
     static void volta_rank_sort(const uint64_t* a, uint64_t* out, Py_ssize_t n) {
         Py_ssize_t i, j, k;
-        for (i = 0; i < n; i += 32) {
+        for (i = 0; i < n; i += 16) {
     #if defined(__GNUC__) || defined(__clang__)
             typedef uint64_t V __attribute__((vector_size(64), aligned(8), may_alias));
-            V x[4], r[4] = {{0}};
-            for (k = 0; k < 4; k++) x[k] = *(const V*)(a + i + 8 * k);
+            V x[2], r[2] = {{0}};
+            for (k = 0; k < 2; k++) x[k] = *(const V*)(a + i + 8 * k);
             for (j = 0; j < n; j++)
-                for (k = 0; k < 4; k++) r[k] -= (V)(x[k] > a[j]);
-            for (k = 0; k < 32 && i + k < n; k++) out[((const uint64_t*)r)[k]] = a[i + k];
+                for (k = 0; k < 2; k++) r[k] -= (V)(x[k] > a[j]);
+            for (k = 0; k < 16 && i + k < n; k++) out[((const uint64_t*)r)[k]] = a[i + k];
     #else
-            for (k = i; k < n && k < i + 32; k++) {
+            for (k = i; k < n && k < i + 16; k++) {
                 Py_ssize_t rank = 0;
                 for (j = 0; j < n; j++) rank += a[j] < a[k];
                 out[rank] = a[k];
@@ -158,7 +158,7 @@ cdef inline void sort_even(uint64_t* a, uint64_t* spare, Py_ssize_t n, int bits)
     cdef int width = 2, shift
     cdef uint32_t mask
     cdef Py_ssize_t i, first = 0
-    while width < 11 and n >> width >= 32:
+    while width < 11 and n >> width >= 16:
         width += 1
     shift, mask = 32 + bits - width, (1 << width) - 1
     memset(starts, 0, ((1 << width) + 1) * sizeof(uint32_t))
