@@ -56,7 +56,7 @@ CASES = {
     "nonzero": ("(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor",
                 "(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]"),
 }
-FIELDS = ("storage: Storage", "shape: Size", "offset: int", "dtype: DType", "device: Device", "grad: Tensor | None")
+FIELDS = ("storage: Storage", "shape: Size", "ndim: int", "offset: int", "dtype: DType", "device: Device", "grad: Tensor | None")
 HIDDEN = {"__init__", "__new__", "__slots__", "__doc__", "__module__", "__hash__", "__array_priority__", "__reduce_ex__"}
 BUILTINS = re.compile(r"(?<![\w.])(bool|int|float|type|str|list|dict|object|slice)(?![\w(:])")
 IN_C = [f"__{kind}{name}__" for name in ("add", "sub", "mul", "truediv") for kind in ("", "r", "i")]

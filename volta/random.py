@@ -117,10 +117,12 @@ class _DefaultGenerator(Generator):
     def __init__(self) -> None:
         self._local = threading.local()
         self._shared = SimpleNamespace()
+        self._several = False               # whether any thread has a stream of its own
         super().__init__(0)
 
     def own(self, seed: int) -> None:
         """Give the calling thread a stream of its own that starts from `seed`."""
+        self._several = True
         self._local.stream = SimpleNamespace()
         self.manual_seed(seed)
 
@@ -130,7 +132,7 @@ class _DefaultGenerator(Generator):
 
     def advance(self, count: int) -> tuple[int, int]:
         """Reserve `count` elements; gives (seed, offset) of the first."""
-        stream = self._stream               # found once: small draws are made of little else
+        stream = self._stream if self._several else self._shared        # found once: small draws are made of little else
         with self._lock:
             offset = stream.offset
             stream.offset = (offset + (count + 3) // 4) & 0xFFFF_FFFF_FFFF_FFFF

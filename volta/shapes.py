@@ -5,12 +5,12 @@ import functools
 import operator
 
 from volta._kernels import core
-from volta._kernels.core.shapes import as_dim, as_order, exchanged, infer, listed, listed_sizes, view_strides
+from volta._kernels.core.shapes import as_dim, as_order, exchanged, expanded, infer, listed, listed_sizes, moved, squeezed, view_strides
 from volta._kernels.core.size import Size
 from volta.errors import ArgumentError, DTypeError, ShapeError
 
-__all__ = ["Size", "as_dim", "as_dims", "as_order", "as_shape", "broadcast_shapes", "broadcasts_to", "exchanged", "infer", "listed",
-           "listed_sizes", "per_dim", "reduced", "view_strides"]
+__all__ = ["Size", "as_dim", "as_dims", "as_order", "as_shape", "broadcast_shapes", "broadcasts_to", "exchanged", "expanded", "infer",
+           "listed", "listed_sizes", "moved", "per_dim", "reduced", "squeezed", "view_strides"]
 
 
 def as_shape(*sizes: object) -> tuple[int, ...]:

@@ -53,11 +53,6 @@ class Tensor(operators.Operators):
     _shape = core.TensorBase.shape              # a plain tuple, for what is called often
 
     @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self._shape)
-
-    @property
     def requires_grad(self) -> bool:
         """Whether gradients flow to this tensor."""
         return self._requires_grad if self._base is None else graph.wants_grad(self)
@@ -312,7 +307,7 @@ class Tensor(operators.Operators):
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers; of a 0-d tensor the number."""
-        return for_numpy(self).tolist()
+        return core.to_list(self if not self.device.is_gpu else copies.to(core.alias(self), "cpu"))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         array = self.numpy()

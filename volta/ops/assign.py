@@ -34,9 +34,12 @@ def copy_(input: Tensor, src: Tensor | Number, non_blocking: bool = False) -> Te
     """
     source = src if isinstance(src, TensorBase) else tensor(src)
     inplace.check_apart("copy_", input, source)
-    if not broadcasts_to(source.shape, input.shape):
+    if source._shape != input._shape and not broadcasts_to(source._shape, input._shape):
         raise ShapeError(f"copy_: shape {source.shape} cannot be repeated to the {input.shape} of the tensor written to")
-    source = expand_op(to(source, input.device, input.dtype), shape=input.shape)
+    if source.dtype is not input.dtype or source.device is not input.device:
+        source = to(source, input.device, input.dtype)
+    if source._shape != input._shape:
+        source = expand_op(source, shape=input._shape)
     if graph.is_grad_enabled() and (source.requires_grad or input.requires_grad):
         inplace.check_inplace("copy", input)
         return inplace.overwrite(input, clone(source) if source.requires_grad else source)

@@ -15,7 +15,7 @@ from volta.device import as_device
 from volta.dtypes import as_dtype, bool_, float16, float32, float64, get_default_dtype, iinfo, int32, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.layout import preserve_format
-from volta.ops.copy import arranged, copy_into
+from volta.ops.copy import arranged, copy_into, fill_into
 from volta.ops.from_data import finish, tensor
 from volta.ops.records.copy import cast
 from volta.ops.records.create import arange_op, draw_into_op, empty_op, full_op, normal_op, randint_op, uniform_op
@@ -191,9 +191,11 @@ def eye(n: int, m: int | None = None, *, dtype: DTypeLike = None, device: Device
     >>> volta.eye(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    as_shape(n, n if m is None else m)
-    rows, columns = arange(n, device=device), arange(n if m is None else m, device=device)
-    return finish(cast(rows.reshape(-1, 1) == columns, as_dtype(dtype or get_default_dtype())), requires_grad)
+    n, m = as_shape(n, n if m is None else m)
+    out = _filled((n, m), 0, dtype, device, False)
+    if n and m:
+        fill_into(core.view(out, (min(n, m),), (m + 1,), 0), 1)
+    return finish(out, requires_grad)
 
 
 # ---------------------------------------------------------------- random
@@ -207,7 +209,8 @@ def draw(op: str, primitive: Primitive, shape: tuple[int, ...], a: float, b: flo
          generator: Generator | None) -> Tensor:
     """A new tensor of the next numbers of a generator."""
     seed, offset = check_generator(op, generator).advance(math.prod(shape))
-    return create(primitive, shape, a, b, seed=seed, offset=offset, dtype=as_dtype(dtype), device=as_device(device))
+    device = as_device(device)
+    return run_kernel(primitive, device, (shape, a, b), {"seed": seed, "offset": offset, "dtype": as_dtype(dtype), "device": device})
 
 
 @_made
@@ -330,12 +333,13 @@ def _laid(name, made, like, memory_format):
     return made if strides is None else core.view(made, made.shape, strides, made.offset)
 
 
-def _like(make):
+def _like(make, value=None):
     made = make.function                # its arguments need no second check
 
     def function(input: Tensor, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False,
                  memory_format: Layout | None = None) -> Tensor:
-        like = made(input.shape, dtype=dtype or input.dtype, device=device or input.device)
+        dtype, device = dtype or input.dtype, device or input.device
+        like = made(input.shape, dtype=dtype, device=device) if value is None else _filled(input._shape, value, dtype, device, False)
         return finish(_laid(function.__name__, like, input, memory_format), requires_grad)
     return _named_like(function, make, samples=() if make is empty else (case((2, 3)),), kinds="fib", smooth=False,
                        numpy=np.zeros_like if make is zeros else np.ones_like)
@@ -356,7 +360,7 @@ def _named_like(function, make, **options):
     return (composed(method=False, **options) if options.get("samples") else _made)(function)
 
 
-zeros_like, ones_like, empty_like = _like(zeros), _like(ones), _like(empty)
+zeros_like, ones_like, empty_like = _like(zeros, 0), _like(ones, 1), _like(empty)
 rand_like, randn_like = _random_like(rand), _random_like(randn)
 
 

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import TensorBase, indexing
+from volta._kernels.core import TensorBase, indexing, places
 from volta._kernels.core.call import run_kernel
 from volta.dtypes import as_integer, bool_, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, IndexTypeError, RankError, ShapeError
-from volta.ops.copy import clone
+from volta.ops.copy import clone, to
 from volta.ops.creation import arange
-from volta.ops.from_data import tensor
 from volta.ops.join import pad
-from volta.ops.parts import narrow, select, slice_view
+from volta.ops.parts import narrow, select, slice_view, unbind
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op, scatter_sum_op
 from volta.ops.records.join import triangle_op
@@ -317,13 +316,22 @@ def _triangle(op, input, diagonal, upper):
 def true_places(mask: Tensor) -> Tensor:
     """The flat positions where a mask holds, ascending, int64. Of a GPU's only their number is read."""
     if not mask.device.is_gpu or not mask._size:
-        return tensor(np.flatnonzero(mask.numpy()), device=mask.device)
+        return select(_found(flat(mask)), 0, 0)
     return _named(_places(mask, (mask._size,))[0], mask._size)
 
 
-def _named(places, size):
-    places.storage.bounds = 0, size - 1                     # which says that none counts from the end
-    return places
+def _found(x):
+    """Per dimension a row of where the elements of x are not 0, found by the host."""
+    if x.dtype.is_floating_point and x.dtype.itemsize == 2:
+        x = x != 0
+    if not x.device.is_gpu:
+        return places.true_places(row_major(x))
+    return to(places.true_places(row_major(to(x.detach(), "cpu"))), x.device)
+
+
+def _named(found, size):
+    found.storage.bounds = 0, size - 1                      # which says that none counts from the end
+    return found
 
 
 def _places(x, sizes, changes=False):
@@ -375,15 +383,9 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
     if input.device.is_gpu and input._size and 0 < input.ndim <= _MOST_RANK:
         found = _places(input, input.shape)
         return tuple([select(found, 0, d) for d in range(input.ndim)]) if as_tuple else permute_op(found, dims=(1, 0))
-    array = (input.detach() != 0).numpy()
-    if as_tuple and not array.ndim:
-        array = array[None]
-    found = np.unravel_index(np.flatnonzero(array), array.shape) if array.ndim else ()       # NumPy's nonzero is ten times slower
-    if as_tuple:
-        return tuple([tensor(i, device=input.device) for i in found])
-    if not found:
-        return tensor(np.argwhere(array), device=input.device)
-    return permute_op(tensor(np.stack(found), device=input.device), dims=(1, 0))            # as it lies in memory in PyTorch
+    if not as_tuple:
+        return permute_op(_found(input), dims=(1, 0))           # as it lies in memory in PyTorch
+    return unbind(_found(input if input._shape else reshape_op(input, shape=(1,))), 0)
 
 
 @composed(samples=(case((3, 4)), case(())), kinds="fib", smooth=False, reads=True, numpy=np.argwhere)

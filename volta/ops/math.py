@@ -394,7 +394,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     >>> volta.equal(volta.tensor([1.0]), volta.tensor([1.0, 2.0]))
     False
     """
-    return input.shape == other.shape and r.eq(input, other).all().item()
+    return input._shape == other._shape and r.eq(input, other).all().item()
 
 
 # ---------------------------------------------------------------- activations

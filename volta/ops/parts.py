@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import indexing
+from volta._kernels.core import graph, indexing
 from volta.dtypes import int64
 from volta.errors import ArgumentError, IndexRangeError, RankError
 from volta.ops.records.view import diagonal_op, permute_op, reshape_op, slice_op, unfold_op
 from volta.ops.table import case, composed
-from volta.shapes import as_dim
+from volta.shapes import as_dim, moved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ def slice_view(input: Tensor, slices: tuple[slice, ...]) -> Tensor:
 
 def _dim(op: str, verb: str, x: Tensor, dim: int) -> int:
     """The dimension to work on. Raises: RankError for a 0-d tensor, which has none."""
-    d = as_dim(op, dim, x.ndim)
+    d = as_dim(op, dim, len(x._shape))
     if not x._shape:
         raise RankError(f"{op}: a 0-d tensor has no dimension to {verb}; reshape it to (1,)")
     return d
@@ -37,19 +37,7 @@ def _dim(op: str, verb: str, x: Tensor, dim: int) -> int:
 
 def cut(x: Tensor, d: int, parts: Iterable[tuple[int, int]]) -> tuple[Tensor, ...]:
     """Per (start, length) that part of dimension d."""
-    shape = x._shape
-    rank = len(shape)
-    before, after, lead, rest, steps = (0,) * d, (0,) * (rank - d - 1), shape[:d], shape[d + 1:], (1,) * rank
-    return tuple([slice_op(x, starts=before + (a,) + after, sizes=lead + (n,) + rest, steps=steps) for a, n in parts])
-
-
-def _at(x: Tensor, d: int, places: Iterable[int]) -> tuple[Tensor, ...]:
-    """Per place the slice there of dimension d, without it."""
-    shape = x._shape
-    rank = len(shape)
-    before, after, sizes, steps = (0,) * d, (0,) * (rank - d - 1), shape[:d] + (1,) + shape[d + 1:], (1,) * rank
-    axes = tuple([i for i in range(rank) if i != d])
-    return tuple([slice_op(x, starts=before + (i,) + after, sizes=sizes, steps=steps, axes=axes) for i in places])
+    return tuple([graph.call(slice_op, (x,), indexing.part(x, d, a, n)) for a, n in parts])
 
 
 @composed(samples=(case((4, 5), dim=1, start=1, length=3), case((4,), dim=-1, start=-2, length=2)), kinds="fib", view=True,
@@ -69,7 +57,7 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     start = start + n if -n <= start < 0 else start
     if not 0 <= start <= start + length <= n:
         raise IndexRangeError(f"narrow: {start}:{start + length} lies outside dimension {dim} of size {n}")
-    return cut(input, d, ((start, length),))[0]
+    return graph.call(slice_op, (input,), indexing.part(input, d, start, length))
 
 
 def _whole(op: str, name: str, value: object) -> int:
@@ -88,11 +76,11 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     >>> volta.select(volta.arange(6).reshape(2, 3), 1, -1).tolist()
     [2, 5]
     """
-    d, i = _dim("select", "select from", input, dim), _whole("select", "index", index)
+    d, i = _dim("select", "select from", input, dim), index if type(index) is int else _whole("select", "index", index)
     n = input._shape[d]
     if not -n <= i < n:
         raise IndexRangeError(f"select: index {index} lies outside dimension {dim} of size {n}")
-    return _at(input, d, (i + n if i < 0 else i,))[0]
+    return graph.call(slice_op, (input,), indexing.at(input, d, i + n if i < 0 else i))
 
 
 @composed(samples=(case((4, 5), bounds=((1, 3), (0, 5))),), kinds="fib", view=True,
@@ -180,7 +168,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if input.ndim == 0:
         raise IndexRangeError("unbind: a 0-d tensor has no dimension to take apart")
     d = as_dim("unbind", dim, input.ndim)
-    return _at(input, d, range(input._shape[d]))
+    return tuple([graph.call(slice_op, (input,), indexing.at(input, d, i)) for i in range(input._shape[d])])
 
 
 @composed(samples=(case((7, 2), indices_or_sections=3), case((2, 7), indices_or_sections=(1, 4), dim=1)), kinds="fib", view=True,
@@ -219,10 +207,12 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     >>> volta.diagonal(volta.arange(6).reshape(2, 3), 1).tolist()
     [1, 5]
     """
-    a, b = as_dim("diagonal", dim1, input.ndim), as_dim("diagonal", dim2, input.ndim)
-    if input.ndim < 2 or a == b:
-        raise ArgumentError(f"diagonal: needs two different dimensions, got {dim1} and {dim2} of a tensor of rank {input.ndim}")
-    return diagonal_op(permute_op(input, dims=(*[d for d in range(input.ndim) if d not in (a, b)], a, b)), offset=offset)
+    rank = len(input._shape)
+    a, b = as_dim("diagonal", dim1, rank), as_dim("diagonal", dim2, rank)
+    if rank < 2 or a == b:
+        raise ArgumentError(f"diagonal: needs two different dimensions, got {dim1} and {dim2} of a tensor of rank {rank}")
+    last = input if (a, b) == (rank - 2, rank - 1) else permute_op(input, dims=moved((a, b), (rank - 2, rank - 1), rank))
+    return diagonal_op(last, offset=offset)
 
 
 def _np_windows(x, dimension, size, step):

@@ -89,6 +89,18 @@ def _rows(indices, lengths, shape, x):
     return flat if flat.ndim == 1 else reshape_op(flat, shape=(flat._size,))
 
 
+def _common(indices):
+    """The shape that index tensors broadcast to."""
+    first = indices[0]._shape
+    if len(indices) == 1 or all(index._shape == first for index in indices):
+        return first
+    try:
+        return broadcast_shapes(*[index.shape for index in indices])
+    except ShapeError:
+        raise IndexRangeError(f"indexing: the index tensors do not broadcast, got shapes {', '.join(str(i.shape) for i in indices)}; "
+                              f"they need one common shape") from None
+
+
 class Positions:
     """Where a subscript with index tensors points, in any tensor of the shape that it was made for.
 
@@ -117,18 +129,18 @@ class Positions:
                 scalars.append(first)
             self.dims += span
             indices.append(item)
-            lengths.append(math.prod([shown.shape[d] for d in span]))
-        try:
-            self.shape = broadcast_shapes(*[i.shape for i in indices])
-        except ShapeError:
-            raise IndexRangeError(f"indexing: the index tensors do not broadcast, got shapes {', '.join(str(i.shape) for i in indices)}; "
-                                  f"they need one common shape") from None
+            lengths.append(math.prod([shown._shape[d] for d in span]))
+        self.shape = _common(indices)
         self.rows = _rows(indices, tuple(lengths), self.shape, x)
-        self.others = [d for d in range(shown.ndim) if d not in self.dims]
-        # tensors of no dimensions count as ints, which are no part of the question whether the indexed dimensions are neighbours
-        left = [d for d in range(shown.ndim) if d not in scalars]
-        marked = [k for k, d in enumerate(left) if d in self.dims]
-        self.at = marked[0] if marked and marked[-1] - marked[0] < len(marked) else 0
+        rank, first, last = len(shown._shape), self.dims[0], self.dims[-1]
+        self.others = [d for d in range(rank) if d not in self.dims]
+        if not scalars:
+            self.at = first if last - first < len(self.dims) else 0
+        else:
+            # tensors of no dimensions count as ints, which are no part of the question whether the indexed dimensions are neighbours
+            left = [d for d in range(rank) if d not in scalars]
+            marked = [k for k, d in enumerate(left) if d in self.dims]
+            self.at = marked[0] if marked and marked[-1] - marked[0] < len(marked) else 0
         self.version = self.rows.storage.version
 
     def check(self):
@@ -143,8 +155,8 @@ class Positions:
 
     def read(self, x):
         """The elements, as a copy; recorded."""
-        x = x if self.view is None else slice_op(x, **self.view)
-        first, count, joined = self.dims[0], len(self.dims), math.prod([x.shape[d] for d in self.dims])
+        x = x if self.view is None else graph.call(slice_op, (x,), self.view)
+        first, count, joined = self.dims[0], len(self.dims), math.prod([x._shape[d] for d in self.dims])
         # rows of a transposed matrix are read as rows, and shown transposed again
         across = count == 1 and self.at and not x._contiguous and x._strides[first] == max(x._strides)
         if self.dims == list(range(first, first + count)) and not across:

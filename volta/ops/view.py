@@ -10,7 +10,20 @@ from volta._kernels import core
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.records.view import expand_op, permute_op, reshape_op, row_major
 from volta.ops.table import Derived, case, composed
-from volta.shapes import as_dim, as_dims, as_order, broadcast_shapes, exchanged, infer, listed, listed_sizes, view_strides
+from volta.shapes import (
+    as_dim,
+    as_dims,
+    as_order,
+    broadcast_shapes,
+    exchanged,
+    expanded,
+    infer,
+    listed,
+    listed_sizes,
+    moved,
+    squeezed,
+    view_strides,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,17 +175,7 @@ def expand(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | Non
     >>> volta.arange(2).expand(2, 2).tolist()
     [[0, 1], [0, 1]]
     """
-    shape = listed_sizes("expand", shape, size)
-    lead = len(shape) - input.ndim
-    if lead < 0:
-        raise ShapeError(f"expand: shape {shape} has fewer dimensions than the tensor's {input.shape}")
-    new = tuple(input.shape[i - lead] if s == -1 and i >= lead else s for i, s in enumerate(shape))
-    for i, (a, b) in enumerate(zip(input.shape, new[lead:])):
-        if a not in (1, b):
-            raise ShapeError(f"expand: {input.shape} cannot become {new}: size {a} at dimension {i} is not 1")
-    if any(s < 0 for s in new):
-        raise ShapeError(f"expand: sizes must not be negative, got {shape}; -1 may stand only for an existing dimension")
-    return expand_op(input, shape=new)
+    return expand_op(input, shape=expanded(input._shape, listed_sizes("expand", shape, size)))
 
 
 @composed(samples=(case((3, 1), Derived(lambda x: np.zeros((2, 3, 4)))),), kinds="fib", view=True, function=False,
@@ -248,8 +251,8 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     >>> volta.squeeze(volta.ones(1, 3, 1)).shape
     volta.Size([3])
     """
-    dims = range(input.ndim) if dim is None else () if dim in ((), []) else as_dims("squeeze", dim, input.ndim)
-    return reshape_op(input, shape=tuple(s for i, s in enumerate(input.shape) if not (i in dims and s == 1)))
+    shape = input._shape
+    return reshape_op(input, shape=squeezed(shape, None if dim is None else () if dim in ((), []) else as_dims("squeeze", dim, len(shape))))
 
 
 # ---------------------------------------------------------------- order
@@ -315,9 +318,8 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     >>> volta.movedim(volta.ones(2, 3, 4), 0, 2).shape
     volta.Size([3, 4, 2])
     """
-    sources, places = (tuple(as_dim("movedim", d, input.ndim) for d in ((v,) if hasattr(v, "__index__") else v))
-                       for v in (source, destination))
+    rank = len(input._shape)
+    sources, places = [tuple([as_dim("movedim", d, rank) for d in ((v,) if hasattr(v, "__index__") else v)]) for v in (source, destination)]
     if len(sources) != len(places) or len(set(sources)) != len(sources) or len(set(places)) != len(places):
         raise ArgumentError(f"movedim: source {source} and destination {destination} must name as many different dimensions")
-    rest = iter(d for d in range(input.ndim) if d not in sources)
-    return permute(input, tuple(sources[places.index(d)] if d in places else next(rest) for d in range(input.ndim)))
+    return permute_op(input, dims=moved(sources, places, rank)) if rank else input

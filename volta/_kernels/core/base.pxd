@@ -94,6 +94,7 @@ cdef inline bint is_half(int code) noexcept:
     return code == FLOAT16 or code == BFLOAT16
 
 
+cdef int check_read(TensorBase t) except -1
 cdef inline char* address(TensorBase t) noexcept:
     """Address of the first element of a host tensor."""
     return t.storage.data + t.offset * t.dtype.itemsize

@@ -3,7 +3,6 @@
 Knows memory, shapes and strides. Must not know operations, derivatives or how a GPU works: a GPU storage only
 carries the buffer object that keeps its bytes alive.
 """
-import struct
 import threading
 
 cimport cython
@@ -239,6 +238,11 @@ cdef class TensorBase:
         return self.sizes
 
     @property
+    def ndim(self):
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
     def _size(self):
         """Number of elements."""
         return self.size
@@ -434,33 +438,11 @@ def assign(TensorBase t not None, TensorBase source not None):
     t.contiguous = source.contiguous
 
 
-def read_scalar(TensorBase t not None):
-    """The value of a one-element host tensor as a Python number."""
-    cdef char* data = address(t)
-    cdef int code = t.dtype.code
-    cdef unsigned int bits
+cdef int check_read(TensorBase t) except -1:
+    """Raise where what watches says that the values must not be read."""
     if _reads is not None:
         _reads(t.storage, True)
-    if code == FLOAT32:
-        return (<float*>data)[0]
-    if code == FLOAT64:
-        return (<double*>data)[0]
-    if code == INT64:
-        return (<long long*>data)[0]
-    if code == INT32:
-        return (<int*>data)[0]
-    if code == BOOL:
-        return (<unsigned char*>data)[0] != 0
-    if code == UINT8:
-        return (<unsigned char*>data)[0]
-    if code == INT8:
-        return (<signed char*>data)[0]
-    if code == INT16:
-        return (<short*>data)[0]
-    if code == BFLOAT16:
-        bits = <unsigned int>(<unsigned short*>data)[0] << 16
-        return (<float*>&bits)[0]
-    return struct.unpack("e", (<char*>data)[:2])[0]
+    return 0
 
 
 # ---------------------------------------------------------------- what kernels refuse

@@ -41,6 +41,24 @@ def slice_view(TensorBase x not None, *, tuple starts, sizes, tuple steps, tuple
                        offset, x.dtype)
 
 
+cdef tuple _with(tuple values, Py_ssize_t place, object value):
+    """The values with another one at a place."""
+    return values[:place] + (value,) + values[place + 1:]
+
+
+def part(TensorBase x not None, Py_ssize_t dim, Py_ssize_t start, Py_ssize_t length):
+    """What `slice_view` is given for `length` elements of a dimension from `start` on."""
+    cdef Py_ssize_t n = len(x.shape)
+    return {"starts": _with((0,) * n, dim, start), "sizes": _with(x.shape, dim, length), "steps": (1,) * n}
+
+
+def at(TensorBase x not None, Py_ssize_t dim, Py_ssize_t place):
+    """What `slice_view` is given for the slice at a place of a dimension, without that dimension."""
+    cdef dict taken = part(x, dim, place, 1)
+    taken["axes"] = tuple([i for i in range(len(x.shape)) if i != dim])
+    return taken
+
+
 def permute_view(TensorBase x not None, *, tuple dims):
     """Dimensions in another order."""
     return make_tensor(x.storage, tuple([x.shape[i] for i in dims]), tuple([x._strides[i] for i in dims]), x.offset, x.dtype)

@@ -152,3 +152,55 @@ def view_strides(sizes, tuple strides not None, new_sizes):
         step *= length
         left //= length
     return tuple(out)
+
+
+def expanded(sizes, tuple given not None):
+    """The shape that `expand` to `given` has, where -1 stands for the size that is there.
+
+    Raises: ShapeError where a size other than 1 would change.
+    """
+    cdef tuple shape = plain(sizes)
+    cdef Py_ssize_t n = PyTuple_GET_SIZE(shape), m = PyTuple_GET_SIZE(given), lead = m - n, i, old, new
+    cdef list out = list(given)
+    if lead < 0:
+        raise ShapeError(f"expand: shape {given} has fewer dimensions than the tensor's {shape}")
+    for i in range(m):
+        new = PyNumber_AsSsize_t(given[i], NULL)
+        if i >= lead:
+            old = shape[i - lead]
+            if new == -1:
+                out[i] = new = old
+            if new != old and old != 1:
+                raise ShapeError(f"expand: {shape} cannot become {given}: size {old} at dimension {i - lead} is not 1")
+        if new < 0:
+            raise ShapeError(f"expand: sizes must not be negative, got {given}; -1 may stand only for an existing dimension")
+    return tuple(out)
+
+
+def expand_strides(sizes, tuple strides not None, new_sizes):
+    """Strides of a tensor seen under a larger shape, along whose new and enlarged dimensions the same elements lie again."""
+    cdef tuple shape = plain(sizes), new = plain(new_sizes)
+    cdef Py_ssize_t m = PyTuple_GET_SIZE(new), lead = m - PyTuple_GET_SIZE(shape), i
+    cdef list out = [0] * m
+    for i in range(lead, m):
+        if <Py_ssize_t>shape[i - lead] != 1 or <Py_ssize_t>new[i] == 1:
+            out[i] = strides[i - lead]
+    return tuple(out)
+
+
+def squeezed(sizes, dims=None):
+    """A shape without its sizes of 1, or those of them that lie at `dims`."""
+    cdef tuple shape = plain(sizes)
+    cdef Py_ssize_t i, n = PyTuple_GET_SIZE(shape)
+    return tuple([shape[i] for i in range(n) if <Py_ssize_t>shape[i] != 1 or dims is not None and i not in dims])
+
+
+def moved(tuple sources not None, tuple places not None, Py_ssize_t rank):
+    """The order of dimensions in which each of `sources` is at its place, and the others are where room is left, in their order."""
+    cdef Py_ssize_t i
+    cdef list order = [None] * rank
+    cdef set taken = set(sources)
+    for i in range(PyTuple_GET_SIZE(sources)):
+        order[places[i]] = sources[i]
+    rest = iter([i for i in range(rank) if i not in taken])
+    return tuple([next(rest) if d is None else d for d in order])

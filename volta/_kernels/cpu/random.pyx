@@ -131,6 +131,9 @@ cdef void draw_block(Draw draw, const real* x, real* out, Py_ssize_t size, real 
 
 cdef void draw_all(Draw draw, const real* x, real* out, Py_ssize_t size, real a, real b, uint64_t seed, uint64_t offset) noexcept nogil:
     cdef Py_ssize_t block
+    if 0 < size <= WORDS:                       # a loop over threads takes longer than this
+        draw_block(draw, x, out, size, a, b, seed, offset, 0)
+        return
     for block in prange((size + WORDS - 1) // WORDS, num_threads=threads_for(size * COST), schedule="static"):
         draw_block(draw, x, out, size, a, b, seed, offset, block)
 

@@ -9,8 +9,8 @@ from volta._kernels import core
 from volta._kernels.core import indexing
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.order import dense_strides
+from volta._kernels.core.shapes import expand_strides, view_strides
 from volta.ops.table import case, register
-from volta.shapes import view_strides
 
 
 def _reshape_kernel(x, *, shape):
@@ -23,9 +23,7 @@ def _reshape_kernel(x, *, shape):
 
 
 def expand_kernel(x, *, shape):
-    lead = len(shape) - len(x.shape)
-    strides = [0] * lead + [0 if a == 1 and b != 1 else s for a, b, s in zip(x.shape, shape[lead:], x._strides)]
-    return core.view(x, shape, tuple(strides), x.offset)
+    return core.view(x, shape, expand_strides(x._shape, x._strides, shape), x.offset)
 
 
 def _np_slice(x, starts, sizes, steps, axes=None):
