@@ -1,6 +1,7 @@
 """Tensors by rule (zeros, arange, ...) and of random numbers, made on the device that is asked for."""
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -259,12 +260,21 @@ def randint(*bounds: int | Sequence[int], low: int = 0, high: int | None = None,
     if not hasattr(low, "__index__") or not hasattr(high, "__index__") or not -1 << 63 <= low < high <= 1 << 63:
         raise ArgumentError(f"randint: needs integers low < high within int64, got {low!r}, {high!r}")
     kind = int64 if dtype is None else as_dtype(dtype)
-    least, most = (0, 1) if kind is bool_ else (-65504, 65504) if kind is float16 else (
-        (None, None) if kind.is_floating_point else (np.iinfo(to_numpy(kind)).min, np.iinfo(to_numpy(kind)).max))
+    least, most = _integers_of(kind)
     if most is not None and not least <= low < high <= most + 1:
         raise ArgumentError(f"randint: {low} to {high - 1} do not fit into {kind}")
     shape = as_shape(*listed("randint", (size,), None))
     return finish(draw_integers("randint", shape, low, high, kind, device, generator), requires_grad)
+
+
+@functools.cache
+def _integers_of(kind):
+    """The least and the largest integer of a dtype that are drawn; None where any of int64 is."""
+    if kind is bool_:
+        return 0, 1
+    if kind.is_floating_point:
+        return (-65504, 65504) if kind is float16 else (None, None)
+    return int(np.iinfo(to_numpy(kind)).min), int(np.iinfo(to_numpy(kind)).max)
 
 
 def draw_integers(op: str, shape: tuple[int, ...], low: int, high: int, dtype: DType, device: DeviceLike,

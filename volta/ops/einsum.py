@@ -13,6 +13,7 @@ from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.linalg import matmul
 from volta.ops.parts import diagonal
 from volta.ops.records.copy import cast
+from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.reduce import sum
 from volta.ops.table import case, composed
 from volta.ops.view import permute, reshape
@@ -64,7 +65,7 @@ def einsum(equation: str | Tensor, *operands: Tensor | Sequence[object]) -> Tens
         other, y = _summed(other, y, set(term) | kept)
         term, x = _product(term, x, other, y, kept)
     term, x = _summed(term, x, set(result))
-    return permute(x, [term.index(letter) for letter in result])
+    return _ordered(x, [term.index(letter) for letter in result])
 
 
 def _spelled(given):
@@ -145,21 +146,28 @@ def _product(a, x, b, y, kept):
     rows, columns = [c for c in a if c not in b], [c for c in b if c not in a]
 
     def grouped(term, t, *groups):
-        t = permute(t, [term.index(c) for c in (*batch, *groups[0], *groups[1])])
-        lead = t.shape[:len(batch)]
-        return reshape(t, lead + tuple(math.prod(sizes[c] for c in g) for g in groups))
+        t = _ordered(t, [term.index(c) for c in (*batch, *groups[0], *groups[1])])
+        if len(groups[0]) == len(groups[1]) == 1:
+            return t
+        return reshape_op(t, shape=t._shape[:len(batch)] + tuple([math.prod([sizes[c] for c in g]) for g in groups]))
     out = matmul(grouped(a, x, rows, inner), grouped(b, y, inner, columns))
     term = "".join((*batch, *rows, *columns))
-    out = reshape(out, tuple(sizes[c] for c in term))
+    if not len(rows) == len(columns) == 1:
+        out = reshape_op(out, shape=tuple([sizes[c] for c in term]))
     return _summed(term, out, kept)
+
+
+def _ordered(x, order):
+    """x with its dimensions in this order."""
+    return x if order == sorted(order) else permute_op(x, dims=tuple(order))
 
 
 def _aligned(term, x, wanted):
     """x with its letters in the order of `wanted`, size 1 for those that it lacks."""
     order = [term.index(c) for c in wanted if c in term]
-    x = permute(x, order)
-    at = iter(x.shape)
-    return reshape(x, tuple(next(at) if c in term else 1 for c in wanted))
+    x = _ordered(x, order)
+    at = iter(x._shape)
+    return reshape_op(x, shape=tuple([next(at) if c in term else 1 for c in wanted]))
 
 
 @composed(samples=(case((2, 3), (3, 4), dims=1), case((2, 3), (4, 2), dims=((0,), (1,)))), kinds="fi", method=False, rtol=1e-4,

@@ -91,11 +91,11 @@ cdef enum Draw:
     DROPOUT                     # x * b, or 0 where u < a
 
 
-cdef inline void normal_block(const uint32_t* words, real mean, real std, real* pairs) noexcept nogil:
-    """Box-Muller of a whole block."""
+cdef inline void normal_block(const uint32_t* words, real mean, real std, real* pairs, Py_ssize_t count) noexcept nogil:
+    """Box-Muller of so many pairs of a block."""
     cdef Py_ssize_t i
     cdef real radius, u
-    for i in range(WORDS // 2):
+    for i in range(count):
         u = unit(words[2 * i + 1], mean)
         if real is float:
             radius = sqrtf(-2 * log_f32(1 - unit(words[2 * i], mean))) * std
@@ -122,9 +122,9 @@ cdef void draw_block(Draw draw, const real* x, real* out, Py_ssize_t size, real 
         for i in range(n):
             out[i] = x[at + i] * (b if unit(words[i], a) >= a else 0)
     elif n == WORDS:
-        normal_block(<const uint32_t*>words, a, b, out)
+        normal_block(<const uint32_t*>words, a, b, out, WORDS // 2)
     else:
-        normal_block(<const uint32_t*>words, a, b, pairs)
+        normal_block(<const uint32_t*>words, a, b, pairs, min((n // 2 + 16) // 16 * 16, <Py_ssize_t>(WORDS // 2)))
         for i in range(n):
             out[i] = pairs[i]
 
