@@ -42,9 +42,10 @@ _made_as_this = composed(function=False, untested="as the function without new_"
 # ---------------------------------------------------------------- by rule
 def _shape(op, given, named):
     """The shape of `f(2, 3)`, `f((2, 3))` or `f(size=(2, 3))`."""
-    if named is None and core.plain_sizes(given):
-        core.checked_size(given)
-        return given
+    sizes = given[0] if len(given) == 1 and isinstance(given[0], tuple) else given
+    if named is None and core.plain_sizes(sizes):
+        core.checked_size(sizes)
+        return sizes
     return as_shape(*listed(op, given, named))
 
 
@@ -356,9 +357,11 @@ def _like(make, value=None):
 
 
 def _random_like(make):
+    made = make.function                # its arguments need no second check
+
     def function(input: Tensor, *, generator: Generator | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
                  requires_grad: bool = False, memory_format: Layout | None = None) -> Tensor:
-        like = make(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device)
+        like = made(input._shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device)
         return finish(_laid(function.__name__, like, input, memory_format), requires_grad)
     return _named_like(function, make)
 
