@@ -74,8 +74,19 @@ def _np_cholesky(a, upper=False):
 
 
 @composed(samples=(*MATRICES, case(Definite((2, 3, 3)), upper=True)), numpy=_np_cholesky, smooth=False,
-          aliases=("linalg.cholesky",), halves=None, **DECLARED)
+          out="cast", halves=None, **DECLARED)
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
+    """`linalg.cholesky`; of a tensor without elements one of the same shape, as in PyTorch.
+
+    >>> volta.cholesky(volta.eye(1))
+    tensor([[1.]])
+    """
+    return linalg_cholesky(input, upper=upper) if input._size else input.new_empty(input.shape)
+
+
+@composed(name="linalg.cholesky", function=False, method=False, samples=(*MATRICES, case(Definite((2, 3, 3)), upper=True)),
+          numpy=_np_cholesky, smooth=False, halves=None, **DECLARED)
+def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """The lower triangular L with L L' = A, or with `upper` its transpose, of a symmetric positive definite matrix, of which only that
     triangle is read; on the CPU.
 
@@ -85,14 +96,14 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     tensor([[2., 0.],
             [1., 2.]])
     """
-    return cholesky_ex(input, upper=upper, check_errors=True).L
+    return cholesky_ex(A, upper=upper, check_errors=True).L
 
 
 @composed(name="linalg.cholesky_ex", function=False, method=False, samples=MATRICES, smooth=False, halves=None, **DECLARED,
           numpy=lambda a: (np.linalg.cholesky(a), np.zeros(a.shape[:-2], np.int32)))
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyInfo:
-    """The factor of `cholesky`, and per matrix 0, or the order of the first leading part that is not positive definite: the factor is NaN
-    then, or raises with `check_errors`.
+    """The factor of `linalg.cholesky`, and per matrix 0, or the order of the first leading part that is not positive definite: the factor
+    is right before that column alone then, or raises with `check_errors`.
 
     >>> volta.linalg.cholesky_ex(-volta.eye(1)).info
     tensor(1, dtype=volta.int32)
@@ -211,6 +222,8 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
     square("linalg.eigh", A)
     if UPLO.upper() not in ("L", "U"):
         raise ArgumentError(f"linalg.eigh: UPLO must be 'L' or 'U', got {UPLO!r}")
+    if not (A._size or A.dtype.is_floating_point):      # of no elements, of which PyTorch takes any dtype
+        return Eigen(A.new_empty(A.shape[:-1]), A.new_empty(A.shape))
     return Eigen(*eigh_op(A, uplo=UPLO.upper()))
 
 

@@ -70,7 +70,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     >>> volta.bernoulli(volta.tensor([0.0, 1.0])).tolist()
     [0.0, 1.0]
     """
-    if p is None:
+    if p is None and input._size:
         floating_dtype("bernoulli", input.dtype)
     chance = input.detach() if p is None else p
     _need("bernoulli", chance, _is_probability, "needs probabilities of [0, 1]")

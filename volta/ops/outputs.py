@@ -13,6 +13,7 @@ from volta._kernels.core.record import Composed, Op, Primitive
 from volta.dtypes import bool_, can_cast, uint8
 from volta.errors import ArgumentError, AutogradError, DeviceError, DTypeError, ShapeError
 from volta.ops.records.copy import cast_op
+from volta.ops.records.reduce import amax_op, sum_op
 from volta.ops.records.view import expand_op, part, reshape_op
 
 if TYPE_CHECKING:
@@ -55,12 +56,13 @@ _QUIET = frozenset("""addbmm arange bernoulli empty eye full linspace logsigmoid
 randperm range zeros""".split())
 
 # Functions that may be stored where several places are one element: as in PyTorch the last of their values stays there.
-_LAST = frozenset("cummax cummin full mv ones zeros".split())
+_LAST = frozenset("bmm cummax cummin full mv ones zeros".split())
 _LINES = frozenset("arange linspace logspace range".split())        # and keep its own where that has as many elements
 
 
 # Reductions that PyTorch goes on with where several places of `out` are one element: all that meets there is reduced to it.
-_FURTHER = frozenset("all amax amin any linalg.vector_norm nansum norm sum".split())
+_ENDING = {"eye": amax_op, "histc": sum_op, "linalg.matrix_rank": sum_op}           # that end with another reduction
+_FURTHER = frozenset("all amax amin any argmax argmin linalg.vector_norm nansum norm sum".split()) | _ENDING.keys()
 
 
 def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -> object:
@@ -110,9 +112,17 @@ def _repeated(out):
 
 def _further(op, args, options, result, out):
     """The result, reduced along the dimensions that `out` repeats elements of as well."""
-    dims = _repeated(out)
+    dims, x = _repeated(out), args[0] if args else options.get("input", options.get("x"))
     if not dims or result.shape != out.shape:
         return result
+    if op.name.startswith("arg"):                       # places among all elements
+        if any(out._strides[d] for d, n in enumerate(out._shape) if n > 1):
+            check_elements(op.name, out)
+        return expand_op(op(x), shape=out._shape)
+    if op.name == "linalg.vector_norm" and result._size == x._size:         # one element for each, which PyTorch does not reduce
+        check_elements(op.name, out)
+    if op.name in _ENDING:
+        return expand_op(_ENDING[op.name](result, dim=dims, keepdim=True), shape=out._shape)
     order = (args[1] if len(args) > 1 else options.get("p", options.get("ord", 2)),) if "norm" in op.name else ()
     return expand_op(op(result, *order, dims, True), shape=out._shape)
 

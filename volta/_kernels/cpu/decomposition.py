@@ -83,12 +83,6 @@ def _keeping_nan(function):
 _inverse, _solution = _keeping_nan(np.linalg.inv), _keeping_nan(np.linalg.solve)
 
 
-def _factor(a):
-    if np.isnan(np.tril(a)).any():
-        raise np.linalg.LinAlgError
-    return np.linalg.cholesky(a)
-
-
 def _finite(function):
     """NaN for matrices with infinite elements, of which some of LAPACK's iterations never end, and an error for NaN, as in PyTorch."""
     def checked(a, *others, read=lambda a: a):
@@ -110,10 +104,6 @@ def _dependent(a, k):
     return np.isfinite(a[:, :k]).all() and np.linalg.matrix_rank(a[:, :k]) < k
 
 
-def _indefinite(a, k):
-    return _raises(_factor, a[:k, :k])
-
-
 def _inv(a):
     return _checked(_inverse, _inverse, _dependent, a)
 
@@ -122,8 +112,31 @@ def _solve(a, b):
     return _checked(_solution, _inverse, _dependent, a, b)
 
 
+def _columns(a):
+    """The Cholesky factor column by column, and the first whose pivot is not positive, from 1, or 0. As LAPACK's potf2 leaves them, that
+    pivot stays, and what follows is the matrix."""
+    out = np.tril(a)
+    for i in range(len(a)):
+        pivot = out[i, i] - out[i, :i] @ out[i, :i]
+        out[i, i] = np.sqrt(pivot) if pivot > 0 else pivot
+        if not pivot > 0:
+            return out, i + 1
+        out[i + 1:, i] = (out[i + 1:, i] - out[i + 1:, :i] @ out[i, :i]) / out[i, i]
+    return out, 0
+
+
 def _cholesky(a):
-    return _checked(_factor, _factor, _indefinite, a)
+    info = np.zeros(a.shape[:-2], np.int32)
+    try:
+        out = np.linalg.cholesky(a)             # which may take NaN for definite
+        if np.isfinite(out).all():
+            return out, info
+    except np.linalg.LinAlgError:
+        pass
+    out = np.empty_like(a)
+    for i in np.ndindex(info.shape):
+        out[i], info[i] = _columns(a[i])
+    return out, info
 
 
 # ---------------------------------------------------------------- what always has a result
