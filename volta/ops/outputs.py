@@ -56,7 +56,7 @@ _QUIET = frozenset("""addbmm arange bernoulli empty eye full linspace logsigmoid
 randperm range zeros""".split())
 
 # Functions that may be stored where several places are one element: as in PyTorch the last of their values stays there.
-_LAST = frozenset("bmm cummax cummin full mv ones zeros".split())
+_LAST = frozenset("bmm cummax cummin full multinomial mv ones tril triu zeros".split())
 _LINES = frozenset("arange linspace logspace range".split())        # and keep its own where that has as many elements
 
 

@@ -83,7 +83,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     if index._size != source._size:
         raise RankError(f"put: index {index.shape} and source {source.shape} must have equally many elements")
     at, source = positions("put", flat(index), input._size, wrap=True), flat(source)
-    if not input._size:                                     # nothing to write, and no place to name
+    if not input._size and not accumulate:                  # nothing to write, and no place to name
         return input
     if accumulate:
         return inplace.into(add_op, input, reshape_op(index_add_op(source, at, dim=0, size=input._size), shape=input.shape))

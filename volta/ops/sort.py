@@ -185,7 +185,8 @@ def _of_all(input, skip):
     found = _middle("median", flat.detach(), 0, False, skip).values
     if not (input.requires_grad and graph.is_grad_enabled()):
         return found
-    return max_of(where((flat <= found) | isnan(found), flat, float("-inf")))
+    sign = where(found == float("-inf"), -1, 1)         # which is then told from what is left out
+    return max_of(where((flat <= found) | isnan(found), flat * sign, float("-inf"))) * sign
 
 
 _MEDIANS = (case((3, 5)), case((2, 4)), *_PICKED)

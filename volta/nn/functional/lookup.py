@@ -161,18 +161,19 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
     padding = _row("embedding_bag", padding_idx, weight.shape[0])
     bag, bags = _bags(input, offsets, include_last_offset)
     rows = _rows(at, weight, padding, max_norm, norm_type, scale_grad_by_freq, sparse)
-    if per_sample_weights is not None:
-        rows = rows * reshape_op(per_sample_weights, shape=(at._size, 1))
     counts = None if padding is None else at != padding
     if counts is not None:
         rows = where_op(reshape_op(counts, shape=(at._size, 1)), rows, -math.inf if mode == "max" else 0.0)
+    if per_sample_weights is not None:
+        scales = reshape_op(per_sample_weights, shape=(at._size,))
+        rows = rows * reshape_op(scales if counts is None else where_op(counts, scales, 0.0), shape=(at._size, 1))
     if mode == "sum":
         return _totals(rows, bag, bags)
     counted = ones_like(at) if counts is None else cast(counts, int64)
     count = reshape_op(_totals(reshape_op(counted, shape=(at._size, 1)), bag, bags), shape=(bags, 1))
     if mode == "mean":
         return _totals(rows, bag, bags) / cast(clamp(count, 1, None), weight.dtype)
-    if not at._size:
+    if not rows._size:
         return _totals(rows, bag, bags)
     if bag is None:
         out = shared_extreme("embedding_bag", True, reshape_op(rows, shape=(bags, at._size // bags, weight.shape[1])), 1, False)

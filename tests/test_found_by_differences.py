@@ -1,0 +1,41 @@
+"""Small differences from PyTorch that a run of its op database found, each with the answer that it gives."""
+import math
+
+import numpy as np
+import pytest
+
+import volta
+import volta.nn.functional as F
+
+
+@pytest.mark.parametrize("median", [volta.median, volta.nanmedian])
+def test_a_median_of_minus_infinity_goes_to_those_that_are_it(median):
+    x = volta.tensor([-8.0, -math.inf], requires_grad=True)
+    assert volta.autograd.grad(median(x), x)[0].tolist() == [0.0, 1.0]
+    x = volta.tensor([-math.inf, -math.inf, 4.0], requires_grad=True)
+    assert volta.autograd.grad(median(x), x)[0].tolist() == [0.5, 0.5, 0.0]
+
+
+def test_what_is_put_into_nothing_has_a_gradient():
+    x, source = volta.ones(0, requires_grad=True), volta.ones(0, requires_grad=True)
+    out = volta.put(x, volta.zeros(0, dtype=volta.int64), source, accumulate=True)
+    assert volta.autograd.grad(out.sum(), source)[0].shape == (0,)
+
+
+def test_padding_of_a_bag_has_no_part_in_the_gradient_of_its_scales():
+    weight, scales = volta.full((5, 2), math.nan), volta.ones(1, 3, requires_grad=True)
+    out = F.embedding_bag(volta.tensor([[2, 1, 2]]), weight, mode="sum", padding_idx=2, per_sample_weights=scales)
+    got = volta.autograd.grad(out.sum(), scales)[0].numpy()
+    np.testing.assert_array_equal(got, [[0.0, math.nan, 0.0]])
+
+
+def test_maxima_of_bags_of_no_width_are_differentiable():
+    weight = volta.ones(4, 0, requires_grad=True)
+    assert F.embedding_bag(volta.tensor([0, 1]), weight, volta.tensor([0, 1]), mode="max").requires_grad
+
+
+@pytest.mark.parametrize("op", [volta.tril, volta.triu])
+def test_triangles_are_stored_where_places_are_one_element(op):
+    out = volta.zeros(1, 1).expand(2, 2)
+    op(volta.tensor([[1.0, 2.0], [3.0, 4.0]]), out=out)
+    assert out[0, 0].item() == 4.0
