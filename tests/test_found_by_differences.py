@@ -39,3 +39,29 @@ def test_triangles_are_stored_where_places_are_one_element(op):
     out = volta.zeros(1, 1).expand(2, 2)
     op(volta.tensor([[1.0, 2.0], [3.0, 4.0]]), out=out)
     assert out[0, 0].item() == 4.0
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (2, 0, 1, 3), (1, 0, 2, 3), (0, 1, 3, 2)])
+@pytest.mark.parametrize("values", [8, 5])
+def test_attention_lies_as_its_queries_do(order, values):
+    rng = np.random.RandomState(0)
+    shape = (2, 4, 3, 8)
+    q = volta.tensor(rng.randn(*[shape[d] for d in order])).permute(*np.argsort(order).tolist())
+    k, v = volta.tensor(rng.randn(2, 4, 6, 8)), volta.tensor(rng.randn(2, 4, 6, values))
+    q.requires_grad_()
+    out = F.scaled_dot_product_attention(q, k, v)
+    rows = values == 8 and order[3] == 3                # queries in lines as wide as the values
+    assert out.stride() == (q.stride() if rows else (12 * values, 3 * values, values, 1))
+    scores = q.detach().numpy() @ k.numpy().swapaxes(2, 3) / math.sqrt(8)
+    p = np.exp(scores) / np.exp(scores).sum(3, keepdims=True)
+    np.testing.assert_allclose(out.detach().numpy(), p @ v.numpy(), rtol=1e-10)
+    g, row_major = volta.tensor(rng.randn(*shape[:3], values)), q.detach().contiguous().requires_grad_()
+    other = volta.autograd.grad(F.scaled_dot_product_attention(row_major, k, v), row_major, g)[0]
+    np.testing.assert_allclose(volta.autograd.grad(out, q, g)[0].numpy(), other.numpy(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("weights", [True, False])
+def test_a_sequence_first_result_of_many_heads_is_row_major(weights):
+    x, w = volta.rand(3, 2, 4), volta.rand(12, 4)
+    out, _ = F.multi_head_attention_forward(x, x, x, 4, 2, w, None, None, None, False, 0.0, volta.rand(4, 4), None, need_weights=weights)
+    assert out.is_contiguous()

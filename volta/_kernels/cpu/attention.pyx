@@ -14,7 +14,7 @@ from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
 from libc.string cimport memcpy, memset
 
-from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage, make_tensor
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code, same_type
 from volta._kernels.cpu.copy cimport packed
@@ -44,6 +44,7 @@ cdef struct Sizes:
     Py_ssize_t k[3]
     Py_ssize_t v[3]
     Py_ssize_t g[3]
+    Py_ssize_t out[3]
     Py_ssize_t mask[4]
     bint causal
     double scale
@@ -114,7 +115,7 @@ cdef void hide_future(Py_ssize_t first_query, Py_ssize_t first_key, Py_ssize_t k
 cdef void finish(const Sizes* s, Py_ssize_t n, const real* sums, const real* top, const real* total, real* out,
                  real* logsumexp, Py_ssize_t values) noexcept nogil:
     """Write the rows of out and of logsumexp from sums[n][values]."""
-    cdef Py_ssize_t step = s.heads * s.values, count = s.values, j, e
+    cdef Py_ssize_t step = s.out[1], count = s.values, j, e
     cdef real factor
     cdef const real* line
     cdef real* to
@@ -176,7 +177,7 @@ cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, cons
     for panel in range(panels):
         at = panel * wide
         finish(s, min(wide, n - at), <const real*>sums + at * values, <const real*>top + at, <const real*>total + at,
-               out + ((b * s.queries + first + at) * s.heads + h) * s.values,
+               out + b * s.out[0] + (first + at) * s.out[1] + h * s.out[2],
                logsumexp + (b * s.heads + h) * s.queries + first + at, values)
 
 
@@ -397,7 +398,7 @@ cdef void gather_delta(const Sizes* s, Py_ssize_t item, const real* g, const rea
     cdef Py_ssize_t b = item // s.heads, h = item % s.heads, i
     for i in range(s.queries):
         delta[item * s.queries + i] = <real>line_dot(g + b * s.g[0] + i * s.g[1] + h * s.g[2],
-                                                     out + ((b * s.queries + i) * s.heads + h) * s.values, <real>0, s.values)
+                                                     out + b * s.out[0] + i * s.out[1] + h * s.out[2], <real>0, s.values)
 
 
 cdef void add_parts(Py_ssize_t parts, Py_ssize_t n, Py_ssize_t size, const real* more, real* dq) noexcept nogil:
@@ -415,25 +416,43 @@ cdef TensorBase in_lines(TensorBase t):
     return t if t.shape[3] == 1 or t._strides[3] == 1 else packed(t)
 
 
-cdef Sizes sizes_of(TensorBase q, TensorBase k, TensorBase v, TensorBase g, TensorBase mask, bint causal, double scale) except *:
+cdef TensorBase room(TensorBase q, TensorBase v):
+    """Room for the result. It lies as the queries do where these lie in lines as wide; else heads lie ahead of the sequence (as in PyTorch)."""
+    cdef Py_ssize_t step = v.shape[3]
+    cdef int[3] order = [0, 2, 1]
+    cdef int i, k
+    cdef list strides = [0, 0, 0, 1]
+    if step == q.shape[3] and q._strides[3] == 1 and 0 not in q._strides:
+        for i in range(1, 3):
+            for k in range(i, 0, -1):
+                if q.shape[order[k]] != 1 and q._strides[order[k]] > q._strides[order[k - 1]] or q.shape[order[k - 1]] == 1:
+                    order[k], order[k - 1] = order[k - 1], order[k]
+    for i in range(2, -1, -1):
+        strides[order[i]] = step
+        step *= <Py_ssize_t>q.shape[order[i]]
+    return make_tensor(host_storage(step * q.dtype.itemsize), (*q.shape[:3], v.shape[3]), tuple(strides), 0, q.dtype)
+
+
+cdef Sizes sizes_of(TensorBase q, TensorBase k, TensorBase v, TensorBase g, TensorBase out, TensorBase mask, bint causal,
+                    double scale) except *:
     cdef Sizes s
     cdef int d
     s.batch, s.queries, s.heads, s.width = q.shape
     s.keys, s.groups, s.values = v.shape[1:]
     s.causal, s.scale = causal, scale
     for d in range(3):
-        s.q[d], s.k[d], s.v[d], s.g[d] = q._strides[d], k._strides[d], v._strides[d], g._strides[d]
+        s.q[d], s.k[d], s.v[d], s.g[d], s.out[d] = q._strides[d], k._strides[d], v._strides[d], g._strides[d], out._strides[d]
     for d in range(4):
         s.mask[d] = mask._strides[d] if mask is not None and mask.shape[d] != 1 else 0
     return s
 
 
 def attention(TensorBase q not None, TensorBase k not None, TensorBase v not None, TensorBase mask, *, bint causal, double scale):
-    """(out[B, L, H, V], logsumexp[B, H, L])"""
+    """(out[B, L, H, V], as `room` lays it; logsumexp[B, H, L])"""
     cdef int code = float_code("attention", q)
+    cdef TensorBase out = room(q, v)
     q, k, v = in_lines(q), in_lines(k), in_lines(v)
-    cdef Sizes s = sizes_of(q, k, v, v, mask, causal, scale)
-    cdef TensorBase out = empty_host((s.batch, s.queries, s.heads, s.values), q.dtype)
+    cdef Sizes s = sizes_of(q, k, v, v, out, mask, causal, scale)
     cdef TensorBase logsumexp = empty_host((s.batch, s.heads, s.queries), q.dtype)
     for t in (k, v, mask):
         same_type("attention", q, t)
@@ -451,8 +470,8 @@ def attention_grad(TensorBase g not None, TensorBase q not None, TensorBase k no
                    TensorBase out not None, TensorBase logsumexp not None, *, bint causal, double scale):
     """Gradients of attention with respect to q, k and v."""
     cdef int code = float_code("attention_grad", g)
-    g, q, k, v, out, logsumexp = in_lines(g), in_lines(q), in_lines(k), in_lines(v), packed(out), packed(logsumexp)
-    cdef Sizes s = sizes_of(q, k, v, g, mask, causal, scale)
+    g, q, k, v, out, logsumexp = in_lines(g), in_lines(q), in_lines(k), in_lines(v), in_lines(out), packed(logsumexp)
+    cdef Sizes s = sizes_of(q, k, v, g, out, mask, causal, scale)
     cdef TensorBase dq = empty_host(q.shape, g.dtype), dk = empty_host(k.shape, g.dtype), dv = empty_host(v.shape, g.dtype)
     for t in (q, k, v, mask, out, logsumexp):
         same_type("attention_grad", g, t)

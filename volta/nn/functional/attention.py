@@ -232,7 +232,9 @@ def multi_head_attention_forward(
         p = mean(p, 1) if average_attn_weights else p
     else:
         out, p = scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal), None
-    out = transpose(linear(flatten(transpose(out, 1, 2), 2), out_proj_weight, out_proj_bias), 0, 1)
+    first = transpose(query, 0, 1).is_contiguous()      # the batch, in memory
+    out = linear(flatten(permute_op(out, dims=(0, 2, 1, 3) if first else (2, 0, 1, 3)), 2), out_proj_weight, out_proj_bias)
+    out = transpose(out, 0, 1) if first else out
     return (squeeze(out, 1), None if p is None else squeeze(p, 0)) if single else (out, p)
 
 
