@@ -10,23 +10,22 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from volta import saved as graph
 from volta._kernels import core
-from volta._kernels.core import engine, hooks, inplace
-from volta._kernels.core import graph as _graph
+from volta._kernels.core import engine, hooks
 from volta._kernels.core.grad_mode import GradMode, call_under
 from volta._kernels.core.graph import Node, is_grad_enabled
 from volta._kernels.core.record import Primitive
+from volta.custom import Function, FunctionCtx, as_gradient
 from volta.errors import ArgumentError, AutogradError, ShapeError
-from volta.results import Result
-from volta.shapes import broadcasts_to
+from volta.saved import GradientEdge, RemovableHandle
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
-__all__ = ["Node", "Primitive", "Function", "FunctionCtx", "RemovableHandle", "backward", "grad", "no_grad", "enable_grad",
+__all__ = ["Node", "Primitive", "Function", "FunctionCtx", "GradientEdge", "RemovableHandle", "backward", "grad", "no_grad", "enable_grad",
            "set_grad_enabled", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "Variable", "detect_anomaly",
            "set_detect_anomaly", "is_anomaly_enabled", "is_anomaly_check_nan_enabled", "once_differentiable", "set_anomaly_enabled",
            "graph"]
@@ -43,8 +42,6 @@ def __getattr__(name: str) -> Any:
     return getattr(module, name, module)
 
 
-P = ParamSpec("P")
-R = TypeVar("R", covariant=True)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -197,20 +194,10 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
     set_detect_anomaly(mode, check_nan)
 
 
-class RemovableHandle:
-    """Removes a hook."""
-
-    def __init__(self, table: dict, hook: object) -> None:
-        self._table, self._key = table, object()
-        table[self._key] = hook
-
-    def remove(self) -> None:
-        """Take the hook away."""
-        self._table.pop(self._key, None)
-
-
 def _seed(name: str, output, gradient):
-    """The gradient that starts at `output`: ones for a single element, else what the caller gave."""
+    """(The output, the gradient that starts there): ones for a single element, else what the caller gave."""
+    if isinstance(output, GradientEdge):
+        return _at_edge(name, output, gradient)
     _need_tensor(name, output)
     if not output.requires_grad:
         raise AutogradError(f"{name}: the tensor of shape {output.shape} does not require grad and has no graph; set "
@@ -219,12 +206,39 @@ def _seed(name: str, output, gradient):
         if output._size != 1:
             raise AutogradError(f"{name}: the output has shape {output.shape}; a gradient can start by itself only at a single "
                                 f"element, so reduce it (.sum(), .mean()) or pass gradient=")
-        return output.new_ones(output.shape)
+        return output, output.new_ones(output.shape)
     if not isinstance(gradient, core.TensorBase):
         raise ArgumentError(f"{name}: gradient must be a tensor, got {type(gradient).__name__}")
     if gradient.shape != output.shape:
         raise ShapeError(f"{name}: gradient has shape {gradient.shape}, the output has {output.shape}")
-    return gradient.to(output.device, output.dtype)
+    return output, gradient.to(output.device, output.dtype)
+
+
+def _at_edge(name, edge, gradient):
+    """(What stands for the output of a node, the gradient that starts there)."""
+    if not isinstance(gradient, core.TensorBase):
+        raise AutogradError(f"{name}: at a GradientEdge the gradient must be given as a tensor, got {type(gradient).__name__}")
+    if isinstance(edge.node, graph.AccumulateGrad):
+        return edge.node.variable, gradient
+    output = core.alias(gradient)
+    output._node, output._index, output._requires_grad = edge.node, edge.output_nr, True
+    return output, gradient
+
+
+class _Place:
+    """What stands for an output of a node among the inputs that gradients are asked for."""
+    requires_grad, shape = True, "that is given by a GradientEdge"
+
+    def __init__(self, edge: GradientEdge) -> None:
+        self._node, self._index = edge.node, edge.output_nr
+
+
+def _as_target(name: str, t: Any) -> Any:
+    """An input that a gradient is asked for: a tensor, or what stands for one."""
+    if isinstance(t, GradientEdge):
+        return t.node.variable if isinstance(t.node, graph.AccumulateGrad) else _Place(t)
+    _need_tensor(name, t)
+    return t
 
 
 def _need_tensor(name, t):
@@ -233,7 +247,7 @@ def _need_tensor(name, t):
 
 
 def _as_list(value) -> list:
-    return [value] if isinstance(value, core.TensorBase) or not hasattr(value, "__iter__") else list(value)
+    return [value] if isinstance(value, (core.TensorBase, GradientEdge)) or not hasattr(value, "__iter__") else list(value)
 
 
 def _start(name: str, what: str, outputs, gradients) -> tuple[list, list]:
@@ -242,7 +256,8 @@ def _start(name: str, what: str, outputs, gradients) -> tuple[list, list]:
     given = [None] * len(roots) if gradients is None else _as_list(gradients)
     if len(given) != len(roots):
         raise ArgumentError(f"{name}: {len(roots)} {what} but {len(given)} gradients")
-    return roots, [_seed(name, t, g) for t, g in zip(roots, given)]
+    pairs = [_seed(name, t, g) for t, g in zip(roots, given)]
+    return [t for t, _ in pairs], [g for _, g in pairs]
 
 
 def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
@@ -259,9 +274,9 @@ def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Tensor | Sequence
         grad_tensors = grad_variables
     roots, seeds = _start("backward", "tensors", tensors, grad_tensors)
     retain = create_graph if retain_graph is None else retain_graph
-    targets = [] if inputs is None else _as_list(inputs)
-    for t in targets:
-        _need_tensor("backward", t)
+    targets = [] if inputs is None else [_as_target("backward", t) for t in _as_list(inputs)]
+    if any(isinstance(t, _Place) for t in targets):
+        raise ArgumentError("backward: only tensors have a .grad to add to, an input is a GradientEdge; use grad()")
     wanted, captures = (None, None) if inputs is None else _paths(roots, targets)
     engine.run_backward(roots, seeds, retain, create_graph, wanted, captures)
     for t in targets:
@@ -286,9 +301,8 @@ def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor],
         return _grad_of_batch(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
     if materialize_grads and allow_unused is False:
         raise ArgumentError("grad: materialize_grads=True gives zeros for unused inputs, which allow_unused=False forbids")
-    targets = _as_list(inputs)
+    targets = [_as_target("grad", t) for t in _as_list(inputs)]
     for t in targets:
-        _need_tensor("grad", t)
         if not t.requires_grad:
             raise AutogradError(f"grad: an input of shape {t.shape} does not require grad; call requires_grad_() on it first")
     roots, seeds = _start("grad", "outputs", outputs, grad_outputs)
@@ -298,6 +312,8 @@ def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor],
     engine.run_backward(roots, seeds, retain, create_graph, wanted, captures, collected)
     found = tuple(collected.get(t) if t._node is None else captures[t._node, t._index] for t in targets)
     if materialize_grads:
+        if any(g is None and isinstance(t, _Place) for t, g in zip(targets, found)):
+            raise ArgumentError("grad: materialize_grads=True cannot give zeros for a GradientEdge, whose shape is not known")
         return tuple(t.new_zeros(t.shape) if g is None else g for t, g in zip(targets, found))
     if not allow_unused:
         for t, g in zip(targets, found):
@@ -355,146 +371,3 @@ def check_hook(name: str, t: Tensor, hook: Any) -> None:
     if not callable(hook):
         raise ArgumentError(f"{name}: needs a function of {'the gradient' if name == 'register_hook' else 'the tensor'}, got "
                             f"{type(hook).__name__}")
-
-
-def as_gradient(name: str, g, shape: tuple, dtype, device):
-    """What a user's backward or hook gave, as the gradient of a tensor of this shape, dtype and device.
-
-    Raises: AutogradError for anything but a tensor of that device, and of that shape or one that sums down to it.
-    """
-    if getattr(g, "is_sparse", False) and (tuple(g.shape), g.dtype, g.device) == (shape, dtype, device):
-        return g
-    if not isinstance(g, core.TensorBase):
-        raise AutogradError(f"{name} must be a tensor or None, got {type(g).__name__}")
-    if g.device is not device:
-        raise AutogradError(f"{name} is on {g.device}, the tensor that it belongs to on {device}; make it there")
-    if not broadcasts_to(shape, g.shape):
-        raise AutogradError(f"{name} has shape {g.shape}, the tensor that it belongs to {shape}")
-    if g.shape != shape:
-        lead = g.ndim - len(shape)
-        wide = (i for i, n in enumerate(g.shape) if i < lead or shape[i - lead] != n)
-        g = g.sum(tuple(wide), keepdim=True).reshape(shape)
-    return g if g.dtype is dtype else g.to(dtype)
-
-
-class _Packed(Result):
-    """What a saved-tensor hook made of a tensor, and how to get that back."""
-    value: object
-    unpack: Callable[[Any], Tensor]
-
-
-def _likes(values):
-    """Shape, dtype and device of the tensors among some values."""
-    return tuple((v.shape, v.dtype, v.device) if isinstance(v, core.TensorBase) else None for v in values)
-
-
-class FunctionCtx:
-    """What a custom Function's forward leaves for its backward."""
-
-    def __init__(self, cls: type, inputs: tuple) -> None:
-        self.cls = cls
-        self.n_inputs = len(inputs)
-        self.needs_input_grad = tuple(isinstance(a, core.TensorBase) and a.requires_grad for a in inputs)
-        self._likes = _likes(a if needed else None for a, needed in zip(inputs, self.needs_input_grad))
-        self._saved: tuple | None = ()
-        self._fixed: set[int] = set()
-        self._dirty: set[int] = set()
-        self._materialize = True
-
-    def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for backward; an in-place change of one before it raises there."""
-        pack, unpack = hooks.saved_hooks() or (lambda t: t, None)
-        kept = [(None if t is None else pack(t), t) for t in tensors]
-        self._saved = tuple((value, None if t is None else t.storage.version) if value is t else (_Packed(value, unpack), None)
-                            for value, t in kept)
-
-    @property
-    def saved_tensors(self) -> tuple[Tensor, ...]:
-        """What `save_for_backward` kept."""
-        if self._saved is None:
-            raise AutogradError(f"backward: the graph of {self.cls.__name__} has already been freed by an earlier backward; pass "
-                                f"retain_graph=True to the first one")
-        for t, version in self._saved:
-            if version is not None and t.storage.version != version:
-                raise AutogradError(f"{self.cls.__name__}: a saved tensor of shape {t.shape} was changed in place before backward")
-        return tuple(t.unpack(t.value) if isinstance(t, _Packed) else t for t, _ in self._saved)
-
-    def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Outputs that get no gradient. backward is still given one for each, of zeros."""
-        self._fixed = {id(t) for t in tensors}
-
-    def mark_dirty(self, *tensors: Tensor) -> None:
-        """Inputs that forward has changed in place, and gives back."""
-        self._dirty = {id(t) for t in tensors}
-
-    def set_materialize_grads(self, value: bool) -> None:
-        """Whether backward is given zeros for outputs that got no gradient (as it is unless this is False), or None."""
-        self._materialize = bool(value)
-
-    def gradients(self, grads):
-        """Called by the engine: one gradient per input."""
-        grads = grads if isinstance(grads, tuple) else (grads,)
-        if self._materialize and any(g is None for g in grads):
-            some = next(g for g in grads if g is not None)
-            grads = tuple(some.new_zeros(like[0], dtype=like[1], device=like[2]) if g is None and like else g
-                          for g, like in zip(grads, self._outputs))
-        result = self.cls.backward(self, *grads)
-        result = result if isinstance(result, tuple) else (result,)
-        if len(result) > self.n_inputs and all(g is None for g in result[self.n_inputs:]):
-            result = result[:self.n_inputs]         # None for optional arguments that forward was not given
-        if len(result) != self.n_inputs:
-            raise AutogradError(f"{self.cls.__name__}: backward gave {len(result)} gradients for {self.n_inputs} inputs of forward; "
-                                f"return None for those without one")
-        return tuple(g if g is None or like is None else as_gradient(f"{self.cls.__name__}: gradient {i} of backward", g, *like)
-                     for i, (g, like) in enumerate(zip(result, self._likes)))
-
-    def release(self) -> None:
-        """Drop what was saved."""
-        self._saved = None
-
-
-class _Forward(Protocol[P, R]):
-    """For type checkers: `apply` takes what `forward` takes after its context, and gives what that gives."""
-
-    @staticmethod
-    def forward(ctx: Any, *args: P.args, **kwargs: P.kwargs) -> R: ...
-
-
-class Function:
-    """A custom operation: subclass it with static `forward(ctx, *args)` and `backward(ctx, *grads)`, call `apply`. Or with static
-    `forward(*args)` and `setup_context(ctx, inputs, output)`, which keeps what backward needs."""
-
-    setup_context: Any = None
-
-    @staticmethod
-    def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError("Function: define a static forward(ctx, *args)")
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError("Function: define a static backward(ctx, *grads)")
-
-    @classmethod
-    def apply(cls: type[_Forward[P, R]], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run forward unrecorded and attach backward to its outputs."""
-        ctx = FunctionCtx(cls, args)
-        setup = getattr(cls, "setup_context", None)
-        with no_grad():
-            outputs = cls.forward(*args, **kwargs) if setup else cls.forward(ctx, *args, **kwargs)
-            if setup:
-                setup(ctx, args, outputs)
-        if not (is_grad_enabled() and any(ctx.needs_input_grad)):
-            return outputs
-        several = outputs if isinstance(outputs, tuple) else (outputs,)
-        given = {id(a) for a in args}
-        dirty = [isinstance(o, core.TensorBase) and id(o) in ctx._dirty and id(o) in given for o in several]
-        for o, changed in zip(several, dirty):
-            if changed:
-                inplace.check_inplace(cls.__name__, o)
-        results = [core.alias(o) if id(o) in given and isinstance(o, core.TensorBase) else o for o in several]
-        ctx._outputs = _likes(several)
-        _graph.custom_node(ctx, args, tuple(None if id(o) in ctx._fixed else r for o, r in zip(several, results)))
-        results = [inplace.take_history(o, r) if changed else r for o, r, changed in zip(several, results, dirty)]
-        return tuple(results) if isinstance(outputs, tuple) else results[0]
-
-

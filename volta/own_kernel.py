@@ -16,7 +16,7 @@ import numpy as np
 from volta import gpu
 from volta._kernels.core import TensorBase
 from volta._kernels.core.record import Primitive
-from volta.autograd import as_gradient
+from volta.custom import as_gradient
 from volta.device import as_device
 from volta.devices.gpu import own_kernel as on_gpu
 from volta.dtypes import bool_, float16, float32, int64, to_numpy

@@ -35,7 +35,8 @@ cdef class DType:
 
 cdef class Device:
     cdef readonly int index
-    cdef readonly bint is_gpu
+    cdef readonly bint is_gpu               # whether its memory is no host memory: of a GPU, or none ("meta")
+    cdef readonly bint is_meta
 
 cdef class Storage:
     cdef char* data                         # host bytes; NULL on a GPU
@@ -45,6 +46,7 @@ cdef class Storage:
     cdef readonly Py_ssize_t nbytes
     cdef public long long version           # grows with every in-place write
     cdef public object bounds               # (least, largest) of uploaded integers, None where unknown; of version 0
+    cdef public object tangent              # of forward_ad: that of all elements, None where they have none
     cdef readonly Storage root              # whose bytes these are, with a version of their own (`Tensor.data`); None: its own
 
 cdef class TensorBase:

@@ -95,14 +95,15 @@ cdef class Device:
     def __cinit__(self, str type, int index):
         self.index = index
         self.is_gpu = type != "cpu"
+        self.is_meta = type == "meta"
 
     @property
     def type(self):
-        """"cpu", or the word for GPUs: "gpu", under `volta.compat` "cuda"."""
-        return _gpu_word if self.is_gpu else "cpu"
+        """"cpu", "meta", or the word for GPUs: "gpu", under `volta.compat` "cuda"."""
+        return "meta" if self.is_meta else _gpu_word if self.is_gpu else "cpu"
 
     def __repr__(self):
-        return f"device(type='{self.type}', index={self.index})" if self.is_gpu else "device(type='cpu')"
+        return f"device(type='{self.type}', index={self.index})" if self.is_gpu and not self.is_meta else f"device(type='{self.type}')"
 
     def __str__(self):
         return self.type if self.index == 0 else f"{self.type}:{self.index}"

@@ -17,6 +17,7 @@ cdef int after(tuple present, tuple call, object result) except -1
 cdef bint is_stored(Primitive op, tuple inputs, dict params, int own) except -1
 cdef object widened(Primitive op, Device device, object kernel, tuple inputs, dict params, TensorBase out)
 cdef int count_writes(Primitive op, tuple inputs) except -1
+cdef object kernel_of_meta(Primitive op)
 cdef object replaced(Primitive op, tuple inputs, dict params)
 cdef tuple adapted(Primitive op, tuple inputs)
 cdef int switch_adapting(int enabled) noexcept
@@ -44,8 +45,8 @@ cdef inline object call_kernel(Primitive op, Device device, tuple inputs, dict p
         if order is not None:
             inputs = order.inputs
     if device.is_gpu:
-        kernel = op.gpu
-        own = op.gpu_own
+        kernel = op.gpu if not device.is_meta else kernel_of_meta(op)
+        own = op.gpu_own if not device.is_meta else STORED_MASK
     else:
         kernel = op.cpu
         own = op.cpu_own

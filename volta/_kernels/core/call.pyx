@@ -26,10 +26,18 @@ cdef Primitive _cast = None                 # set by volta.ops, what follows by 
 cdef object _widened = None                 # (op, device, kernel, inputs, params, out) -> result of a kernel that has no such dtype
 
 
-def configure(cast=None, widened=None):
+cdef object _of_meta = None                 # op -> kernel that gives tensors without data, set by volta.devices
+
+
+def configure(cast=None, widened=None, of_meta=None):
     """Give this module the pieces of higher layers that it calls, some at a time."""
-    global _cast, _widened
-    _cast, _widened = cast or _cast, widened or _widened
+    global _cast, _widened, _of_meta
+    _cast, _widened, _of_meta = cast or _cast, widened or _widened, of_meta or _of_meta
+
+
+cdef object kernel_of_meta(Primitive op):
+    """The kernel of tensors without data."""
+    return _of_meta(op)
 
 
 # ---------------------------------------------------------------- observers

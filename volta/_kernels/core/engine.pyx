@@ -14,64 +14,33 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import AutogradError
 from volta._kernels import core as _core
+from volta._kernels.core import leaves
 from volta._kernels.core.base cimport TensorBase
 from volta._kernels.core.call cimport call_kernel, switch_adapting, watching
 from volta._kernels.core.graph cimport Node, as_input, switch_grad_mode, unpacked
+from volta._kernels.core.heap cimport pop, push
 from volta._kernels.core.hooks cimport anomalies, recorded_at
+from volta._kernels.core.leaves cimport accumulate, after_hooks, is_alone, set_gradient, sum_of
 from volta._kernels.core.record cimport (
     ARRIVED, GRADIENT, KEPT, NEEDS, OUTPUT, PARAM, SHAPE, Primitive)
 
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject*)             # not of an object: Cython would take a reference of its own to an attribute
 
-cdef object _accumulating = threading.RLock()
 cdef unsigned long long _walks = 0
 cdef Primitive _add = None
 cdef Primitive _slice = None
 cdef object _joined = None
 cdef object _sum_to = None
-cdef Primitive _clone = None, _contiguous = None
 cdef object _tie = None
+cdef object _running = threading.local()        # `engine`: that of the backward pass of this thread
 
 
 def configure(add, slice, joined, sum_to, clone, contiguous, tie):
     """Give the engine the pieces of higher layers that it calls."""
-    global _add, _slice, _joined, _sum_to, _clone, _contiguous, _tie
-    _add, _slice, _joined, _sum_to, _clone, _contiguous, _tie = add, slice, joined, sum_to, clone, contiguous, tie
-
-
-# ---------------------------------------------------------------- the heap
-
-cdef inline void _push(list heap, Node node):
-    """Max-heap by sequence number."""
-    cdef Py_ssize_t i = len(heap), parent
-    heap.append(node)
-    while i > 0:
-        parent = (i - 1) >> 1
-        if (<Node>heap[parent]).sequence >= node.sequence:
-            break
-        heap[i] = heap[parent]
-        i = parent
-    heap[i] = node
-
-
-cdef inline Node _pop(list heap):
-    cdef Node top = <Node>heap[0], last = <Node>heap.pop()
-    cdef Py_ssize_t n = len(heap), i = 0, child
-    if n == 0:
-        return top
-    while True:
-        child = 2 * i + 1
-        if child >= n:
-            break
-        if child + 1 < n and (<Node>heap[child + 1]).sequence > (<Node>heap[child]).sequence:
-            child += 1
-        if (<Node>heap[child]).sequence <= last.sequence:
-            break
-        heap[i] = heap[child]
-        i = child
-    heap[i] = last
-    return top
+    global _add, _slice, _joined, _sum_to, _tie
+    _add, _slice, _joined, _sum_to, _tie = add, slice, joined, sum_to, tie
+    leaves.configure(add, clone, contiguous)
 
 
 # ---------------------------------------------------------------- the walk
@@ -165,7 +134,7 @@ cdef class _Engine:
         """Add a contribution to what a node has."""
         cdef _Slot slot = self._at(node)
         if slot.gradient is None and slot.parts is None:
-            _push(self.heap, node)
+            push(self.heap, node)
             if node.n_outputs > 1:
                 slot.gradient = [None] * node.n_outputs
         if node.n_outputs == 1:
@@ -181,9 +150,9 @@ cdef class _Engine:
         if slot.gradient is None:
             slot.gradient = gradient
         elif slot.owned and not self.create_graph:
-            _accumulate(<TensorBase>slot.gradient, gradient)
+            accumulate(<TensorBase>slot.gradient, gradient)
         else:
-            slot.gradient = _sum_of(slot.gradient, gradient)
+            slot.gradient = sum_of(slot.gradient, gradient)
             slot.owned = not self.create_graph and isinstance(slot.gradient, TensorBase)
 
     cdef bint _add_part(self, Node node, object parent, object g) except -1:
@@ -194,7 +163,7 @@ cdef class _Engine:
             if slot.parts is None:
                 slot.parts = []
                 if isinstance(parent, Node):
-                    _push(self.heap, <Node>parent)
+                    push(self.heap, <Node>parent)
             slot.parts.append((node, g))
         elif slot.owned and slot.gradient is not None:
             _add_slice(slot.gradient, node, g)
@@ -241,9 +210,9 @@ cdef class _Engine:
             return
         slot.gradient = None
         if self.collected is not None:
-            self.collected[slot.owner] = gradient
+            self.collected[slot.owner] = after_hooks(<TensorBase>slot.owner, gradient)
         else:
-            _set_gradient(<TensorBase>slot.owner, gradient, slot.owned, self.create_graph)
+            set_gradient(<TensorBase>slot.owner, gradient, slot.owned, self.create_graph)
 
     cdef object _take(self, Node node):
         """The gradient (a tuple of them for several outputs) that has arrived at a node; hooks and .grad of it done."""
@@ -271,6 +240,38 @@ cdef class _Engine:
             self.captures[node, slot] = g
         return g
 
+    cdef object _before_hooks(self, Node node, object g):
+        """What has arrived at a node, after the functions that its user wants to be called before its derivative."""
+        cdef object given = g if isinstance(g, tuple) else (g,)
+        for hook in list(node.before.values()):
+            changed = hook(given)
+            if changed is not None:
+                given = changed if isinstance(changed, tuple) else (changed,)
+                if len(given) != node.n_outputs:
+                    raise AutogradError(f"{node.name()}: a prehook gave {len(given)} gradients for {node.n_outputs} outputs")
+        return given if isinstance(g, tuple) else given[0]
+
+    cdef object _after_hooks(self, Node node, object grads, tuple saved, object g):
+        """The gradients of all inputs of a node, after the functions that its user wants to be called with them."""
+        cdef Primitive op = node.primitive
+        cdef Py_ssize_t i, k, n = PyTuple_GET_SIZE(node.parents)
+        cdef list found = [None] * n if grads is None else list(grads)
+        for i in range(n):
+            if node.parents[i] is None:
+                found[i] = None
+            elif grads is None:
+                k = i if i < op.count else op.count - 1
+                found[i] = self._call(op.vjp[k], node, saved, <tuple>node.plan.sources[k], g)
+            if isinstance(found[i], TensorBase) and (<TensorBase>found[i]).shape != node.shapes[i]:
+                found[i] = _sum_to(found[i], node.shapes[i])
+        for hook in list(node.after.values()):
+            changed = hook(tuple(found), g if isinstance(g, tuple) else (g,))
+            if changed is not None:
+                found = list(changed) if isinstance(changed, tuple) else [changed]
+                if len(found) != n:
+                    raise AutogradError(f"{node.name()}: a hook gave {len(found)} gradients for {n} inputs")
+        return found
+
     cdef run(self, list roots, list gradients):
         cdef Node node
         cdef TensorBase t
@@ -284,7 +285,7 @@ cdef class _Engine:
             else:
                 self._send(<Node>t._node, t._index, gradients.pop())
         while self.heap:
-            node = _pop(self.heap)
+            node = pop(self.heap)
             self._step(node, self._take(node))
             while self.complete:
                 self._deliver(<_Slot>self.complete.pop())
@@ -302,8 +303,10 @@ cdef class _Engine:
         cdef bint part = op is _slice and not self.create_graph and not anomalies and isinstance(g, TensorBase)
         cdef tuple saved = node.saved              # another thread may free the node's
         self.given = -1
+        if node.before is not None:
+            g = self._before_hooks(node, g)
         if saved is None:
-            raise AutogradError(f"backward: the graph of {node.name} has already been freed by an earlier backward; pass "
+            raise AutogradError(f"backward: the graph of {node.name()} has already been freed by an earlier backward; pass "
                                 f"retain_graph=True to the first one to go through it again")
         if op is None:
             grads = node.function.gradients(g)
@@ -314,6 +317,8 @@ cdef class _Engine:
                     saved = unpacked(node, saved)
             if op.joint:
                 grads = self._call(op.vjp, node, saved, <tuple>node.plan.sources[0], g)
+        if node.after is not None:
+            grads, part = self._after_hooks(node, grads, saved, g), False
         for i in range(PyTuple_GET_SIZE(node.parents)):
             parent = <object>node.parents[i]
             if parent is None or (self.wanted is not None and parent not in self.wanted):
@@ -355,7 +360,7 @@ cdef class _Engine:
             return None
         slot = self._at(parent)
         if slot.parts is None and isinstance(slot.gradient, TensorBase) and Py_REFCNT(<PyObject*>slot.gradient) == 1 and (
-                _is_alone(<TensorBase>slot.gradient)):
+                is_alone(<TensorBase>slot.gradient)):
             self.given = i
             return slot.gradient
         return None
@@ -376,7 +381,7 @@ cdef class _Engine:
                 t = <TensorBase>node.saved[i]
                 if t.storage.version != <long long>node.versions[i]:
                     raise AutogradError(
-                        f"{node.name}: a tensor of shape {t.shape} that is needed for its gradient was changed in place "
+                        f"{node.name()}: a tensor of shape {t.shape} that is needed for its gradient was changed in place "
                         f"(version {t.storage.version}, saved at version {node.versions[i]}); use an out-of-place op, or clone() "
                         f"it first")
 
@@ -417,35 +422,13 @@ cdef _check_anomaly(Node node, Py_ssize_t i, object gradient):
     values = gradient if isinstance(gradient, TensorBase) else gradient._values()
     if not (values != values).any().item():
         return
-    raise AutogradError(f"{node.name}: its derivative gave NaN for input {i}, of shape {node.shapes[i]}; the call was recorded "
+    raise AutogradError(f"{node.name()}: its derivative gave NaN for input {i}, of shape {node.shapes[i]}; the call was recorded "
                         f"{recorded_at(node.trace)}")
 
 
 cdef _add_slice(object whole, Node node, object gradient):
     """Add the gradient of a slice of `whole` to that part of it."""
-    _accumulate(<TensorBase>call_kernel(_slice, (<TensorBase>gradient).storage.device, (whole,), node.params, None), gradient)
-
-
-cdef _accumulate(TensorBase target, object gradient):
-    """target += gradient, unrecorded."""
-    cdef tuple shape = (<TensorBase>gradient).shape if isinstance(gradient, TensorBase) else tuple(gradient.shape)
-    if target.shape is not shape and target.shape != shape:
-        raise AutogradError(f"backward: .grad of a leaf has shape {target.shape}, its gradient {shape}; set .grad to None where you "
-                            f"change the shape of .data")
-    if isinstance(gradient, TensorBase):
-        call_kernel(_add, target.storage.device, (target, gradient), None, target)
-    else:
-        gradient.add_to(target)
-
-
-cdef bint _is_alone(TensorBase g):
-    """Whether no other tensor shares the memory of this one, which is all of it."""
-    return Py_REFCNT(<PyObject*>g.storage) == 1 and g.storage.root is None and g.contiguous
-
-
-cdef object _sum_of(object a, object b):
-    """The sum of two gradients; one that is not dense knows how."""
-    return _add(a, b) if isinstance(a, TensorBase) and isinstance(b, TensorBase) else a + b
+    accumulate(<TensorBase>call_kernel(_slice, (<TensorBase>gradient).storage.device, (whole,), node.params, None), gradient)
 
 
 def run_backward(list roots, list gradients, bint retain_graph, bint create_graph, wanted=None, captures=None, collected=None):
@@ -455,45 +438,32 @@ def run_backward(list roots, list gradients, bint retain_graph, bint create_grap
     `wanted` restricts the walk to these nodes and leaves; `captures` is a dict (node, output index) -> None to be filled.
     """
     cdef _Engine engine = _Engine.__new__(_Engine)
+    cdef object outer = getattr(_running, "engine", None)
     cdef int previous = switch_grad_mode(create_graph), adapting = switch_adapting(False)     # dtypes are those of forward
     global _walks
     _walks += 1
+    _running.engine = engine
     try:
         engine.walk, engine.slots, engine.heap, engine.complete = _walks, [], [], []
         engine.create_graph, engine.retain_graph = create_graph, retain_graph
         engine.wanted, engine.captures, engine.collected = wanted, captures, collected
         engine.run(roots, gradients)
     finally:
+        _running.engine = outer
         switch_grad_mode(previous)
         switch_adapting(adapting)
         engine._leave()
 
 
-cdef _set_gradient(TensorBase leaf, object gradient, bint owned, bint create_graph):
-    """leaf.grad += gradient, after the leaf's hooks. The buffer is taken over where nothing else can see it, else copied; that of a
-    row-major leaf is row-major."""
-    cdef TensorBase g
-    if leaf._hooks is not None:
-        for hook in list(leaf._hooks.values()):
-            changed = hook(gradient)
-            if changed is not None:
-                gradient, owned = changed, False
-    g = <TensorBase>gradient
-    with _accumulating:                     # other threads may add to the same leaf
-        if leaf.grad is not None:
-            if not isinstance(leaf.grad, TensorBase) and not getattr(leaf.grad, "is_sparse", False):
-                raise AutogradError(f"backward: .grad of a leaf of shape {leaf.shape} must be a tensor or None, it is "
-                                    f"{type(leaf.grad).__name__}")
-            if create_graph or not isinstance(leaf.grad, TensorBase) or (<TensorBase>leaf.grad)._requires_grad:
-                leaf.grad = _sum_of(leaf.grad, gradient)
-            else:
-                _accumulate(<TensorBase>leaf.grad, gradient)
-        elif not isinstance(gradient, TensorBase):
-            leaf.grad = gradient if create_graph else gradient.clone()
-        elif create_graph or (owned and (g.contiguous or not leaf.contiguous)) or Py_REFCNT(<PyObject*>g) <= 3 and _is_alone(g):
-            leaf.grad = g
-        else:
-            leaf.grad = (_contiguous if leaf.contiguous else _clone)(g)
-    if leaf._arrived_hooks is not None:
-        for hook in list(leaf._arrived_hooks.values()):
-            hook(leaf)
+def current():
+    """A number of this thread's backward pass, for hooks."""
+    return (<_Engine>_running.engine).walk
+
+
+def reaches(object owner not None):
+    """Whether this thread's backward pass comes to a node or leaf, for hooks."""
+    cdef _Engine engine = <_Engine>_running.engine
+    cdef object found = _slot_of(owner)
+    if found is not None and (<_Slot>found).walk == engine.walk:
+        return True
+    return found is not None and any([(<_Slot>s).owner is owner for s in engine.slots])     # the field is another thread's

@@ -268,7 +268,7 @@ cdef tuple unpacked(Node node, tuple saved):
             continue
         x = node.unpack((<Packed>out[i]).value)
         if not isinstance(x, TensorBase):
-            raise AutogradError(f"{node.name}: unpack_hook must give a tensor, got {type(x).__name__}")
+            raise AutogradError(f"{node.name()}: unpack_hook must give a tensor, got {type(x).__name__}")
         out[i] = as_input(node, node.plan.places[i], x) if node.plan.kinds[i] == INPUT else _core.alias(x)
     return tuple(out)
 
@@ -287,20 +287,41 @@ cdef object as_input(Node node, Py_ssize_t i, object x):
 cdef class Node:
     """One recorded call: what its derivative needs, and the nodes that gave its inputs."""
 
-    @property
     def name(self):
         """Name of the op."""
-        return self.primitive.name if self.primitive is not None else type(self.function).__name__
+        return self.primitive.name if self.primitive is not None else getattr(self.function, "cls", type(self.function)).__name__
 
     @property
     def next_functions(self):
-        """Per input: the parent node, or None."""
-        return tuple([p if isinstance(p, Node) else None for p in self.parents])
+        """Per input: (the node that gave it, or what adds to its `.grad` where it is a leaf, which output of that it is); (None, 0) for
+        one without a gradient."""
+        return tuple([(p if p is None or isinstance(p, Node) else _accumulation(p), self.slots[i] if self.slots is not None and isinstance(
+            p, Node) else 0) for i, p in enumerate(self.parents)])
+
+    @property
+    def metadata(self):
+        """A dict for what a program wants to keep with the node."""
+        if self.notes is None:
+            self.notes = {}
+        return self.notes
 
     @property
     def saved_tensors(self):
         """What was saved for the derivative, None once freed."""
+        if self.function is not None:
+            return getattr(self.function, "saved_tensors", None)
         return self.saved if self.unpack is None or self.saved is None else unpacked(self, self.saved)
+
+    def register_prehook(self, fn):
+        """Call `fn(gradients of the outputs)` before the derivative; the tuple that it gives, if not None, replaces them."""
+        self.before = {} if self.before is None else self.before
+        return _handle(self.before, fn)
+
+    def register_hook(self, fn):
+        """Call `fn(gradients of the inputs, gradients of the outputs)` after the derivative; the tuple that it gives, if not None, replaces
+        the former."""
+        self.after = {} if self.after is None else self.after
+        return _handle(self.after, fn)
 
     def replace_saved(self, TensorBase old not None, TensorBase new not None):
         """Let the derivative see `new` wherever it would see `old`, whose data is about to change."""
@@ -314,7 +335,16 @@ cdef class Node:
         self.saved, self.versions = tuple(saved), tuple(versions)
 
     def __repr__(self):
-        return f"<{self.name} backward>"
+        return f"<{self.name()} backward>"
+
+
+cdef object _accumulation = None, _handle = None        # set by volta.saved
+
+
+def configure_users(accumulation, handle):
+    """Give this module what users see: leaf -> what stands for adding to its `.grad`, (dict, function) -> what takes that out again."""
+    global _accumulation, _handle
+    _accumulation, _handle = accumulation, handle
 
 
 def custom_node(object function, tuple inputs, tuple outputs):

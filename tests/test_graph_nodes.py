@@ -1,0 +1,173 @@
+"""Nodes, edges and hooks of the graph, as programs see them, beside PyTorch's."""
+import pytest
+
+import volta
+from volta.autograd import graph
+from volta.errors import ArgumentError, AutogradError
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed; these comparisons are an extra")
+
+
+def _plain(value):
+    """Tensors as lists, whatever they are nested in."""
+    if isinstance(value, (tuple, list)):
+        return [_plain(v) for v in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _both(run):
+    """What a function of the package noted, for both packages."""
+    ours, theirs = [], []
+    run(volta, ours)
+    run(torch, theirs)
+    assert _plain(ours) == _plain(theirs)
+    return ours
+
+
+@pytest.mark.parametrize("mode", ["all", "any"])
+def test_a_hook_on_several_gradients(mode):
+    def run(lib, seen):
+        a, b = (lib.tensor(values, requires_grad=True) for values in ([1.0, 2.0], [3.0, 4.0]))
+        c = a * b
+        d = c * b
+        e = a + 1
+        handle = lib.autograd.graph.register_multi_grad_hook((a, b, c), seen.append, mode=mode)
+        d.sum().backward(retain_graph=True)
+        d.sum().backward(retain_graph=True)
+        c.sum().backward(retain_graph=True)
+        e.sum().backward(retain_graph=True)                     # of one of them alone
+        d.sum().backward(inputs=(a,), retain_graph=True)
+        handle.remove()
+        d.sum().backward()
+    assert len(_both(run)) == 5
+
+
+def test_a_hook_on_several_gradients_inside_another_backward():
+    def run(lib, seen):
+        a, b = (lib.tensor(values, requires_grad=True) for values in ([1.0, 2.0], [3.0, 4.0]))
+        lib.autograd.graph.register_multi_grad_hook((a, b), lambda found: seen.append(("outer", found)))
+        inner = lib.tensor([1.0], requires_grad=True)
+        a.register_hook(lambda g: lib.enable_grad()(lambda: (inner * 2).sum().backward())())
+        (a * b).sum().backward()
+        seen.append(inner.grad)
+    _both(run)
+
+
+def test_hooks_that_are_refused():
+    with pytest.raises(ArgumentError, match="register_multi_grad_hook: mode must be 'all' or 'any', got 'each'"):
+        graph.register_multi_grad_hook([volta.ones(2, requires_grad=True)], print, mode="each")
+    with pytest.raises(AutogradError, match="get_gradient_edge: the tensor does not require grad"):
+        graph.register_multi_grad_hook([volta.ones(2)], print)
+
+
+def test_edges_stand_for_tensors():
+    def run(lib, seen):
+        a = lib.tensor([1.0, 2.0], requires_grad=True)
+        b = a * 3
+        edge, leaf = lib.autograd.graph.get_gradient_edge(b), lib.autograd.graph.get_gradient_edge(a)
+        seen.append(edge.output_nr)
+        seen.append(lib.autograd.grad((b * b).sum(), edge, retain_graph=True))
+        seen.append(lib.autograd.grad((b * b).sum(), (leaf, edge), retain_graph=True))
+        seen.append(lib.autograd.grad(edge, a, lib.ones(2), retain_graph=True))
+        lib.autograd.backward(edge, lib.tensor([5.0, 7.0]), retain_graph=True)
+        seen.append(a.grad)
+        (b * b).sum().backward(inputs=leaf)
+        seen.append(a.grad)
+        seen.append(leaf.node.variable is a)
+    _both(run)
+
+
+def test_edges_that_are_refused():
+    x = volta.ones(2, requires_grad=True)
+    edge = graph.get_gradient_edge(x * 2)
+    with pytest.raises(AutogradError, match="grad: at a GradientEdge the gradient must be given as a tensor, got NoneType"):
+        volta.autograd.grad(edge, x)
+    with pytest.raises(ArgumentError, match="backward: only tensors have a .grad to add to"):
+        (x * 2).sum().backward(inputs=[edge])
+    with pytest.raises(AutogradError, match="get_gradient_edge: the tensor does not require grad"):
+        graph.get_gradient_edge(volta.ones(2))
+
+
+def test_hooks_of_nodes():
+    def run(lib, seen):
+        a = lib.tensor([1.0, 2.0], requires_grad=True)
+        b = lib.tensor([[3.0], [4.0]], requires_grad=True)
+        c = a * b
+        node = c.grad_fn
+        before = node.register_prehook(lambda g: seen.append(("before", g)) or (g[0] * 2,))
+        after = node.register_hook(lambda found, g: seen.append(("after", found, g)) or (found[0] + 1, found[1]))
+        c.sum().backward(retain_graph=True)
+        seen.append([a.grad, b.grad])
+        before.remove()
+        after.remove()
+        c.sum().backward(retain_graph=True)
+        seen.append([a.grad, b.grad])
+        node.metadata["note"] = 1
+        seen.append(node.metadata)
+    _both(run)
+
+
+def test_hooks_of_a_node_without_all_gradients():
+    def run(lib, seen):
+        a = lib.tensor([1.0, 2.0], requires_grad=True)
+        c = a * lib.tensor([3.0, 4.0])
+        c.grad_fn.register_hook(lambda found, g: seen.append((found, g)))
+        c.sum().backward()
+    _both(run)
+
+
+def test_adding_to_leaves_is_a_node():
+    def run(lib, seen):
+        a = lib.tensor([1.0, 2.0], requires_grad=True)
+        b = a.view_as(a)
+        node, place = b.grad_fn.next_functions[0]
+        seen.extend([node.name().endswith("AccumulateGrad"), place, node.variable is a, node is (a * 2).grad_fn.next_functions[0][0]])
+        seen.append([isinstance(node, lib.autograd.graph.Node), isinstance(b.grad_fn, lib.autograd.graph.Node), node.next_functions])
+        node.register_prehook(lambda g: seen.append(("before", g)))
+        handle = node.register_hook(lambda found, g: seen.append((found, g, a.grad.clone())))
+        (b * 3).sum().backward()
+        (a * 3).sum().backward()
+        handle.remove()
+        (a * 3).sum().backward()
+    _both(run)
+
+
+def test_leaves_call_their_hooks_where_grad_asks():
+    def run(lib, seen):
+        a = lib.tensor([1.0, 2.0], requires_grad=True)
+        a.register_hook(lambda g: seen.append(g) or g * 10)
+        a.register_post_accumulate_grad_hook(lambda t: seen.append("added"))
+        seen.append(lib.autograd.grad((a * a).sum(), a))
+    _both(run)
+
+
+def test_saved_tensors_may_change():
+    def run(lib, seen):
+        with lib.autograd.graph.allow_mutation_on_saved_tensors():
+            a = lib.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=lib.float64, requires_grad=True)
+            b = a.clone()
+            out = (b ** 2).sum()
+            b.sin_()
+            row = b[0]
+            more = (row * row).sum() + b.exp().sum()
+            row.mul_(5)
+            b.zero_()
+            (out + more).backward()
+            seen.append(a.grad.mul(1e9).round())
+    _both(run)
+
+
+def test_saved_tensors_that_may_change_are_copied_only_then():
+    x = volta.ones(3, requires_grad=True)
+    with graph.allow_mutation_on_saved_tensors():
+        y = x * 2
+        z = y * y
+        kept = z.grad_fn.saved_tensors[0]
+        assert volta._kernels.core.same_memory(kept, y)
+        y.add_(1)
+        assert not volta._kernels.core.same_memory(z.grad_fn.saved_tensors[0], y) and z.grad_fn.saved_tensors[0].tolist() == [2.0] * 3
+    with pytest.raises(AutogradError, match="the graph was recorded inside allow_mutation_on_saved_tensors, whose block has ended"):
+        z.sum().backward()
+    with pytest.raises(AutogradError, match="one such block cannot be inside another one"), graph.allow_mutation_on_saved_tensors(), \
+            graph.allow_mutation_on_saved_tensors():
+        pass

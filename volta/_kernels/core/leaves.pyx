@@ -1,0 +1,80 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""What a leaf does with its gradient: its hooks, and adding to `.grad`. Called by `engine.pyx`; knows no graph."""
+import threading
+
+from cpython.ref cimport PyObject
+
+from volta.errors import AutogradError
+from volta._kernels.core.base cimport TensorBase
+from volta._kernels.core.call cimport call_kernel
+from volta._kernels.core.record cimport Primitive
+
+cdef extern from "Python.h":
+    Py_ssize_t Py_REFCNT(PyObject*)             # not of an object: Cython would take a reference of its own to an attribute
+
+cdef object _accumulating = threading.RLock()
+cdef Primitive _add = None, _clone = None, _contiguous = None
+
+
+def configure(add, clone, contiguous):
+    """Give this module the records that it calls."""
+    global _add, _clone, _contiguous
+    _add, _clone, _contiguous = add, clone, contiguous
+
+
+cdef accumulate(TensorBase target, object gradient):
+    """target += gradient, unrecorded."""
+    cdef tuple shape = (<TensorBase>gradient).shape if isinstance(gradient, TensorBase) else tuple(gradient.shape)
+    if target.shape is not shape and target.shape != shape:
+        raise AutogradError(f"backward: .grad of a leaf has shape {target.shape}, its gradient {shape}; set .grad to None where you "
+                            f"change the shape of .data")
+    if isinstance(gradient, TensorBase):
+        call_kernel(_add, target.storage.device, (target, gradient), None, target)
+    else:
+        gradient.add_to(target)
+
+
+cdef bint is_alone(TensorBase g):
+    """Whether no other tensor shares the memory of this one, which is all of it."""
+    return Py_REFCNT(<PyObject*>g.storage) == 1 and g.storage.root is None and g.contiguous
+
+
+cdef object sum_of(object a, object b):
+    """The sum of two gradients; one that is not dense knows how."""
+    return _add(a, b) if isinstance(a, TensorBase) and isinstance(b, TensorBase) else a + b
+
+
+cdef object after_hooks(TensorBase leaf, object gradient):
+    """The gradient of a leaf, after its hooks."""
+    if leaf._hooks is not None:
+        for hook in list(leaf._hooks.values()):
+            changed = hook(gradient)
+            gradient = gradient if changed is None else changed
+    return gradient
+
+
+cdef set_gradient(TensorBase leaf, object gradient, bint owned, bint create_graph):
+    """leaf.grad += gradient, after the leaf's hooks. The buffer is taken over where nothing else can see it, else copied; that of a
+    row-major leaf is row-major."""
+    cdef TensorBase g
+    if leaf._hooks is not None:
+        gradient, owned = after_hooks(leaf, gradient), False       # a hook may have kept it
+    g = <TensorBase>gradient
+    with _accumulating:                     # other threads may add to the same leaf
+        if leaf.grad is not None:
+            if not isinstance(leaf.grad, TensorBase) and not getattr(leaf.grad, "is_sparse", False):
+                raise AutogradError(f"backward: .grad of a leaf of shape {leaf.shape} must be a tensor or None, it is "
+                                    f"{type(leaf.grad).__name__}")
+            if create_graph or not isinstance(leaf.grad, TensorBase) or (<TensorBase>leaf.grad)._requires_grad:
+                leaf.grad = sum_of(leaf.grad, gradient)
+            else:
+                accumulate(<TensorBase>leaf.grad, gradient)
+        elif not isinstance(gradient, TensorBase):
+            leaf.grad = gradient if create_graph else gradient.clone()
+        elif create_graph or (owned and (g.contiguous or not leaf.contiguous)) or Py_REFCNT(<PyObject*>g) <= 3 and is_alone(g):
+            leaf.grad = g
+        else:
+            leaf.grad = (_contiguous if leaf.contiguous else _clone)(g)
+    if leaf._arrived_hooks is not None:
+        for hook in list(leaf._arrived_hooks.values()):
+            hook(leaf)

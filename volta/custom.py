@@ -1,0 +1,161 @@
+"""Custom functions: what a program differentiates by a rule of its own. Public as `volta.autograd.Function`."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+
+from volta._kernels import core
+from volta._kernels.core import graph, hooks, inplace
+from volta._kernels.core.grad_mode import GradMode
+from volta.errors import AutogradError
+from volta.results import Result
+from volta.shapes import broadcasts_to
+
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
+
+__all__ = ["Function", "FunctionCtx"]
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+def as_gradient(name: str, g, shape: tuple, dtype, device):
+    """What a user's backward or hook gave, as the gradient of a tensor of this shape, dtype and device.
+
+    Raises: AutogradError for anything but a tensor of that device, and of that shape or one that sums down to it.
+    """
+    if getattr(g, "is_sparse", False) and (tuple(g.shape), g.dtype, g.device) == (shape, dtype, device):
+        return g
+    if not isinstance(g, core.TensorBase):
+        raise AutogradError(f"{name} must be a tensor or None, got {type(g).__name__}")
+    if g.device is not device:
+        raise AutogradError(f"{name} is on {g.device}, the tensor that it belongs to on {device}; make it there")
+    if not broadcasts_to(shape, g.shape):
+        raise AutogradError(f"{name} has shape {g.shape}, the tensor that it belongs to {shape}")
+    if g.shape != shape:
+        lead = g.ndim - len(shape)
+        wide = (i for i, n in enumerate(g.shape) if i < lead or shape[i - lead] != n)
+        g = g.sum(tuple(wide), keepdim=True).reshape(shape)
+    return g if g.dtype is dtype else g.to(dtype)
+
+
+class _Packed(Result):
+    """What a saved-tensor hook made of a tensor, and how to get that back."""
+    value: object
+    unpack: Callable[[Any], Tensor]
+
+
+def _likes(values):
+    """Shape, dtype and device of the tensors among some values."""
+    return tuple((v.shape, v.dtype, v.device) if isinstance(v, core.TensorBase) else None for v in values)
+
+
+class FunctionCtx:
+    """What a custom Function's forward leaves for its backward."""
+
+    def __init__(self, cls: type, inputs: tuple) -> None:
+        self.cls = cls
+        self.n_inputs = len(inputs)
+        self.needs_input_grad = tuple(isinstance(a, core.TensorBase) and a.requires_grad for a in inputs)
+        self._likes = _likes(a if needed else None for a, needed in zip(inputs, self.needs_input_grad))
+        self._saved: tuple | None = ()
+        self._fixed: set[int] = set()
+        self._dirty: set[int] = set()
+        self._materialize = True
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for backward; an in-place change of one before it raises there."""
+        pack, unpack = hooks.saved_hooks() or (lambda t: t, None)
+        kept = [(None if t is None else pack(t), t) for t in tensors]
+        self._saved = tuple((value, None if t is None else t.storage.version) if value is t else (_Packed(value, unpack), None)
+                            for value, t in kept)
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor, ...]:
+        """What `save_for_backward` kept."""
+        if self._saved is None:
+            raise AutogradError(f"backward: the graph of {self.cls.__name__} has already been freed by an earlier backward; pass "
+                                f"retain_graph=True to the first one")
+        for t, version in self._saved:
+            if version is not None and t.storage.version != version:
+                raise AutogradError(f"{self.cls.__name__}: a saved tensor of shape {t.shape} was changed in place before backward")
+        return tuple(t.unpack(t.value) if isinstance(t, _Packed) else t for t, _ in self._saved)
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Outputs that get no gradient. backward is still given one for each, of zeros."""
+        self._fixed = {id(t) for t in tensors}
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Inputs that forward has changed in place, and gives back."""
+        self._dirty = {id(t) for t in tensors}
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether backward is given zeros for outputs that got no gradient (as it is unless this is False), or None."""
+        self._materialize = bool(value)
+
+    def gradients(self, grads):
+        """Called by the engine: one gradient per input."""
+        grads = grads if isinstance(grads, tuple) else (grads,)
+        if self._materialize and any(g is None for g in grads):
+            some = next(g for g in grads if g is not None)
+            grads = tuple(some.new_zeros(like[0], dtype=like[1], device=like[2]) if g is None and like else g
+                          for g, like in zip(grads, self._outputs))
+        result = self.cls.backward(self, *grads)
+        result = result if isinstance(result, tuple) else (result,)
+        if len(result) > self.n_inputs and all(g is None for g in result[self.n_inputs:]):
+            result = result[:self.n_inputs]         # None for optional arguments that forward was not given
+        if len(result) != self.n_inputs:
+            raise AutogradError(f"{self.cls.__name__}: backward gave {len(result)} gradients for {self.n_inputs} inputs of forward; "
+                                f"return None for those without one")
+        return tuple(g if g is None or like is None else as_gradient(f"{self.cls.__name__}: gradient {i} of backward", g, *like)
+                     for i, (g, like) in enumerate(zip(result, self._likes)))
+
+    def release(self) -> None:
+        """Drop what was saved."""
+        self._saved = None
+
+
+class _Forward(Protocol[P, R]):
+    """For type checkers: `apply` takes what `forward` takes after its context, and gives what that gives."""
+
+    @staticmethod
+    def forward(ctx: Any, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+
+class Function:
+    """A custom operation: subclass it with static `forward(ctx, *args)` and `backward(ctx, *grads)`, call `apply`. Or with static
+    `forward(*args)` and `setup_context(ctx, inputs, output)`, which keeps what backward needs."""
+
+    setup_context: Any = None
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("Function: define a static forward(ctx, *args)")
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("Function: define a static backward(ctx, *grads)")
+
+    @classmethod
+    def apply(cls: type[_Forward[P, R]], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run forward unrecorded and attach backward to its outputs."""
+        ctx = FunctionCtx(cls, args)
+        setup = getattr(cls, "setup_context", None)
+        with GradMode(False):
+            outputs = cls.forward(*args, **kwargs) if setup else cls.forward(ctx, *args, **kwargs)
+            if setup:
+                setup(ctx, args, outputs)
+        if not (graph.is_grad_enabled() and any(ctx.needs_input_grad)):
+            return outputs
+        several = outputs if isinstance(outputs, tuple) else (outputs,)
+        given = {id(a) for a in args}
+        dirty = [isinstance(o, core.TensorBase) and id(o) in ctx._dirty and id(o) in given for o in several]
+        for o, changed in zip(several, dirty):
+            if changed:
+                inplace.check_inplace(cls.__name__, o)
+        results = [core.alias(o) if id(o) in given and isinstance(o, core.TensorBase) else o for o in several]
+        ctx._outputs = _likes(several)
+        graph.custom_node(ctx, args, tuple(None if id(o) in ctx._fixed else r for o, r in zip(several, results)))
+        results = [inplace.take_history(o, r) if changed else r for o, r, changed in zip(several, results, dirty)]
+        return tuple(results) if isinstance(outputs, tuple) else results[0]
