@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta import dtypes
+from volta._kernels import core
 from volta._kernels.core import TensorBase
 from volta.dtypes import result_type
 from volta.errors import ArgumentError, DTypeError
@@ -139,6 +140,7 @@ def angle(input: Tensor) -> Tensor:
     return r.where_op(x < 0, math.pi, r.where_op(x == x, 0.0, r.ceil(x)))          # ceil: NaN of NaN, without a gradient
 
 
+_FEW = 65536                # elements that one thread compares sooner than several kernels do
 _DIVISIONS = {None: r.div_op, "floor": r.floor_divide, "trunc": r.div_trunc}
 
 
@@ -394,7 +396,11 @@ def equal(input: Tensor, other: Tensor) -> bool:
     >>> volta.equal(volta.tensor([1.0]), volta.tensor([1.0, 2.0]))
     False
     """
-    return input._shape == other._shape and r.eq(input, other).all().item()
+    if input._shape != other._shape:
+        return False
+    few = input._size <= _FEW and core.host_sees(input) and core.host_sees(other)
+    known = core.same_values(input, other) if few else None
+    return r.eq(input, other).all().item() if known is None else known
 
 
 # ---------------------------------------------------------------- activations

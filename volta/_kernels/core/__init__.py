@@ -30,11 +30,11 @@ from volta._kernels.core.base import (
     wider,
 )
 from volta._kernels.core.memory import empty_host_cache, host_memory_stats, memory_size
-from volta._kernels.core.values import read_scalar, to_list
+from volta._kernels.core.values import read_scalar, same_values, to_list
 
 __all__ = [
     "CPU", "DType", "Device", "STORED", "Storage", "TensorBase", "alias", "apart", "array_storage", "assign", "borrowed_storage",
     "checked_size", "default_device", "dtype_from_code", "empty", "empty_host_cache", "gpu_storage", "host_memory_stats", "host_sees",
-    "memory_size", "plain_sizes", "read_scalar", "reshaped", "same_memory", "set_default_device", "set_tensor_type", "stands_in",
-    "strides_of", "tensor", "to_list", "view", "watch_reads", "wider",
+    "memory_size", "plain_sizes", "read_scalar", "reshaped", "same_memory", "same_values", "set_default_device", "set_tensor_type",
+    "stands_in", "strides_of", "tensor", "to_list", "view", "watch_reads", "wider",
 ]

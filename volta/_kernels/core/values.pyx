@@ -2,8 +2,23 @@
 """Values of host tensors as Python's numbers."""
 import struct
 
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
+
 from volta._kernels.core.base cimport (
     BFLOAT16, BOOL, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, UINT8, TensorBase, address, check_read)
+
+
+cdef enum:
+    BLOCK = 1024                # elements that are compared before it is asked whether all were equal
+
+ctypedef fused number:
+    uint8_t
+    int8_t
+    int16_t
+    int32_t
+    int64_t
+    float
+    double
 
 
 cdef object _value(const char* data, int code):
@@ -51,3 +66,39 @@ def to_list(TensorBase t not None):
     """The values of a host tensor as nested lists of Python numbers; of a 0-d tensor the number."""
     check_read(t)
     return _nested(t, address(t), 0)
+
+
+cdef bint _same(const number* a, const number* b, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i, start
+    cdef int differ = 0
+    for i in range((n + BLOCK - 1) // BLOCK):
+        for start in range(i * BLOCK, min((i + 1) * BLOCK, n)):
+            differ |= a[start] != b[start]
+        if differ:
+            return False
+    return True
+
+
+def same_values(TensorBase a not None, TensorBase b not None):
+    """Whether two host tensors hold equal numbers, of which NaN equals none; None where this can't tell: unless they are contiguous, of
+    one dtype and size, and for 16-bit floats."""
+    cdef int code = a.dtype.code
+    cdef char* x = address(a)
+    cdef char* y = address(b)
+    if b.dtype.code != code or b.size != a.size or not (a.contiguous and b.contiguous):
+        return None
+    check_read(a)
+    check_read(b)
+    if code == FLOAT32:
+        return _same(<const float*>x, <const float*>y, a.size)
+    if code == FLOAT64:
+        return _same(<const double*>x, <const double*>y, a.size)
+    if code == INT64:
+        return _same(<const int64_t*>x, <const int64_t*>y, a.size)
+    if code == INT32:
+        return _same(<const int32_t*>x, <const int32_t*>y, a.size)
+    if code == INT16:
+        return _same(<const int16_t*>x, <const int16_t*>y, a.size)
+    if code == INT8 or code == UINT8 or code == BOOL:
+        return _same(<const uint8_t*>x, <const uint8_t*>y, a.size)
+    return None

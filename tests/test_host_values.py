@@ -1,0 +1,93 @@
+"""What the host reads of tensors without a kernel: lists, whether two are equal, where elements are not 0; and shapes worked out in C."""
+import numpy as np
+import pytest
+
+import volta
+from volta import shapes
+
+KINDS = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bfloat16")
+
+
+def numbers(n, kind, seed=0):
+    return volta.tensor(np.random.default_rng(seed).integers(0, 2, n)).to(getattr(volta, kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lists(kind):
+    x = numbers((3, 4), kind)
+    want = x.float().numpy().tolist()
+    assert x.tolist() == want
+    assert x.t().tolist() == np.transpose(want).tolist()
+    assert x.stride_op((-1, 2)).tolist() == np.array(want)[::-1, ::2].tolist()
+    assert x[1, 2].tolist() == want[1][2] and x[:0].tolist() == [] and x[:, :0].tolist() == [[], [], []]
+    assert isinstance(x[0, 0].tolist(), bool if kind == "bool" else float if "float" in kind else int)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [0, 1, 1023, 1024, 1025, 5000])
+def test_equal(kind, size):
+    x, y = numbers(size, kind), numbers(size, kind)
+    assert volta.equal(x, y) is True
+    for at in {0, size // 2, size - 1} if size else ():
+        y = x.clone()
+        y[at] = 1 - int(y[at].item())
+        assert volta.equal(x, y) is False
+
+
+def test_equal_of_special_values():
+    nan = volta.tensor([float("nan")])
+    assert not volta.equal(nan, nan)
+    assert volta.equal(volta.tensor([0.0]), volta.tensor([-0.0]))
+    assert not volta.equal(volta.zeros(2), volta.zeros(2, 1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(), (1,), (256,), (257,), (3, 255), (2, 3, 300), (0, 3), (3, 0)])
+def test_nonzero(kind, shape):
+    x = numbers(shape, kind)
+    want = np.argwhere(x.float().numpy())
+    assert x.nonzero().tolist() == want.tolist() and x.nonzero().shape == want.shape
+    if len(shape) == 3:
+        assert x.transpose(0, 2).nonzero().tolist() == np.argwhere(x.float().numpy().transpose(2, 1, 0)).tolist()
+    found = x.nonzero(as_tuple=True)
+    assert [i.tolist() for i in found] == [i.tolist() for i in np.nonzero(np.atleast_1d(x.float().numpy()))]
+
+
+@pytest.mark.parametrize("dtype", [volta.float32, volta.float64])
+def test_few_normal_numbers_begin_as_many_do(dtype):
+    volta.manual_seed(3)
+    many = volta.randn(256, dtype=dtype)
+    for n in (1, 2, 3, 15, 31, 32, 33, 100, 255):
+        volta.manual_seed(3)
+        assert volta.equal(volta.randn(n, dtype=dtype), many[:n])
+
+
+def test_strides_of_views_are_those_of_numpy():
+    random = np.random.default_rng(1)
+    for _ in range(2000):
+        shape = tuple(random.integers(1, 4, random.integers(1, 5)))
+        x = np.zeros(shape, np.int8)
+        x = x.transpose(random.permutation(x.ndim))[tuple(slice(None, None, int(s)) for s in random.choice([1, 2], x.ndim))]
+        new = list(x.shape)
+        random.shuffle(new)
+        new = tuple(map(int, new)) if random.random() < 0.5 else (x.size,)
+        found = shapes.view_strides(tuple(map(int, x.shape)), x.strides, new)
+        copied = not np.shares_memory(x, x.reshape(new))
+        assert (found is None) == copied, (x.shape, x.strides, new)
+        if not copied:
+            seen = x.reshape(new).strides
+            assert [s for s, n in zip(found, new) if n > 1] == [s for s, n in zip(seen, new) if n > 1]
+
+
+def test_shapes_that_do_not_fit():
+    for size, shape in ((6, (4, -1)), (6, (-1, -1)), (6, (-2, -3)), (6, (5,)), (0, (0, -1)), (2, (1 << 62, 4)), (1, (0,))):
+        with pytest.raises(volta.errors.ShapeError):
+            shapes.infer("view", size, shape)
+    assert shapes.infer("view", 0, (3, 0)) == (3, 0) and shapes.infer("view", 12, (3, -1, 2)) == (3, 2, 2)
+    for given in ((2,), (3, 2), (-1, 2, 3), (2, -2)):
+        with pytest.raises(volta.errors.ShapeError):
+            shapes.expanded((2, 3), given)
+    assert shapes.expanded((1, 3), (2, 5, -1)) == (2, 5, 3)
+    for dims in ((0, 0), (0,), (0, 2), (0, 1, 1)):
+        with pytest.raises((volta.errors.ArgumentError, volta.errors.IndexRangeError)):
+            shapes.as_order("permute", dims, 2)
