@@ -9,13 +9,13 @@ from volta._kernels.core.graph import is_grad_enabled
 from volta.dtypes import int32, to_numpy
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from volta.ops.creation import new_empty
-from volta.ops.decomposition import cholesky_solve, linalg_qr, linalg_svd
+from volta.ops.decomposition import linalg_qr, linalg_svd
 from volta.ops.draws import randn
 from volta.ops.indexing import tril, triu
 from volta.ops.inverse import DECLARED, MATRICES, matrices, solve_triangular, square, succeeded
 from volta.ops.linalg import matmul
 from volta.ops.records.copy import from_array
-from volta.ops.records.decomposition import by_columns, leading
+from volta.ops.records.decomposition import by_columns, cholesky_inverse_op, leading
 from volta.ops.records.factor import geqrf_op, lu_op, order_of, ordered
 from volta.ops.records.linalg import turned
 from volta.ops.records.view import reshape_op
@@ -232,12 +232,16 @@ def _np_cholesky_inverse(a, upper=False):
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of a matrix that is given by its Cholesky factor, on the CPU.
 
+    Raises: LinAlgError where the diagonal of the factor has a 0.
+
     >>> volta.cholesky_inverse(volta.tensor([[2.0]]))
     tensor([[0.2500]])
     """
     _matrices("cholesky_inverse", input)
     square("cholesky_inverse", input)
-    return cholesky_solve(_eye(input.shape[-1], input.shape[-1], input), input, upper)
+    out, info = cholesky_inverse_op(input, upper=upper)
+    succeeded("cholesky_inverse", info, "the matrix is singular: its factor has 0 as element {} of the diagonal")
+    return out
 
 
 def _np_triangular_solve(b, a, upper=True, transpose=False, unitriangular=False):

@@ -84,7 +84,8 @@ def inverse(input: Tensor) -> Tensor:
 @composed(name="linalg.inv_ex", function=False, method=False, samples=MATRICES, **DECLARED,
           numpy=lambda a: (np.linalg.inv(a), np.zeros(a.shape[:-2], np.int32)))
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseInfo:
-    """The inverse, and per matrix 0, or the first pivot that is 0 where there is none: it is NaN then, or raises with `check_errors`.
+    """The inverse, and per matrix 0, or the first pivot that is 0 where there is none: it is not finite then, or raises with
+    `check_errors`.
 
     >>> volta.linalg.inv_ex(volta.zeros(1, 1)).info
     tensor(1, dtype=volta.int32)
@@ -185,7 +186,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 @composed(name="linalg.solve_ex", function=False, method=False, samples=_EQUATIONS, halves=None, **DECLARED,
           numpy=lambda a, b: (_np_solve(a, b), np.zeros(a.shape[:-2], np.int32)))
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> ResultInfo:
-    """The solution of `solve`, and per matrix 0, or the first pivot that is 0: it is NaN then, or raises with `check_errors`.
+    """The solution of `solve`, and per matrix 0, or the first pivot that is 0: it is not finite then, or raises with `check_errors`.
 
     >>> volta.linalg.solve_ex(volta.zeros(1, 1), volta.ones(1)).info
     tensor(1, dtype=volta.int32)
@@ -195,8 +196,8 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     if not left and (vector or not B.ndim):
         raise ShapeError(f"linalg.solve: left=False needs matrices B, got A {A.shape} and B {B.shape}")
     b = reshape_op(B, shape=B.shape + (1,)) if vector else B
-    a, b = fitting("linalg.solve", A, b) if left else fitting("linalg.solve", turned(A), turned(b))
-    out, info = solve_op(a, b)
+    fitting("linalg.solve", A, b if left else turned(b))
+    out, info = solve_op(A, b if left else turned(b), turn=not left)
     if check_errors:
         succeeded("linalg.solve", info, _SINGULAR)
     if vector:                                          # PyTorch lays batches of vectors out as if they were matrices

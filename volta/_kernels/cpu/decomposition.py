@@ -6,6 +6,7 @@ does not converge, or would not, as of NaN, raises.
 import numpy as np
 
 from volta._kernels import core
+from volta._kernels.cpu.elimination import factors, inverted, signs, solution
 from volta.dtypes import from_numpy_dtype, to_numpy
 from volta.errors import LinAlgError
 
@@ -45,44 +46,91 @@ def kernel(function, by_columns=()):
     return kernel
 
 
-# ---------------------------------------------------------------- what may fail for some matrices of a batch
-def _raises(function, a):
+# ---------------------------------------------------------------- by elimination
+def _each(a):
+    """A batch as an array of matrices."""
+    return np.ascontiguousarray(a).reshape(-1, *a.shape[-2:])
+
+
+def _solve(a, b, turn=False):
+    """The solutions of A X = b, or of A' X = b with `turn`, and per matrix the first pivot of A that is 0, or 0."""
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     try:
-        function(a)
+        out = np.linalg.solve(np.swapaxes(a, -1, -2) if turn else a, b)
+        if np.isfinite(out).all() and np.isfinite(a).all():
+            return out, np.zeros(a.shape[:-2], np.int32)
     except np.linalg.LinAlgError:
-        return True
-    return False
+        pass
+    a, b, shape = _each(np.broadcast_to(a, lead + a.shape[-2:])), _each(np.broadcast_to(b, lead + b.shape[-2:])), a.shape[:-2]
+    found = factors(a)
+    out = solution(found, b, turn)
+    whole = (found[2] == 0) & np.isfinite(a).all((1, 2)) & np.isfinite(b).all((1, 2))
+    if whole.any():                             # those of a batch that have a solution are not changed by the others
+        out[whole] = np.linalg.solve(np.swapaxes(a[whole], 1, 2) if turn else a[whole], b[whole])
+    info = found[2].reshape(lead)
+    return out.reshape(lead + out.shape[-2:]), info if shape == lead else _first_of(info, shape)
 
 
-def _checked(function, test, failed, a, *others):
-    """function(a, *others), and per matrix 0 or the order of the first leading part of it that has `failed`: where `test` raises."""
-    n, info = a.shape[-1], np.zeros(a.shape[:-2], np.int32)
-    try:
-        return function(a, *others), info
-    except np.linalg.LinAlgError:
-        for i in np.ndindex(info.shape):
-            if _raises(test, a[i]):
-                info[i] = next((k for k in range(1, n) if failed(a[i], k)), n)
-    return _without((info != 0)[..., None, None], function, a, *others), info
+def _first_of(info, shape):
+    """Of what was broadcast, as it was before."""
+    info = info[(0,) * (info.ndim - len(shape))]
+    return info[tuple([slice(0, n) for n in shape])].copy()
 
 
-def _without(wrong, function, a, *others):
-    """function(a, *others), NaN for the matrices that are `wrong`."""
-    out = function(np.where(wrong, np.eye(a.shape[-1], dtype=a.dtype), a), *others)
-    return np.where(wrong, np.array(np.nan, out.dtype), out)
+def _inv(a):
+    return _solve(a, np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape))
 
 
-def _keeping_nan(function):
-    """NaN for matrices with NaN, which LAPACK may take for singular."""
-    def checked(a, *others):
-        wrong = np.isnan(a).any((-2, -1))[..., None, None]
-        return _without(wrong, function, a, *others) if wrong.any() else function(a, *others)
-    return checked
+def _unusual(a):
+    """Which matrices of a batch are not finite, and the factors of these (of their transposes, as in `_solve`), or None."""
+    wrong = ~np.isfinite(a).all((-2, -1))
+    if not wrong.any():
+        return wrong, None
+    return wrong, factors(np.swapaxes(a[wrong], 1, 2) if a.flags.c_contiguous else a[wrong])
 
 
-_inverse, _solution = _keeping_nan(np.linalg.inv), _keeping_nan(np.linalg.solve)
+def _slogdet(a):
+    sign, size = np.linalg.slogdet(a)
+    wrong, found = _unusual(a)
+    if found is not None:
+        sign, size = np.array(sign), np.array(size)
+        parity, pivots = signs(found)
+        sign[wrong] = parity * ((pivots > 0) * 1 - (pivots < 0)).prod(-1)
+        size[wrong] = np.log(np.abs(pivots)).sum(-1)
+    return size, sign
 
 
+def _det(a):
+    out = np.linalg.det(a)
+    wrong, found = _unusual(a)
+    if found is not None:
+        out = np.array(out)
+        parity, pivots = signs(found)
+        out[wrong] = parity * pivots.prod(-1)
+    return out
+
+
+def _cofactor(a):
+    """The derivative of det, from products of singular values: of a singular matrix too. Of one that is not finite, det(A) A'^-1."""
+    (wrong, found), turned = _unusual(a), not a.flags.c_contiguous
+    if found is not None:
+        a = np.where(wrong[..., None, None], np.eye(a.shape[-1], dtype=a.dtype), a)
+    if a.shape[-1] == 1:
+        return np.ones_like(a)
+    u, s, vh = np.linalg.svd(a)
+    others = np.where(np.eye(a.shape[-1], dtype=bool), 1, s[..., None, :]).prod(-1)
+    out = u * (others * (np.linalg.det(u) * np.linalg.det(vh))[..., None])[..., None, :] @ vh
+    if found is not None:
+        parity, pivots = signs(found)
+        both, n = found[0], a.shape[-1]
+        diagonal = np.einsum("...ii->...i", both)
+        diagonal[diagonal == 0] = np.finfo(a.dtype).eps
+        right = np.where(np.eye(n, dtype=bool), (parity * pivots.prod(-1))[:, None, None], np.array(0, a.dtype))
+        out[wrong] = solution(found, right, turned)
+    return out
+
+
+# ---------------------------------------------------------------- what may fail, or has infinite elements
 def _finite(function):
     """NaN for matrices with infinite elements, of which some of LAPACK's iterations never end, and an error for NaN, as in PyTorch."""
     def checked(a, *others, read=lambda a: a):
@@ -98,18 +146,6 @@ def _finite(function):
 
 
 _singular, _proper = _finite(np.linalg.svd), _finite(np.linalg.eigh)
-
-
-def _dependent(a, k):
-    return np.isfinite(a[:, :k]).all() and np.linalg.matrix_rank(a[:, :k]) < k
-
-
-def _inv(a):
-    return _checked(_inverse, _inverse, _dependent, a)
-
-
-def _solve(a, b):
-    return _checked(_solution, _inverse, _dependent, a, b)
 
 
 def _columns(a):
@@ -152,24 +188,6 @@ def _eigh(a, uplo):
     return _proper(a, uplo, read=np.tril if uplo == "L" else np.triu)
 
 
-def _slogdet(a):
-    sign, size = np.linalg.slogdet(a)
-    return np.where(np.isnan(a).any((-2, -1)), np.array(np.nan, a.dtype), size), sign
-
-
-def _det(a):
-    return np.where(np.isnan(a).any((-2, -1)), np.array(np.nan, a.dtype), np.linalg.det(a))
-
-
-def _cofactor(a):
-    """The derivative of det, from products of singular values: of a singular matrix too."""
-    if not np.isfinite(a).all():
-        return np.full(a.shape, np.nan, a.dtype)
-    u, s, vh = np.linalg.svd(a)
-    others = np.where(np.eye(a.shape[-1], dtype=bool), 1, s[..., None, :]).prod(-1)
-    return u * (others * (np.linalg.det(u) * np.linalg.det(vh))[..., None])[..., None, :] @ vh
-
-
 def _pinv(a, atol, rtol, hermitian):
     if hermitian:                           # of which the lower triangle is read
         a = np.tril(a) + np.swapaxes(np.tril(a, -1), -1, -2)
@@ -181,6 +199,20 @@ def _pinv(a, atol, rtol, hermitian):
 def _cholesky_solve(b, a, upper):
     first, last = (np.swapaxes(a, -1, -2), a) if upper else (a, np.swapaxes(a, -1, -2))
     return triangular(last, triangular(first, b, False, False), True, False)
+
+
+def _cholesky_inverse(a, upper):
+    """(L L')^-1, and per matrix the first element of the diagonal that is 0, from 1, or 0."""
+    a = np.swapaxes(a, -1, -2) if upper else a
+    zero = np.einsum("...ii->...i", a) == 0
+    info = np.where(zero.any(-1), zero.argmax(-1) + 1, 0).astype(np.int32) if a.shape[-1] else np.zeros(a.shape[:-2], np.int32)
+    inverse = triangular(a, np.eye(a.shape[-1], dtype=a.dtype), False, False)
+    if np.isfinite(inverse).all():
+        return np.swapaxes(inverse, -1, -2) @ inverse, info
+    inverse, out = inverted(_each(a)), np.zeros_like(_each(a))
+    for i in range(a.shape[-1]):                # products of what is inside the triangle alone
+        out[:, i, :i + 1] = (inverse[:, i:, i, None] * inverse[:, i:, :i + 1]).sum(1)
+    return (out + np.swapaxes(np.tril(out, -1), 1, 2)).reshape(a.shape), info
 
 
 def _small_triangular(a, b, upper, unitriangular):
@@ -239,6 +271,8 @@ def _matrix_exp(a):
     return out.astype(a.dtype)
 
 
-_BY_COLUMNS = {_inv: (0,), _solve: (0,), _cholesky: (0,), _svd: (0, 2), _qr: (0, 1), _eigh: (1,), triangular: (0,), _cholesky_solve: (0,)}
+_BY_COLUMNS = {_inv: (0,), _solve: (0,), _cholesky: (0,), _svd: (0, 2), _qr: (0, 1), _eigh: (1,), triangular: (0,), _cholesky_solve: (0,),
+               _cholesky_inverse: (0,)}
 KERNELS = {function.__name__.strip("_"): kernel(function, _BY_COLUMNS.get(function, ())) for function in (
-    _inv, _solve, _cholesky, _svd, _qr, _eigh, _slogdet, _cofactor, _pinv, triangular, _cholesky_solve, _matrix_exp, _det)}
+    _inv, _solve, _cholesky, _svd, _qr, _eigh, _slogdet, _cofactor, _pinv, triangular, _cholesky_solve, _cholesky_inverse, _matrix_exp,
+    _det)}

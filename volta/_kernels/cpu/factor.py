@@ -2,6 +2,7 @@
 import numpy as np
 
 from volta._kernels.cpu.decomposition import kernel, triangular
+from volta._kernels.cpu.elimination import factors
 
 
 def _eliminate(a, pivots, first, last):
@@ -32,6 +33,9 @@ def _lu(a):
         _eliminate(out, pivots, 0, k)
         if n > k:
             out[:, :, k:] = triangular(out[:, :, :k], out[:, :, k:], False, True)
+    if not np.isfinite(out).all():
+        wrong = ~np.isfinite(out).all((1, 2))
+        out[wrong], pivots[wrong], _ = factors(np.reshape(a, out.shape)[wrong])
     zero = np.diagonal(out, axis1=-2, axis2=-1) == 0
     info = np.where(zero.any(-1), zero.argmax(-1) + 1, 0) if k else np.zeros(len(out))
     return out.reshape(a.shape), pivots.reshape(*lead, k), info.astype(np.int32).reshape(lead)

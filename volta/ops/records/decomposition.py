@@ -14,7 +14,7 @@ from volta.ops.records.linalg import matmul_op, turned
 from volta.ops.records.math import where_op
 from volta.ops.records.reduce import sum_op
 from volta.ops.records.view import reshape_op, row_major, slice_op
-from volta.ops.table import Definite, case, register
+from volta.ops.table import Definite, Derived, case, register
 
 
 def _beside(x, array):
@@ -75,10 +75,14 @@ _DECLARED = {"family": "decomposition", "takes": "f", "rtol": 2e-5, "cpu_only": 
 
 
 # ---------------------------------------------------------------- inverses
-def _solve_vjp(g, a, out):
-    """gB = A'^-1 g, gA = -gB X'."""
-    gb = solve_op(turned(a), g)[0]
-    return -matmul_op(gb, turned(out)), gb
+def _np_solve(a, b, turn):
+    return np.linalg.solve(np.swapaxes(a, -1, -2) if turn else a, b), np.zeros(a.shape[:-2], np.int32)
+
+
+def _solve_vjp(g, a, out, turn):
+    """gB = A'^-1 g, gA = -gB X', or its transpose where A' X = B was solved."""
+    gb = solve_op(a, g, turn=not turn)[0]
+    return -(matmul_op(out, turned(gb)) if turn else matmul_op(gb, turned(out))), gb
 
 
 def _triangular_vjp(g, a, out, upper, unitriangular):
@@ -90,8 +94,9 @@ inv_op = register(
     "inv", ("a",), outputs=("out", "info"), numpy=_unchecked(np.linalg.inv), cases=_SQUARE, **_DECLARED,
     vjp=(lambda g, out: -matmul_op(turned(out), matmul_op(g, turned(out))),))
 solve_op = register(
-    "solve", ("a", "b"), outputs=("out", "info"), numpy=_unchecked(np.linalg.solve), vjp=_solve_vjp, **_DECLARED,
-    cases=(case(Definite((2, 3, 3)), (2, 3, 2)), case(Definite((4, 4)), (4, 1)), case((0, 0), (0, 2))))
+    "solve", ("a", "b"), outputs=("out", "info"), numpy=_np_solve, vjp=_solve_vjp, **_DECLARED,
+    cases=(case(Definite((2, 3, 3)), (2, 3, 2), turn=False), case(Definite((4, 4)), (4, 1), turn=False), case((0, 0), (0, 2), turn=True),
+           case(Derived(lambda: np.array([[2.0, 1.0], [0.5, 3.0]])), (2, 3), turn=True)))
 
 
 def _np_triangular(a, b, upper, unitriangular):
@@ -111,20 +116,40 @@ def _np_cholesky_solve(b, a, upper):
     return np.linalg.solve(lower @ np.swapaxes(lower, -1, -2), b)
 
 
+def _factor(a, upper):
+    """The triangle of `a` that is read. As in PyTorch there is a derivative in the other one, too, whose values take no part."""
+    values = a.detach()
+    return weighted(values, not upper, 1, upper) + (a - values)
+
+
 def _cholesky_solve_vjp(g, a, out, upper):
-    """gB = A^-1 g, and with P = gB X' + X gB': gL = -P L, or gU = -U P. As in PyTorch, also in the triangle that is not
-    read, whose values take no part."""
+    """gB = A^-1 g, and with P = gB X' + X gB': gL = -P L, or gU = -U P."""
     gb = cholesky_solve_op(g, a, upper=upper)
     inner = matmul_op(gb, turned(out))
     inner = inner + turned(inner)
-    values = a.detach()
-    factor = weighted(values, not upper, 1, upper) + (a - values)
+    factor = _factor(a, upper)
     return gb, -(matmul_op(factor, inner) if upper else matmul_op(inner, factor))
 
 
 cholesky_solve_op = register(
     "cholesky_solve", ("b", "a"), numpy=_np_cholesky_solve, vjp=_cholesky_solve_vjp, smooth=False, **_DECLARED,
     cases=(case((2, 3, 2), Definite((2, 3, 3)), upper=True), case((4, 1), Definite((4, 4)), upper=False), case((0, 2), (0, 0), upper=True)))
+
+
+def _np_cholesky_inverse(a, upper):
+    return _np_cholesky_solve(np.broadcast_to(np.eye(a.shape[-1]), a.shape), a, upper), np.zeros(a.shape[:-2], np.int32)
+
+
+def _cholesky_inverse_vjp(g, a, out, upper):
+    """With P = A^-1 (g + g') A^-1: gL = -P L, or gU = -U P."""
+    inner = matmul_op(out, matmul_op(g + turned(g), out))
+    factor = _factor(a, upper)
+    return (-(matmul_op(factor, inner) if upper else matmul_op(inner, factor)),)
+
+
+cholesky_inverse_op = register(
+    "cholesky_inverse", ("a",), outputs=("out", "info"), numpy=_np_cholesky_inverse, vjp=_cholesky_inverse_vjp, smooth=False, **_DECLARED,
+    cases=(case(Definite((2, 3, 3)), upper=True), case(Definite((4, 4)), upper=False), case((0, 0), upper=True)))
 
 
 # ---------------------------------------------------------------- determinants
@@ -139,8 +164,11 @@ def _np_cofactor(a):
 
 
 def _slogdet_vjp(g_out, g_sign, a):
-    """The sign is constant."""
-    return (a * 0.0 if g_out is None else _scalar(g_out) * turned(inv_op(a)[0]),)
+    """A'^-1 g. The sign is constant."""
+    if g_out is None:
+        return (a * 0.0,)
+    scaled = _on_diagonal(_scalar(g_out), _beside(a, np.zeros(a.shape, to_numpy(a.dtype))))
+    return (solve_op(turned(a), scaled, turn=False)[0] if a._contiguous else solve_op(a, scaled, turn=True)[0],)
 
 
 cofactor_op = register("cofactor", ("a",), numpy=_np_cofactor, cases=_SQUARE, vjp=(_cofactor_vjp,), **_DECLARED)

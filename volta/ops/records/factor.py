@@ -72,12 +72,13 @@ def _lu_vjp(g, out, pivots):
         upper = upper - weighted(matmul_op(turned(trailing(out, -2, k)), tall), 0, 1, 1)
     inner = (weighted(matmul_op(turned(unit_lower(square)), lower), 1, 0, 0)
              + weighted(matmul_op(upper, turned(weighted(square, 0, 1, 1))), 0, 1, 1))
-    found = over_upper(over_lower(inner))
+    found = over_lower(over_upper(inner))
     if wide is not None:
         found = cat_op(found, wide, dim=g.ndim - 1)
     if tall is not None:
         found = cat_op(found, tall, dim=g.ndim - 2)
-    return (ordered(found, np.argsort(order_of("lu", pivots, m), -1)),)
+    back = np.eye(m, dtype=to_numpy(g.dtype))[np.argsort(order_of("lu", pivots, m), -1)]         # a product, as in PyTorch: NaN spreads
+    return (matmul_op(from_array(back), found),)
 
 
 def _np_lu(a):
