@@ -8,16 +8,16 @@ import numpy as np
 
 from volta._kernels.core import TensorBase
 from volta.dtypes import finfo, int64
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError
 from volta.ops.creation import new_empty
-from volta.ops.inverse import DECLARED, MATRICES, fitting, inv_ex, is_vector, matrices, square, succeeded
+from volta.ops.inverse import DECLARED, MATRICES, fitting, inv_ex, matrices, square, succeeded
 from volta.ops.join import cat
 from volta.ops.linalg import matmul
 from volta.ops.norms import matrix_norm
 from volta.ops.records.decomposition import by_columns, cholesky_op, cholesky_solve_op, eigh_op, pinv_op, qr_op, svd_op
 from volta.ops.records.linalg import turned
 from volta.ops.records.math import clamp_min, where_op
-from volta.ops.records.view import part, reshape_op
+from volta.ops.records.view import reshape_op
 from volta.ops.reduce import amax, sum
 from volta.ops.table import Definite, Derived, case, composed
 from volta.results import Result
@@ -58,14 +58,6 @@ class Eigen(Result):
     """What `linalg.eigh` gives: the eigenvalues in ascending order, and their vectors as columns."""
     eigenvalues: Tensor
     eigenvectors: Tensor
-
-
-class LeastSquares(Result):
-    """What `linalg.lstsq` gives; a tensor that the driver does not compute has no elements."""
-    solution: Tensor
-    residuals: Tensor
-    rank: Tensor
-    singular_values: Tensor
 
 
 # ---------------------------------------------------------------- Cholesky
@@ -239,7 +231,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
 
 
 # ---------------------------------------------------------------- by singular values
-def _tolerances(name, A, atol, rtol):
+def tolerances(name, A, atol, rtol):
     """Below which singular values count as 0, absolutely and relative to the largest."""
     matrices(name, A)
     if not A.dtype.is_floating_point:
@@ -266,7 +258,7 @@ def pinv(A: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False
     >>> volta.linalg.pinv(volta.tensor([[2.0], [0.0]]))
     tensor([[0.5000, 0.0000]])
     """
-    atol, rtol = _tolerances("linalg.pinv", A, atol, rtol if rcond is None else rcond)
+    atol, rtol = tolerances("linalg.pinv", A, atol, rtol if rcond is None else rcond)
     if hermitian and not A._size and A.shape[-2] != A.shape[-1]:
         return turned(A)
     if hermitian:
@@ -294,7 +286,7 @@ def matrix_rank(A: Tensor, tol: float | Tensor | None = None, hermitian: bool = 
     >>> volta.linalg.matrix_rank(volta.ones(3, 3)).item()
     1
     """
-    atol, rtol = _tolerances("linalg.matrix_rank", A, *((atol, rtol) if tol is None else (tol, 0.0)))
+    atol, rtol = tolerances("linalg.matrix_rank", A, *((atol, rtol) if tol is None else (tol, 0.0)))
     if not A._size:
         return A.new_zeros(A.shape[:-2], dtype=int64)
     values = abs(eigvalsh(A)) if hermitian else svdvals(A)
@@ -324,34 +316,3 @@ def cond(A: Tensor, p: float | str | None = None) -> Tensor:
     singular = info != 0
     safe = where_op(reshape_op(singular, shape=singular.shape + (1, 1)), 1.0, inverse)
     return where_op(singular, math.inf, matrix_norm(A, p) * matrix_norm(safe, p))
-
-
-_DRIVERS = (None, "gels", "gelsy", "gelsd", "gelss")
-
-
-@composed(out="cast", name="linalg.lstsq", function=False, method=False, **DECLARED,
-          samples=(case((4, 2), (4, 3)), case((2, 4, 2), (2, 4, 1)), case((2, 2, 4), (2, 2, 1))),
-          numpy=lambda a, b: (np.linalg.pinv(a) @ b, np.zeros(0), np.linalg.matrix_rank(a), np.zeros(0)))
-def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
-    """The X of least |A X - B|, and of these the least X, by singular values, on the CPU. Those up to `rcond` times the largest count as 0.
-    As in PyTorch `driver` decides what is given besides: the rank ("gelsy", the default), and the singular values and, of more rows than
-    columns and full rank, the sums of squares of what remains ("gelsd", "gelss"); "gels" gives that alone and takes the rank for full.
-
-    >>> volta.linalg.lstsq(volta.tensor([[1.0], [1.0]]), volta.tensor([[1.0], [3.0]])).rank.item()
-    1
-    """
-    if driver not in _DRIVERS:
-        raise ArgumentError(f"linalg.lstsq: driver must be one of {_DRIVERS}, got {driver!r}")
-    _, rtol = _tolerances("linalg.lstsq", A, None, rcond)
-    vector = is_vector(A, B)
-    b = reshape_op(B, shape=B.shape + (1,)) if vector else B
-    if b.ndim != A.ndim or A.shape[-2] != b.shape[-2]:
-        raise ShapeError(f"linalg.lstsq: A X = B with A {A.shape} needs B of {A.shape[-2]} rows, got {B.shape}")
-    X = matmul(pinv(A, rtol=0.0 if driver == "gels" else rtol), b)
-    none = new_empty(A, (0,))
-    values = none if driver == "gels" else svdvals(A.detach())
-    rank = none.to(int64) if driver == "gels" else matrix_rank(A.detach(), rtol=rtol)
-    residuals = reshape_op(part(X, X.ndim - 1, 0, 0), shape=(0,))           # of none, too, there is a gradient
-    if A.shape[-2] > A.shape[-1] and driver not in (None, "gelsy") and not (rank < A.shape[-1]).any().item():
-        residuals = sum((matmul(A, X) - b) ** 2, -2)
-    return LeastSquares(reshape_op(X, shape=X.shape[:-1]) if vector else X, residuals, rank, none if driver in (None, "gelsy") else values)

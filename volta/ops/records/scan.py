@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from volta._kernels import core
 from volta.ops.records.copy import cat_op
 from volta.ops.records.create import full_op
 from volta.ops.records.index import scatter_add_op
@@ -47,8 +48,23 @@ def _cumprod_vjp(g, x, out, dim):
     n = x.shape[dim] if x.ndim else 1
     if n < 2:
         return g
+    if core.host_sees(out) and not np.isfinite(part(out, dim, n - 1, 1).detach().numpy()).all():       # once so, it stays so to the end
+        return _cumprod_beside_infinity(g, x, out, dim)
     sums = _recurrence_to_the_end(x, g, dim)
     return cat_op(part(sums, dim, 0, 1), part(out, dim, 0, n - 1) * part(sums, dim, 1, n - 1), dim=dim)
+
+
+def _cumprod_beside_infinity(g, x, out, dim):
+    """The derivative of `cumprod` where elements are not finite, in the terms of PyTorch: before the first 0 the sum over all later ones of
+    g * out, divided by x; of it the product before it, times the sum of g times the product of those after it; behind it 0."""
+    zero, one = x == 0, create(full_op, (), 1, dtype=x.dtype, device=x.device)
+    zeros = cumsum_op(zero * one, dim=dim)
+    first, none = zeros == 1, zeros == 0
+    before = _to_the_end(cumsum_op, where_op(none, g * out, 0.0), dim) / x
+    after = cumprod_op(where_op(first, where_op(zero, 1.0, x), 1.0), dim=dim)
+    total = part(cumsum_op(where_op(first, g, 0.0) * after, dim=dim), dim, x.shape[dim] - 1, 1)
+    ahead = cat_op(where_op(part(first, dim, 0, 1), one, one), part(out, dim, 0, x.shape[dim] - 1), dim=dim)
+    return where_op(none, before, where_op(first, where_op(zero, total * ahead, 0.0), 0.0))
 
 
 def _logcumsumexp_vjp(g, x, out, dim):

@@ -1,0 +1,104 @@
+"""Linear equations of any shape, solved in the least square, on the CPU; leading dimensions are batches."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta._kernels import core
+from volta.dtypes import int64
+from volta.errors import ArgumentError, LinAlgError, ShapeError
+from volta.ops.creation import new_empty
+from volta.ops.decomposition import matrix_rank, pinv, svdvals, tolerances
+from volta.ops.inverse import DECLARED, is_vector, succeeded
+from volta.ops.join import cat
+from volta.ops.linalg import matmul
+from volta.ops.records.copy import from_array
+from volta.ops.records.decomposition import by_columns, leading
+from volta.ops.records.math import where_op
+from volta.ops.records.view import part, reshape_op
+from volta.ops.reduce import sum
+from volta.ops.table import case, composed
+from volta.results import Result
+
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
+
+
+class LeastSquares(Result):
+    """What `linalg.lstsq` gives; a tensor that the driver does not compute has no elements."""
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+def _full_rank(a):
+    """Raise LinAlgError for a matrix of which a reflection leaves 0 on the diagonal, as LAPACK's gels finds it."""
+    if not a.size:
+        return
+    rows, columns = a.shape[-2:]
+    tall = a if rows >= columns else np.swapaxes(a, -1, -2)
+    with np.errstate(all="ignore"):
+        sizes = np.abs(np.diagonal(np.linalg.qr(tall, "r"), axis1=-2, axis2=-1))
+        low = ~(sizes > 2 * np.finfo(a.dtype).eps * sizes.max(-1, keepdims=True))
+    info = from_array(np.where(low.any(-1), low.argmax(-1) + 1, 0).astype(np.int32))
+    succeeded("linalg.lstsq", info, "driver='gels' needs a matrix of full rank, and element {} of its triangle is 0; take another driver")
+
+
+def _solution(A, b, rtol, driver):
+    """X by the pseudo-inverse: NaN for matrices whose b is infinite somewhere, as LAPACK scales by the largest."""
+    endless = None
+    if core.host_sees(A) and core.host_sees(b):
+        a, right = A.detach().numpy(), b.detach().numpy()
+        if np.isnan(a).any() or np.isnan(right).any() or driver == "gelsd" and np.isinf(a).any():
+            raise LinAlgError("linalg.lstsq: needs matrices without NaN, and for driver='gelsd' finite ones; see isfinite()")
+        if driver == "gels":
+            _full_rank(a)
+        if np.isinf(right).any():
+            endless = from_array(np.isinf(right).any((-2, -1), keepdims=True))
+    X = matmul(pinv(A, rtol=rtol), b)
+    return X if endless is None else where_op(endless, float("nan"), X)
+
+
+def _as_it_lies(X, rows):
+    """X in the memory of B, whose columns it overwrites in LAPACK: of as many elements as A has rows or columns."""
+    if rows > X.shape[-2]:
+        below = X.new_zeros((*X.shape[:-2], rows - X.shape[-2], X.shape[-1]))
+        return leading(by_columns(cat([X, below], -2)), -2, X.shape[-2])
+    return by_columns(X)
+
+
+_DRIVERS = (None, "gels", "gelsy", "gelsd", "gelss")
+
+
+@composed(out="cast", name="linalg.lstsq", function=False, method=False, **DECLARED,
+          samples=(case((4, 2), (4, 3)), case((2, 4, 2), (2, 4, 1)), case((2, 2, 4), (2, 2, 1))),
+          numpy=lambda a, b: (np.linalg.pinv(a) @ b, np.zeros(0), np.linalg.matrix_rank(a), np.zeros(0)))
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
+    """The X of least |A X - B|, and of these the least X, by singular values, on the CPU. Those up to `rcond` times the largest count as 0.
+    As in PyTorch `driver` decides what is given besides: the rank ("gelsy", the default), and the singular values and, of more rows than
+    columns and full rank, the sums of squares of what remains ("gelsd", "gelss"); "gels" gives that alone and takes the rank for full.
+
+    Raises: LinAlgError for NaN, and with "gels" for a matrix whose rank is not full.
+
+    >>> volta.linalg.lstsq(volta.tensor([[1.0], [1.0]]), volta.tensor([[1.0], [3.0]])).rank.item()
+    1
+    """
+    if driver not in _DRIVERS:
+        raise ArgumentError(f"linalg.lstsq: driver must be one of {_DRIVERS}, got {driver!r}")
+    _, rtol = tolerances("linalg.lstsq", A, None, rcond)
+    vector = is_vector(A, B)
+    b = reshape_op(B, shape=B.shape + (1,)) if vector else B
+    if b.ndim != A.ndim or A.shape[-2] != b.shape[-2]:
+        raise ShapeError(f"linalg.lstsq: A X = B with A {A.shape} needs B of {A.shape[-2]} rows, got {B.shape}")
+    X = _solution(A, b, 0.0 if driver == "gels" else rtol, driver)
+    none, tall = new_empty(A, (0,)), A.shape[-2] > A.shape[-1]
+    values = none if driver == "gels" else svdvals(A.detach())
+    rank = none.to(int64) if driver == "gels" else matrix_rank(A.detach(), rtol=rtol)
+    residuals = reshape_op(part(X, X.ndim - 1, 0, 0), shape=(0,))           # of none, too, there is a gradient
+    if tall and driver not in (None, "gelsy") and not (rank < A.shape[-1]).any().item():
+        remain = matmul(A, X) - b if A.shape[-1] or driver != "gels" else X.new_zeros(b.shape)
+        residuals = sum(remain ** 2, -2)
+    X = _as_it_lies(X, A.shape[-2])
+    return LeastSquares(reshape_op(X, shape=X.shape[:-1]) if vector else X, residuals, rank, none if driver in (None, "gelsy") else values)
