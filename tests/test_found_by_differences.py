@@ -65,3 +65,32 @@ def test_a_sequence_first_result_of_many_heads_is_row_major(weights):
     x, w = volta.rand(3, 2, 4), volta.rand(12, 4)
     out, _ = F.multi_head_attention_forward(x, x, x, 4, 2, w, None, None, None, False, 0.0, volta.rand(4, 4), None, need_weights=weights)
     assert out.is_contiguous()
+
+
+def test_repeats_of_once_are_row_major():
+    x = volta.arange(6).reshape(3, 2).t()
+    assert x.repeat(1, 1).is_contiguous() and x.repeat(1, 1).tolist() == x.tolist()
+    assert volta.tile(x, (1,)).data_ptr() != x.data_ptr()
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_convolutions_of_integers_are_row_major(groups):
+    rng = np.random.RandomState(0)
+    x, w = rng.randint(-5, 5, (2, 4, 5, 6)), rng.randint(-5, 5, (6, 4 // groups, 3, 2))
+    out = F.conv2d(volta.tensor(x), volta.tensor(w), padding=1, groups=groups)
+    assert out.is_contiguous() and out.dtype is volta.int64
+    wide = F.conv2d(volta.tensor(x.astype(float)), volta.tensor(w.astype(float)), padding=1, groups=groups)
+    np.testing.assert_array_equal(out.numpy(), wide.numpy())
+    assert F.conv_transpose2d(volta.tensor(x), volta.ones(4, 3, 2, 2, dtype=volta.int64), stride=2).is_contiguous()
+
+
+@pytest.mark.parametrize("op", [volta.quantile, volta.nanquantile])
+def test_quantiles_in_an_empty_out_are_row_major(op):
+    out = volta.empty(0)
+    op(volta.rand(3, 5), volta.tensor([0.1, 0.5]), dim=0, out=out)
+    assert out.shape == (2, 5) and out.is_contiguous()
+
+
+def test_batches_of_different_sizes_are_an_error_of_values():
+    with pytest.raises(ValueError, match="different sizes"):
+        F.cross_entropy(volta.ones(2, 3), volta.ones(4, 3))

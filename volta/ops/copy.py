@@ -304,7 +304,7 @@ def repeat(input: Tensor, *sizes: int | Sequence[int], repeats: Sequence[int] | 
     tiled = tuple(v for n, s in zip(sizes, shape) for v in (n, s))
     wide = expand(reshape(input, interleaved), tiled)
     out = reshape(wide, tuple(n * s for n, s in zip(sizes, shape)))
-    return clone(out) if out.storage is input.storage else out
+    return contiguous_op(out) if out.storage is input.storage else out
 
 
 @composed(samples=(case((2, 3), dims=(2,)),), kinds="fib", numpy=lambda x, dims: np.tile(x, dims))

@@ -55,6 +55,9 @@ special.legendre_polynomial_p special.spherical_bessel_j0 histc split_with_sizes
 _QUIET = frozenset("""addbmm arange bernoulli empty eye full linspace logsigmoid logspace lu multinomial narrow_copy ones rand randint randn
 randperm range zeros""".split())
 
+# Functions that make an `out` of another shape row-major, however the result lies.
+_ROW_MAJOR = frozenset("cholesky_solve nanquantile quantile".split())
+
 # Functions that may be stored where several places are one element: as in PyTorch the last of their values stays there.
 _LAST = frozenset("bmm cummax cummin full multinomial mv ones tril triu zeros".split())
 _LINES = frozenset("arange linspace logspace range".split())        # and keep its own where that has as many elements
@@ -207,7 +210,7 @@ def _store(name, out, value, quiet):
             warnings.warn(f"{name}: out of shape {out._shape} now has that of the result, {value._shape}; give an empty tensor or one of "
                           "that shape", stacklevel=4)
         out.resize_(value.shape)
-        strides = None if name == "cholesky_solve" or value._contiguous or core.stands_in(value) else dense_strides(value)
+        strides = None if name in _ROW_MAJOR or value._contiguous or core.stands_in(value) else dense_strides(value)
         if strides is not None:                         # as the result lies
             out.as_strided_(value._shape, strides, out.offset)
     if name in _LAST or name in _FURTHER:

@@ -53,9 +53,9 @@ def conv(x, weight, bias, stride, padding, dilation, groups):
     size = tuple((m + 2 * p - d * (k - 1) - 1) // s + 1 for m, p, d, k, s in zip(x.shape[2:], padding, dilation, kernel, stride))
     columns = reshape_op(_windows(x, 0, size, kernel, stride, padding, dilation),
                          shape=(n, groups, weight.shape[1], math.prod(size), math.prod(kernel)))
-    columns = reshape_op(permute_op(columns, dims=(0, 1, 3, 2, 4)), shape=(n, groups, math.prod(size), inner))
-    out = matmul(columns, permute_op(reshape_op(weight, shape=(groups, weight.shape[0] // groups, inner)), dims=(0, 2, 1)))
-    out = reshape_op(permute_op(out, dims=(0, 1, 3, 2)), shape=(n, weight.shape[0], *size))
+    columns = reshape_op(permute_op(columns, dims=(0, 1, 2, 4, 3)), shape=(n, groups, inner, math.prod(size)))
+    out = matmul(reshape_op(weight, shape=(groups, weight.shape[0] // groups, inner)), columns)
+    out = reshape_op(out, shape=(n, weight.shape[0], *size))
     return out if bias is None else out + reshape_op(bias, shape=bias.shape + (1,) * len(kernel))
 
 
