@@ -28,7 +28,7 @@ LAYERS = (
     ("ops", ("volta.ops",)),
     ("tensor", ("volta.tensor", "volta.facts", "volta.methods", "volta.typed")),
     ("user", ("volta.amp", "volta.nn", "volta.optim", "volta.data", "volta.io", "volta.func", "volta.utils", "volta.linalg", "volta.cuda",
-              "volta.accelerator", "volta.backends", "volta.batching", "volta.batching_rules", "volta.batching_writes",
+              "volta.accelerator", "volta.backends", "volta.forward_ad", "volta.batching", "volta.batching_rules", "volta.batching_writes",
               "volta.derivatives", "volta.distributed", "volta.distributions", "volta.fx", "volta.hub", "volta.jit",
               "volta.multiprocessing", "volta.onnx", "volta.signal", "volta.sparse", "volta.special", "volta.trees", "volta.vision")),
     ("package", ("volta",)),

@@ -32,7 +32,8 @@ __all__ = ["Node", "Primitive", "Function", "FunctionCtx", "GradientEdge", "Remo
 
 
 # What is loaded when it is first asked for: it stands on tensors and ops, which this module does not know.
-_LATE = {**dict.fromkeys(("GradcheckError", "gradcheck", "gradgradcheck"), "volta.testing"), "functional": "volta.derivatives"}
+_LATE = {**dict.fromkeys(("GradcheckError", "gradcheck", "gradgradcheck"), "volta.testing"), "functional": "volta.derivatives",
+         "forward_ad": "volta.forward_ad"}
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from volta._kernels import core
@@ -63,6 +64,12 @@ class FunctionCtx:
         self._fixed: set[int] = set()
         self._dirty: set[int] = set()
         self._materialize = True
+        self._for_forward: tuple = ()
+        self._pushing = False
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for `jvp`, where `saved_tensors` gives them."""
+        self._for_forward = tensors
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for backward; an in-place change of one before it raises there."""
@@ -73,7 +80,9 @@ class FunctionCtx:
 
     @property
     def saved_tensors(self) -> tuple[Tensor, ...]:
-        """What `save_for_backward` kept."""
+        """What `save_for_backward` kept; inside `jvp`, what `save_for_forward` did."""
+        if self._pushing:
+            return self._for_forward
         if self._saved is None:
             raise AutogradError(f"backward: the graph of {self.cls.__name__} has already been freed by an earlier backward; pass "
                                 f"retain_graph=True to the first one")
@@ -116,6 +125,40 @@ class FunctionCtx:
         self._saved = None
 
 
+    def pushed(self, along: list, args: tuple, outputs: Any, duals: Any) -> None:
+        """Called where an argument has a tangent: give those of the outputs, by `jvp`."""
+        if self.cls.jvp is Function.jvp:
+            raise AutogradError(f"{self.cls.__name__}: an input has a tangent; define a static jvp(ctx, *tangents)")
+        if self._materialize:
+            along = [duals.zeros(x) if t is None and isinstance(x, core.TensorBase) and x.dtype.is_floating_point else t
+                     for t, x in zip(along, args)]
+        self._pushing = True
+        try:
+            with duals.computing():
+                found = self.cls.jvp(self, *along)
+        finally:
+            self._pushing = False
+        several = outputs if isinstance(outputs, tuple) else (outputs,)
+        found = found if isinstance(found, tuple) else (found,)
+        if len(found) != len(several):
+            raise AutogradError(f"{self.cls.__name__}: jvp gave {len(found)} tangents for {len(several)} outputs of forward")
+        for out, tangent in zip(several, found):
+            if tangent is None or not isinstance(out, core.TensorBase) or id(out) in self._fixed:
+                continue
+            if tangent.shape != out.shape:
+                raise AutogradError(f"{self.cls.__name__}: jvp gave a tangent of shape {tangent.shape} for an output of shape {out.shape}")
+            duals.put(out, tangent)
+
+
+_forward: Any = None                        # set by volta.forward_ad while tensors may have tangents
+
+
+def set_forward(duals: Any) -> None:
+    """Give this module what knows tangents, or None."""
+    global _forward
+    _forward = duals
+
+
 class _Forward(Protocol[P, R]):
     """For type checkers: `apply` takes what `forward` takes after its context, and gives what that gives."""
 
@@ -137,15 +180,23 @@ class Function:
     def backward(ctx: Any, *grads: Any, **kwargs: Any) -> Any:
         raise NotImplementedError("Function: define a static backward(ctx, *grads)")
 
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        raise NotImplementedError("Function: define a static jvp(ctx, *tangents)")
+
     @classmethod
     def apply(cls: type[_Forward[P, R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run forward unrecorded and attach backward to its outputs."""
         ctx = FunctionCtx(cls, args)
         setup = getattr(cls, "setup_context", None)
-        with GradMode(False):
+        along = None if _forward is None else _forward.tangents(args)
+        with GradMode(False), nullcontext() if along is None else _forward.computing():
             outputs = cls.forward(*args, **kwargs) if setup else cls.forward(ctx, *args, **kwargs)
             if setup:
                 setup(ctx, args, outputs)
+        if along is not None:
+            outputs = _apart(outputs, args, ctx._dirty)
+            ctx.pushed(along, args, outputs, _forward)
         if not (graph.is_grad_enabled() and any(ctx.needs_input_grad)):
             return outputs
         several = outputs if isinstance(outputs, tuple) else (outputs,)
@@ -159,3 +210,11 @@ class Function:
         graph.custom_node(ctx, args, tuple(None if id(o) in ctx._fixed else r for o, r in zip(several, results)))
         results = [inplace.take_history(o, r) if changed else r for o, r, changed in zip(several, results, dirty)]
         return tuple(results) if isinstance(outputs, tuple) else results[0]
+
+
+def _apart(outputs, args, dirty):
+    """The outputs, with memory of their own to have tangents where one is an input that was not changed."""
+    given = [a.storage for a in args if isinstance(a, core.TensorBase) and id(a) not in dirty]
+    found = tuple([core.apart(o, o.storage.version) if isinstance(o, core.TensorBase) and any(o.storage is s for s in given) else o
+                   for o in (outputs if isinstance(outputs, tuple) else (outputs,))])
+    return found if isinstance(outputs, tuple) else found[0]

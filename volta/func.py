@@ -12,7 +12,7 @@ from volta import autograd
 from volta._kernels import core
 from volta._kernels.core.graph import Node
 from volta.batching import vmap
-from volta.batching_rules import levels_of, lifted, lowered, running
+from volta.batching_rules import Sample, levels_of, lifted, lowered, running
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from volta.nn.module import Module
 from volta.nn.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
@@ -36,7 +36,7 @@ def _own(x):
     """`x` as an input that nothing else knows; derivatives flow on to `x` where it wants them. Inside `vmap`, one for each sample."""
     levels = running()
     x = lowered(x, levels)
-    return lifted(x.view_as(x) if x.requires_grad else x.detach().requires_grad_(), levels)
+    return lifted(x.view_as(x) if x.requires_grad else core.alias(x).requires_grad_(), levels)
 
 
 def _whole(x):
@@ -48,8 +48,8 @@ def _needed(result: Any, own: list) -> Any:
     """The result of a transform; without a graph where that leads to nothing but the transform's own inputs."""
     fresh = {id(x) for x in map(_whole, own) if x._node is None}
     leaves, build = flatten(result)
-    return build([x if not isinstance(x, core.TensorBase) or not x.requires_grad or _leads_elsewhere(x, fresh) else x.detach()
-                  for x in leaves])
+    return build([x if not isinstance(x, core.TensorBase) or not x.requires_grad or _leads_elsewhere(x, fresh)
+                  else x.detach() if isinstance(x, Sample) else core.alias(x) for x in leaves])
 
 
 def _leads_elsewhere(x, fresh: set) -> bool:

@@ -104,6 +104,9 @@ def _notes(t) -> list[str]:
         notes.append(f"grad_fn={t.grad_fn!r}")
     elif t.requires_grad:
         notes.append("requires_grad=True")
+    tangent = None if t.storage.tangent is None else t.storage.tangent.of(t)
+    if tangent is not None:
+        notes.append(f"tangent={tangent.detach()!r}")
     return notes
 
 

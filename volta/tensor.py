@@ -237,8 +237,8 @@ class Tensor(operators.Operators):
         autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def detach(self) -> Tensor:
-        """The same data without a graph."""
-        return core.alias(self)
+        """The same data without a graph, and without a tangent."""
+        return core.detached(self)
 
     def detach_(self) -> Tensor:
         """Forget the graph of this tensor.

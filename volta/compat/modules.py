@@ -29,6 +29,7 @@ PLACES = {
     "torch.utils.model_zoo": "volta.hub",
     "torch.autograd.": "volta.autograd",
     "torch.autograd.functional": "volta.derivatives",
+    "torch.autograd.forward_ad": "volta.forward_ad",
     "torch.autograd.gradcheck": "volta.testing",
     "torch.autograd.graph": "volta.saved",
     "torch.autograd.profiler": "volta.compat.profiler",

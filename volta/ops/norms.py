@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels.core import graph
 from volta.device import beyond_gpu
 from volta.dtypes import HALVES, as_dtype, float32
 from volta.errors import ArgumentError, DeviceError, DTypeError, IndexRangeError, ShapeError
@@ -261,6 +262,6 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     d = as_dim("renorm", dim, input.ndim)
     over = [i for i in range(input.ndim) if i != d]
     sizes = norm(input.detach(), p, over, True)
-    if input.requires_grad:                     # a slice that is not scaled has no part in the derivative of the norms: it may hold NaN
+    if graph.wants_derivative(input):          # a slice that is not scaled has no part in the derivative of the norms: it may hold NaN
         sizes = where(sizes > maxnorm, norm(where(sizes > maxnorm, input, 0.0), p, over, True), 0.0)
     return row_major(input) * where(sizes > maxnorm, maxnorm / (sizes + 1e-7), 1.0)

@@ -419,7 +419,7 @@ def root(x: Tensor, power: float) -> Tensor:
     """x ** power of what is at least 0, with gradient 0 at 0, as in PyTorch's norm and std."""
     if power == 0.5:
         return root_op(x)
-    if not (x.requires_grad and graph.is_grad_enabled()):
+    if not graph.wants_derivative(x):
         return x ** power
     zero = x == 0
     return where_op(zero, 0.0 if power > 0 else math.inf, where_op(zero, 1.0, x) ** power)

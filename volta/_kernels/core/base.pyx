@@ -399,6 +399,11 @@ def apart(TensorBase t not None, long long version=0):
     return out
 
 
+def detached(TensorBase t not None):
+    """As `alias`, of what has tangents without these."""
+    return alias(t) if t.storage.tangent is None else apart(t, t.storage.version)
+
+
 def same_memory(TensorBase a not None, TensorBase b not None):
     """Whether two tensors show parts of one memory."""
     return same_bytes(a.storage, b.storage)

@@ -432,6 +432,11 @@ cdef bint wants(TensorBase t) except -1:
     return renew(t) if t._base is not None else t._requires_grad
 
 
+def wants_derivative(TensorBase t not None):
+    """Whether what is made of `t` has a derivative: a gradient, where that is recorded, or a tangent."""
+    return volta_grad_mode and wants(t) or t.storage.tangent is not None
+
+
 def wants_grad(TensorBase t not None):
     """Whether a gradient is to flow to `t`; a view's history is brought up to date."""
     return wants(t)

@@ -146,7 +146,7 @@ def _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode, pl
     window = _geometry(op, rank, x._shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
     if not x.dtype.is_floating_point:
         out = integers.max_pool(x, **window)
-    elif placed or x.requires_grad and graph.is_grad_enabled():
+    elif placed or graph.wants_derivative(x):
         out = max_pool_op(x, **window)
     else:
         return (_unbatched(max_pool_values(x, **window), batched, x),)
