@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import TensorBase, indexing, places
+from volta._kernels.core import TensorBase, indexing
 from volta._kernels.core.call import run_kernel
 from volta.dtypes import as_integer, bool_, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, IndexTypeError, RankError, ShapeError
@@ -325,8 +325,8 @@ def _found(x):
     if x.dtype.is_floating_point and x.dtype.itemsize == 2:
         x = x != 0
     if not x.device.is_gpu:
-        return places.true_places(row_major(x))
-    return to(places.true_places(row_major(to(x.detach(), "cpu"))), x.device)
+        return core.true_places(row_major(x))
+    return to(core.true_places(row_major(to(x.detach(), "cpu"))), x.device)
 
 
 def _named(found, size):
