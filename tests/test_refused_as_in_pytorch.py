@@ -96,8 +96,18 @@ def test_out_that_repeats_an_element_is_reduced_to_it():
     assert volta.amax(x, 1, out=volta.zeros(1).expand(2)).tolist() == [5.0, 5.0]
     assert volta.norm(x, INF, 1, out=volta.zeros(1).expand(2)).tolist() == [5.0, 5.0]
     assert volta.all(x > -1, 1, out=volta.zeros(1, dtype=volta.bool).expand(2)).tolist() == [True, True]
-    with pytest.raises(AutogradError, match="more than one element of the written-to tensor"):
-        volta.argmax(x, 1, out=volta.zeros(1, dtype=volta.int64).expand(2))
+    repeated = volta.zeros(1, dtype=volta.int64).expand(2)
+    assert volta.argmax(x, 1, out=repeated).tolist() == [5, 5]                  # the place among all elements
+    assert volta.argmax(x[:, :1], 1, out=repeated).tolist() == [0, 0]
+    assert volta.linalg.matrix_rank(volta.ones(2, 3, 3), out=repeated).tolist() == [2, 2]
+    assert volta.histc(x, 2, 0, 5, out=volta.zeros(1).expand(2)).tolist() == [6.0, 6.0]
+    assert volta.eye(2, out=volta.zeros(1, 1).expand(2, 2)).tolist() == [[1.0, 1.0]] * 2
+    rows = volta.zeros(2, 1).expand(2, 3)
+    for call in (lambda: volta.argmax(x[..., None].expand(2, 3, 2), 2, out=rows.long().contiguous()[:, :1].expand(2, 3)),
+                 lambda: volta.linalg.vector_norm(x[..., None], 3, 2, out=rows),
+                 lambda: volta.bmm(volta.ones(1, 2, 100), volta.ones(1, 100, 3), out=rows[None])):
+        with pytest.raises(AutogradError, match="more than one element of the written-to tensor"):
+            call()
 
 
 def test_out_by_arguments():

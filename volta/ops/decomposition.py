@@ -73,7 +73,9 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     >>> volta.cholesky(volta.eye(1))
     tensor([[1.]])
     """
-    return linalg_cholesky(input, upper=upper) if input._size else input.new_empty(input.shape)
+    if not input._size and (input.ndim < 2 or input.shape[-1] != input.shape[-2] or not input.dtype.is_floating_point):
+        return input.clone()
+    return linalg_cholesky(input, upper=upper)
 
 
 @composed(name="linalg.cholesky", function=False, method=False, samples=(*MATRICES, case(Definite((2, 3, 3)), upper=True)),

@@ -39,9 +39,11 @@ def _full_rank(a):
         return
     rows, columns = a.shape[-2:]
     tall = a if rows >= columns else np.swapaxes(a, -1, -2)
+    endless = np.isinf(tall)
+    tall = np.where(endless, np.nan, np.where(endless.any((-2, -1), keepdims=True), 0, tall)).astype(a.dtype)      # scaled by the largest
     with np.errstate(all="ignore"):
         sizes = np.abs(np.diagonal(np.linalg.qr(tall, "r"), axis1=-2, axis2=-1))
-        low = ~(sizes > 2 * np.finfo(a.dtype).eps * sizes.max(-1, keepdims=True))
+        low = (sizes <= 2 * np.finfo(a.dtype).eps * np.linalg.norm(tall, axis=-2)) | (sizes == 0)
     info = from_array(np.where(low.any(-1), low.argmax(-1) + 1, 0).astype(np.int32))
     succeeded("linalg.lstsq", info, "driver='gels' needs a matrix of full rank, and element {} of its triangle is 0; take another driver")
 
@@ -58,7 +60,7 @@ def _solution(A, b, rtol, driver):
         if np.isinf(right).any():
             endless = from_array(np.isinf(right).any((-2, -1), keepdims=True))
     X = matmul(pinv(A, rtol=rtol), b)
-    return X if endless is None else where_op(endless, float("nan"), X)
+    return X if endless is None else X + where_op(endless, float("nan"), X.detach() * 0.0)
 
 
 def _as_it_lies(X, rows):
@@ -98,7 +100,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     rank = none.to(int64) if driver == "gels" else matrix_rank(A.detach(), rtol=rtol)
     residuals = reshape_op(part(X, X.ndim - 1, 0, 0), shape=(0,))           # of none, too, there is a gradient
     if tall and driver not in (None, "gelsy") and not (rank < A.shape[-1]).any().item():
-        remain = matmul(A, X) - b if A.shape[-1] or driver != "gels" else X.new_zeros(b.shape)
-        residuals = sum(remain ** 2, -2)
+        residuals = sum((matmul(A, X) - b) ** 2, -2)
+        if driver == "gels" and not A.shape[-1]:        # as LAPACK leaves it, which has nothing to do then
+            residuals = residuals - residuals.detach()
     X = _as_it_lies(X, A.shape[-2])
     return LeastSquares(reshape_op(X, shape=X.shape[:-1]) if vector else X, residuals, rank, none if driver in (None, "gelsy") else values)

@@ -55,8 +55,9 @@ special.legendre_polynomial_p special.spherical_bessel_j0 histc split_with_sizes
 _QUIET = frozenset("""addbmm arange bernoulli empty eye full linspace logsigmoid logspace lu multinomial narrow_copy ones rand randint randn
 randperm range zeros""".split())
 
-# Functions that make an `out` of another shape row-major, however the result lies.
-_ROW_MAJOR = frozenset("cholesky_solve nanquantile quantile".split())
+# Functions that make an `out` of another shape row-major, however the result lies; and those that do so where it had elements.
+_ROW_MAJOR = frozenset("cholesky cholesky_solve linalg.tensorinv lu nanquantile quantile".split())
+_ROW_MAJOR_AGAIN = frozenset("cholesky_inverse linalg.lstsq".split())
 
 # Functions that may be stored where several places are one element: as in PyTorch the last of their values stays there.
 _LAST = frozenset("bmm cummax cummin full multinomial mv ones tril triu zeros".split())
@@ -119,6 +120,8 @@ def _further(op, args, options, result, out):
     if not dims or result.shape != out.shape:
         return result
     if op.name.startswith("arg"):                       # places among all elements
+        if result._size == x._size:
+            return result
         if any(out._strides[d] for d, n in enumerate(out._shape) if n > 1):
             check_elements(op.name, out)
         return expand_op(op(x), shape=out._shape)
@@ -162,6 +165,8 @@ def _special(name, args, options, out, rule):
         raise ShapeError(f"normal: out must have the shape of the means, {first.shape}, got {out.shape}")
     if name == "normal" and options.get("dtype") is not None:
         return "same"
+    if name == "bmm" and first._shape[1] * first._shape[-1] * second._shape[-1] >= 400:     # above which it leaves loops for a library
+        check_elements(name, out)
     if name == "inner" and not all(x.shape for x in _tensors((*args, *options.values()))):        # a product of numbers
         return "cast"
     return rule
@@ -206,11 +211,13 @@ def _store(name, out, value, quiet):
     if out.shape != value.shape and name in _LINES and out._size == value._size:
         value = reshape_op(value, shape=out.shape)
     if out.shape != value.shape:
-        if out._size and not quiet:
+        resized = bool(out._size)
+        if resized and not quiet:
             warnings.warn(f"{name}: out of shape {out._shape} now has that of the result, {value._shape}; give an empty tensor or one of "
                           "that shape", stacklevel=4)
         out.resize_(value.shape)
-        strides = None if name in _ROW_MAJOR or value._contiguous or core.stands_in(value) else dense_strides(value)
+        plain = value._contiguous or name in _ROW_MAJOR or resized and name in _ROW_MAJOR_AGAIN or core.stands_in(value)
+        strides = None if plain else dense_strides(value)
         if strides is not None:                         # as the result lies
             out.as_strided_(value._shape, strides, out.offset)
     if name in _LAST or name in _FURTHER:

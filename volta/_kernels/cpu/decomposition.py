@@ -158,6 +158,8 @@ def _columns(a):
         if not pivot > 0:
             return out, i + 1
         out[i + 1:, i] = (out[i + 1:, i] - out[i + 1:, :i] @ out[i, :i]) / out[i, i]
+        if pivot == np.inf and a.dtype == np.float32:
+            out[i + 1:, i] = np.nan
     return out, 0
 
 

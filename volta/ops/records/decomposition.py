@@ -119,7 +119,7 @@ def _np_cholesky_solve(b, a, upper):
 def _factor(a, upper):
     """The triangle of `a` that is read. As in PyTorch there is a derivative in the other one, too, whose values take no part."""
     values = a.detach()
-    return weighted(values, not upper, 1, upper) + (a - values)
+    return where_op(abs(values) < np.inf, weighted(values, not upper, 1, upper) + (a - values), a)
 
 
 def _cholesky_solve_vjp(g, a, out, upper):

@@ -51,32 +51,29 @@ def ordered(x, order: np.ndarray):
 
 
 def _lu_vjp(g, out, pivots):
-    """gA = P L'^-1 (the strict lower triangle of L' gL, and the upper one of gU U') U'^-1. What lies beside the square part, U2 = L^-1 A2
-    or L2 = A2 U^-1, gives its own and takes its share: L'^-1 gU2 U2' of gL, L2' gL2 U'^-1 of gU."""
+    """gA = P L'^-1 (the strict lower triangle of L' gL, and the upper one of gU U') U'^-1 of square matrices. Of wide ones, with
+    U = (U1, U2), gA = P L'^-1 (gU1 + strict lower(L' gL - gU U') U1'^-1, gU2), of tall ones alike with the parts of L. These are PyTorch's
+    terms in its order, which decides what numbers that are not finite leave."""
     m, n = out.shape[-2:]
     k = min(m, n)
-    square = leading(leading(out, -2, k), -1, k)
-    g_square = leading(leading(g, -2, k), -1, k)
-    lower, upper = weighted(g_square, 1, 0, 0), weighted(g_square, 0, 1, 1)
+    square, g_square = leading(leading(out, -2, k), -1, k), leading(leading(g, -2, k), -1, k)
 
     def over_lower(x):
         return triangular_op(turned(square), x, upper=True, unitriangular=True)
 
     def over_upper(x):
         return turned(triangular_op(square, turned(x), upper=True, unitriangular=False))
-    wide = over_lower(trailing(g, -1, k)) if n > k else None
-    tall = over_upper(trailing(g, -2, k)) if m > k else None
-    if wide is not None:
-        lower = lower - weighted(matmul_op(wide, turned(trailing(out, -1, k))), 1, 0, 0)
-    if tall is not None:
-        upper = upper - weighted(matmul_op(turned(trailing(out, -2, k)), tall), 0, 1, 1)
-    inner = (weighted(matmul_op(turned(unit_lower(square)), lower), 1, 0, 0)
-             + weighted(matmul_op(upper, turned(weighted(square, 0, 1, 1))), 0, 1, 1))
-    found = over_lower(over_upper(inner))
-    if wide is not None:
-        found = cat_op(found, wide, dim=g.ndim - 1)
-    if tall is not None:
-        found = cat_op(found, tall, dim=g.ndim - 2)
+    L, gL = (unit_lower(leading(out, -1, k)), weighted(leading(g, -1, k), 1, 0, 0))
+    U, gU = weighted(leading(out, -2, k), 0, 1, 1), weighted(leading(g, -2, k), 0, 1, 1)
+    below, above = matmul_op(turned(L), gL), matmul_op(gU, turned(U))
+    if m == n:
+        found = over_lower(over_upper(weighted(below, 1, 0, 0) + weighted(above, 0, 1, 1)))
+    elif m < n:
+        first = over_upper(weighted(below - above, 1, 0, 0)) + weighted(g_square, 0, 1, 1)
+        found = over_lower(cat_op(first, trailing(g, -1, k), dim=g.ndim - 1))
+    else:
+        first = over_lower(weighted(above - below, 0, 1, 1)) + weighted(g_square, 1, 0, 0)
+        found = over_upper(cat_op(first, trailing(g, -2, k), dim=g.ndim - 2))
     back = np.eye(m, dtype=to_numpy(g.dtype))[np.argsort(order_of("lu", pivots, m), -1)]         # a product, as in PyTorch: NaN spreads
     return (matmul_op(from_array(back), found),)
 

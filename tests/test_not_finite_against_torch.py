@@ -1,0 +1,111 @@
+"""Where NaN, infinities and zeros leave matrices and scans without an ordinary result: element by element what PyTorch gives on the CPU."""
+import numpy as np
+import pytest
+
+import volta
+
+torch = pytest.importorskip("torch")
+NAN, INF = float("nan"), float("inf")
+
+MATRICES = {
+    "inv_ex": lambda T, a, b: T.linalg.inv_ex(a), "solve_ex": lambda T, a, b: T.linalg.solve_ex(a, b),
+    "solve_right": lambda T, a, b: T.linalg.solve_ex(a, b.transpose(-1, -2), left=False), "det": lambda T, a, b: T.linalg.det(a),
+    "slogdet": lambda T, a, b: T.linalg.slogdet(a), "logdet": lambda T, a, b: T.logdet(a),
+    "lu_factor_ex": lambda T, a, b: T.linalg.lu_factor_ex(a), "wide": lambda T, a, b: T.linalg.lu_factor_ex(a[..., :-1, :]),
+    "tall": lambda T, a, b: T.linalg.lu_factor_ex(a[..., :-1]), "cholesky_ex": lambda T, a, b: T.linalg.cholesky_ex(a),
+    "upper": lambda T, a, b: T.linalg.cholesky_ex(a, upper=True), "cholesky_solve": lambda T, a, b: T.cholesky_solve(b, a)}
+# Not compared: the derivative of the determinant of a singular matrix, which PyTorch takes for 0, that of a factor beside the column that
+# fails, and that of `cholesky_solve` by the triangle that is not read.
+VALUES_ALONE = {"det": (0.0,), "cholesky_ex": (0.0,), "upper": (0.0,), "cholesky_solve": (0.0, NAN, INF, -INF)}
+
+
+def _both(name, a, b):
+    """For each library the results, and the gradients of their sums."""
+    for T in (torch, volta):
+        x, y = T.tensor(a.tolist(), dtype=T.float64).requires_grad_(), T.tensor(b.tolist(), dtype=T.float64).requires_grad_()
+        found = MATRICES[name](T, x * 1, y)
+        found = found if isinstance(found, tuple) else (found,)
+        roots = [out.sum() for out in found if out.requires_grad]
+        grads = T.autograd.grad(roots, [x, y], allow_unused=True)
+        yield [out.detach().numpy() for out in found], [np.zeros(()) if g is None else g.numpy() for g in grads]
+
+
+@pytest.mark.parametrize("value", [NAN, INF, -INF, 0.0])
+@pytest.mark.parametrize("name", MATRICES)
+def test_matrices(name, value, rng):
+    for lead in ((), (2,)):
+        for _ in range(10):
+            n = int(rng.integers(2, 6))
+            a = rng.standard_normal((*lead, n, n))
+            a, b = a @ np.swapaxes(a, -1, -2) + np.eye(n), rng.standard_normal((*lead, n, 2))
+            row, column = rng.integers(n, size=2)
+            if value:
+                a[..., row, column] = value
+            else:
+                a[..., :, column] = 0
+            (values, grads), (ours, our_grads) = _both(name, a, b)
+            for x, y in zip(values, ours):
+                np.testing.assert_allclose(y, x, rtol=1e-6, atol=1e-8)
+            if value not in VALUES_ALONE.get(name, ()):
+                for x, y in zip(grads, our_grads):
+                    np.testing.assert_allclose(y, x, rtol=1e-5, atol=1e-7)
+
+
+def test_the_inverse_from_a_factor():
+    for upper in (False, True):
+        for place in ((0, 0), (1, 1), (2, 1), (1, 2)):
+            for value in (NAN, INF):
+                a = np.array([[2.0, 0.5, -1.0], [0.3, 1.5, 0.7], [-0.4, 0.2, 1.0]])
+                a[place] = value
+                np.testing.assert_allclose(volta.cholesky_inverse(volta.from_numpy(a), upper).numpy(),
+                                           torch.cholesky_inverse(torch.from_numpy(a), upper).numpy(), rtol=1e-9)
+    with pytest.raises(volta.linalg.LinAlgError, match=r"\(batch element 1\) the matrix is singular: its factor has 0 as element 2"):
+        volta.cholesky_inverse(volta.stack([volta.eye(2), volta.diag(volta.tensor([1.0, 0.0]))]))
+
+
+def test_cumprod(rng):
+    for _ in range(300):
+        x = rng.standard_normal(6)
+        for place in rng.integers(6, size=int(rng.integers(1, 4))):
+            x[place] = rng.choice([NAN, INF, -INF, 0.0, 0.0])
+        grads = []
+        for T in (torch, volta):
+            a = T.tensor(x.tolist(), dtype=T.float64).requires_grad_()
+            grads.append(T.autograd.grad((a.cumprod(0) * T.arange(1.0, 7.0, dtype=T.float64)).sum(), a)[0].numpy())
+        np.testing.assert_allclose(grads[1], grads[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])
+def test_least_squares(driver, rng):
+    for left, right in (((4, 2), (4, 3)), ((2, 4), (2, 3)), ((2, 4, 2), (2, 4)), *([((2, 0), (2, 3))] if driver == "gels" else [])):
+        a, b = rng.standard_normal(left), rng.standard_normal(right)
+        theirs = torch.linalg.lstsq(torch.from_numpy(a), torch.from_numpy(b), driver=driver)
+        ours = volta.linalg.lstsq(volta.from_numpy(a), volta.from_numpy(b), driver=driver)
+        for x, y in zip(theirs, ours):
+            np.testing.assert_allclose(y.numpy(), x.numpy(), rtol=1e-9)
+            assert [s for s, n in zip(x.stride(), x.shape) if n > 1] == [s for s, n in zip(y.stride(), y.shape) if n > 1] or not x.numel()
+    with pytest.raises(volta.linalg.LinAlgError, match="needs matrices without NaN"):
+        volta.linalg.lstsq(volta.ones(2, 1), volta.tensor([[NAN], [1.0]]), driver=driver)
+    deficient, infinite = volta.ones(2, 3), volta.tensor([[INF, 1.0], [1.0, 1.0]])
+    if driver == "gels":
+        with pytest.raises(volta.linalg.LinAlgError, match="driver='gels' needs a matrix of full rank, and element 2 of its triangle is 0"):
+            volta.linalg.lstsq(deficient, volta.ones(2, 1), driver=driver)
+    else:
+        assert volta.linalg.lstsq(deficient, volta.ones(2, 1), driver=driver).rank.item() == 1
+    assert volta.linalg.lstsq(volta.eye(2), infinite, driver=driver).solution.isnan().all()
+
+
+def test_what_has_no_elements():
+    """PyTorch asks nothing of the dtype, and `cholesky` nothing of the shape."""
+    assert volta.cholesky(volta.ones(0, 5)).shape == (0, 5) and volta.cholesky(volta.ones(0, 0, dtype=volta.int64)).dtype is volta.int64
+    assert volta.linalg.eigh(volta.ones(2, 0, 0, dtype=volta.int64)).eigenvalues.dtype is volta.int64
+    assert volta.bernoulli(volta.ones(0, 3, dtype=volta.int64)).dtype is volta.int64
+    for shape in ((0, 5), (0,)):
+        with pytest.raises(volta.errors.ShapeError):
+            volta.linalg.cholesky(volta.ones(shape))
+    with pytest.raises(volta.errors.DTypeError, match="must be floating point"):
+        volta.linalg.cholesky(volta.ones(0, 0, dtype=volta.int64))
+    double = volta.empty(2, 2, dtype=volta.float64)
+    assert volta.cholesky(volta.eye(2), out=double) is double
+    with pytest.raises(volta.errors.DTypeError, match="cannot be stored in out"):
+        volta.linalg.cholesky(volta.eye(2), out=double)
