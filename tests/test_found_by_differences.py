@@ -94,3 +94,32 @@ def test_quantiles_in_an_empty_out_are_row_major(op):
 def test_batches_of_different_sizes_are_an_error_of_values():
     with pytest.raises(ValueError, match="different sizes"):
         F.cross_entropy(volta.ones(2, 3), volta.ones(4, 3))
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
+def test_what_index_tensors_read_lies_as_in_torch(order):
+    torch = pytest.importorskip("torch")
+    array, back = np.arange(24.0).reshape([(2, 3, 4)[d] for d in order]), np.argsort(order).tolist()
+    rows, turned = np.array([[0, 1, 1], [1, 0, 0]]), np.array([[0, 1], [1, 1], [0, 0]])
+
+    def keys(T):
+        i, j, k = T.tensor(rows), T.tensor(turned).t(), T.tensor([1, 0])
+        every = slice(None)
+        return (i, j, k, (every, i), (every, j), (every, every, k), (k, every, k), (i, j), (every, i, j), (0, every, k), (None, every, k),
+                (slice(1), j, every), (every, 1, j))
+
+    for mine, theirs in zip(keys(volta), keys(torch)):
+        x, y = volta.tensor(array).permute(*back).requires_grad_(), torch.tensor(array).permute(*back).requires_grad_()
+        a, b = x[mine], y[theirs]
+        np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
+        assert [s for s, n in zip(a.stride(), a.shape) if n > 1] == [s for s, n in zip(b.stride(), b.shape) if n > 1]
+        a, b = (T.autograd.grad((t * t).sum(), leaf)[0].numpy() for T, t, leaf in ((volta, a, x), (torch, b, y)))
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", [volta.float16, volta.bfloat16])
+def test_attention_of_halves_lies_as_its_queries_do(dtype):
+    q = volta.rand(4, 3, 8).to(dtype)
+    assert F.scaled_dot_product_attention(q, q, q, is_causal=True).is_contiguous()
+    q = volta.rand(2, 3, 4, 8).to(dtype).transpose(1, 2)
+    assert F.scaled_dot_product_attention(q, q, q).stride() == q.stride()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from volta._kernels import core
+from volta._kernels.core.order import dense_strides
 from volta.dtypes import bfloat16, float16, float32, iinfo, int8, int16, int32
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.table import RECORDS
@@ -68,7 +69,13 @@ def _kernel(name: str, device):
 
 
 def _cast(x, dtype):
-    return _kernel("cast", x.device)(x, dtype=dtype)
+    """x in another dtype; it lies in memory as x does."""
+    kernel, strides = _kernel("cast", x.device), None if x._contiguous or x.device.is_gpu else dense_strides(x)
+    if strides is None:
+        return kernel(x, dtype=dtype)
+    dims = sorted(range(x.ndim), key=lambda d: -strides[d])
+    shape, steps = (tuple([sizes[d] for d in dims]) for sizes in (x._shape, x._strides))
+    return core.view(kernel(core.view(x, shape, steps, x.offset), dtype=dtype), x._shape, strides, 0)
 
 
 def _widened(x):

@@ -16,6 +16,7 @@ from volta._kernels import core
 from volta._kernels.core import graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.grad_mode import call_under
+from volta._kernels.core.order import order_as
 from volta.device import mixed_devices
 from volta.dtypes import bool_, int8, int16, int32, int64
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, IndexTypeError, ShapeError
@@ -101,6 +102,12 @@ def _common(indices):
                               f"they need one common shape") from None
 
 
+def _falling(x, dims):
+    """Whether these dimensions of x lie in their order."""
+    strides = [x._strides[d] for d in dims if x._shape[d] > 1]
+    return all(map(operator.ge, strides, strides[1:]))
+
+
 class Positions:
     """Where a subscript with index tensors points, in any tensor of the shape that it was made for.
 
@@ -108,6 +115,7 @@ class Positions:
     dims     dimensions of that view that are indexed; others: the rest
     rows     positions in `dims` joined, as a vector; shape: that of the index
     at       where the dimensions of the index go among the others
+    turned   the index tensors, where one is not row-major
     unique   whether no position is named twice
     """
 
@@ -131,6 +139,7 @@ class Positions:
             indices.append(item)
             lengths.append(math.prod([shown._shape[d] for d in span]))
         self.shape = _common(indices)
+        self.turned = () if all(i._contiguous for i in indices) else tuple(indices)
         self.rows = _rows(indices, tuple(lengths), self.shape, x)
         rank, first, last = len(shown._shape), self.dims[0], self.dims[-1]
         self.others = [d for d in range(rank) if d not in self.dims]
@@ -156,21 +165,41 @@ class Positions:
     def read(self, x):
         """The elements, as a copy; recorded."""
         x = x if self.view is None else graph.call(slice_op, (x,), self.view)
-        first, count, joined = self.dims[0], len(self.dims), math.prod([x._shape[d] for d in self.dims])
-        # rows of a transposed matrix are read as rows, and shown transposed again
+        if self.turned or not (x._contiguous or core.stands_in(x) or _falling(x, self.others)):
+            return self._laid(x, self._order(x))
+        first, count = self.dims[0], len(self.dims)
         across = count == 1 and self.at and not x._contiguous and x._strides[first] == max(x._strides)
-        if self.dims == list(range(first, first + count)) and not across:
-            if count > 1:
-                x = reshape_op(x, shape=x.shape[:first] + (joined,) + x.shape[first + count:])
-            out = index_select_op(x, self.rows, dim=first)
-            return out if len(self.shape) == 1 else reshape_op(out, shape=x.shape[:first] + self.shape + x.shape[first + 1:])
-        rest = tuple(x.shape[d] for d in self.others)
-        front = reshape_op(permute_op(x, dims=(*self.dims, *self.others)), shape=(joined,) + rest)
-        out = reshape_op(index_select_op(front, self.rows, dim=0), shape=self.shape + rest)
-        if not self.at:
-            return out
-        k = len(self.shape)
-        return permute_op(out, dims=(*range(k, k + self.at), *range(k), *range(k + self.at, out.ndim)))
+        if self.dims != list(range(first, first + count)) or across:        # whole lines are read, and put in order
+            return self._laid(x, tuple(range(len(self.shape) + len(self.others))))
+        if count > 1:
+            x = reshape_op(x, shape=x.shape[:first] + (math.prod(x.shape[first:first + count]),) + x.shape[first + count:])
+        out = index_select_op(x, self.rows, dim=first)
+        return out if len(self.shape) == 1 else reshape_op(out, shape=x.shape[:first] + self.shape + x.shape[first + 1:])
+
+    def _order(self, x):
+        """The dimensions of what is read of x, outermost in memory first, as PyTorch lays them: by the strides of x and of the indices."""
+        steps, k, behind = [x._strides[d] * (x._shape[d] > 1) for d in self.others], len(self.shape), len(self.others) - self.at
+        source = core.view(x, self.target(x.shape), (*steps[:self.at], *(0,) * k, *steps[self.at:]), x.offset)
+        turned = [core.view(i, i.shape + (1,) * behind, i._strides + (0,) * behind, i.offset) for i in self.turned]
+        return order_as((source, *turned)) or tuple(range(k + len(self.others)))
+
+    def _laid(self, x, order):
+        """What is read of x, with its dimensions in this order in memory: read so, where those of the index stay together there, else
+        read with these first and put in order."""
+        k, at = len(self.shape), self.at
+        first = order.index(at) if k else at
+        lies, outer, inner = order, order[:first], order[first + k:]
+        if order[first:first + k] != tuple(range(at, at + k)) or outer and x._strides[self.dims[0]] == max(x._strides):
+            outer, inner = (), tuple([d for d in order if not at <= d < at + k])
+            lies = (*range(at, at + k), *inner)
+        outer, inner = ([self.others[d - k * (d > at)] for d in part] for part in (outer, inner))
+        before, after = (tuple([x._shape[d] for d in part]) for part in (outer, inner))
+        x = reshape_op(permute_op(x, dims=(*outer, *self.dims, *inner)),
+                       shape=(*before, math.prod([x._shape[d] for d in self.dims]), *after))
+        out = reshape_op(index_select_op(x, self.rows, dim=len(outer)), shape=before + self.shape + after)
+        if lies != order:
+            out = contiguous_op(permute_op(out, dims=tuple(map(lies.index, order))))
+        return permute_op(out, dims=tuple(map(order.index, range(out.ndim))))
 
     def entries(self, value, shape):
         """A value that broadcasts to what is written, of a view of `shape`, as one slice for each of the positions."""
@@ -231,6 +260,8 @@ def getitem(x: Tensor, key: object) -> Tensor:
                 graph.is_grad_enabled() and x.requires_grad):
             return true_values(x, key)
         return Positions(x, *parsed).read(x)
+    if not (key._contiguous and (x._contiguous or x.ndim < 3 or _falling(x, range(1, x.ndim)))):
+        return Positions(x, None, [(0, key)]).read(x)
     out = index_select_op(x, _rows([key], x._shape[:1], key._shape, x), dim=0)
     return out if len(key._shape) == 1 else reshape_op(out, shape=key._shape + x._shape[1:])
 

@@ -158,6 +158,12 @@ def dense_strides(TensorBase t not None):
     return None if order is None else order.strides
 
 
+def order_as(tuple tensors not None):
+    """The dimensions of an elementwise result of these tensors, outermost in memory first; None where it is row-major."""
+    cdef Order order = order_of(tensors)
+    return None if order is None else tuple(sorted(range(len(order.places)), key=order.places.__getitem__))
+
+
 def by_pixels(TensorBase t not None):
     """Whether images or volumes lie with the channels of each pixel together, as PyTorch tells by the strides."""
     cdef Py_ssize_t step, least = 0, channels, rank = len(t.shape)
