@@ -172,9 +172,9 @@ class Positions:
         if self.dims != list(range(first, first + count)) or across:        # whole lines are read, and put in order
             return self._laid(x, tuple(range(len(self.shape) + len(self.others))))
         if count > 1:
-            x = reshape_op(x, shape=x.shape[:first] + (math.prod(x.shape[first:first + count]),) + x.shape[first + count:])
+            x = reshape_op(x, shape=x._shape[:first] + (math.prod(x._shape[first:first + count]),) + x._shape[first + count:])
         out = index_select_op(x, self.rows, dim=first)
-        return out if len(self.shape) == 1 else reshape_op(out, shape=x.shape[:first] + self.shape + x.shape[first + 1:])
+        return out if len(self.shape) == 1 else reshape_op(out, shape=x._shape[:first] + self.shape + x._shape[first + 1:])
 
     def _order(self, x):
         """The dimensions of what is read of x, outermost in memory first, as PyTorch lays them: by the strides of x and of the indices."""
