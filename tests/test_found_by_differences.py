@@ -123,3 +123,10 @@ def test_attention_of_halves_lies_as_its_queries_do(dtype):
     assert F.scaled_dot_product_attention(q, q, q, is_causal=True).is_contiguous()
     q = volta.rand(2, 3, 4, 8).to(dtype).transpose(1, 2)
     assert F.scaled_dot_product_attention(q, q, q).stride() == q.stride()
+
+
+def test_unravelled_indices_lie_as_the_flat_ones():
+    flat = volta.arange(6).reshape(3, 2).t()
+    rows, columns = volta.unravel_index(flat, (2, 3))
+    assert rows.stride() == columns.stride() == (2, 4)
+    assert (rows * 3 + columns).tolist() == flat.tolist()

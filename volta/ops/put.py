@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, indexing, inplace
+from volta._kernels.core import TensorBase, indexing, inplace, stands_in
+from volta._kernels.core.order import dense_strides
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.ops.creation import arange, full
@@ -18,7 +19,7 @@ from volta.ops.records.copy import cast
 from volta.ops.records.index import index_add_op, index_select_op
 from volta.ops.records.math import add_op, where_op
 from volta.ops.records.sort import searchsorted_op
-from volta.ops.records.view import clone_op, expand_op, reshape_op, row_major
+from volta.ops.records.view import clone_op, expand_op, permute_op, reshape_op, row_major
 from volta.ops.reduce import sum
 from volta.ops.scan import cumsum
 from volta.ops.scatter import alike, as_held, different, writing
@@ -118,7 +119,12 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     sizes = tuple(map(operator.index, (shape,) if hasattr(shape, "__index__") else shape))
     if any(not 0 <= n < 1 << 63 for n in sizes):
         raise ArgumentError(f"unravel_index: sizes must be at least 0 and fit into 64 bits, got {sizes}")
-    return unbind(stack(list(coordinates(cast(indices, int64), sizes)), -1), -1) if sizes else ()
+    strides = None if stands_in(indices) else dense_strides(indices)
+    if strides is None or not sizes:
+        return unbind(stack(list(coordinates(cast(indices, int64), sizes)), -1), -1) if sizes else ()
+    dims = sorted(range(indices.ndim), key=lambda d: -strides[d])           # in which the indices lie in memory
+    found = unravel_index(permute_op(indices, dims=tuple(dims)), sizes)
+    return tuple([permute_op(x, dims=tuple(map(dims.index, range(x.ndim)))) for x in found])
 
 
 def _np_nonzero_static(x, size, fill_value=-1):
