@@ -158,13 +158,11 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
 def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False, has_aux: bool = False) -> tuple:
     """(func(*primals), its derivative along `tangents`); with `has_aux`, aux comes third. Computed by differentiating the pullback.
 
-    Raises: ArgumentError for strict=True, which is not supported; ShapeError for tangents of other shapes.
+    Raises: AutogradError with `strict` for a result that does not depend on the primals; ShapeError for tangents of other shapes.
 
     >>> volta.func.jvp(volta.sin, (volta.tensor(0.0),), (volta.tensor(2.0),))
     (tensor(0.), tensor(2.))
     """
-    if strict:
-        raise ArgumentError("jvp: strict=True is not supported; a result that does not depend on the primals has the tangent 0")
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
         raise DTypeError(f"jvp: primals and tangents must be tuples, got {type(primals).__name__} and {type(tangents).__name__}")
     own, full, _ = _arguments("jvp", primals, tuple(range(len(primals))))
@@ -174,6 +172,8 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
         result, aux = result if has_aux else (result, None)
         outputs, build = flatten(result)
         _check_tensors("jvp", "what the function gives", outputs)
+        if strict and not all(o.requires_grad for o in outputs):
+            raise AutogradError("jvp: a result does not depend on the primals, which strict=True refuses; without it its tangent is 0")
         pulled, seeds = _pulled(outputs, own)
         found = build(_gradients(pulled, seeds, along))
     shown = _needed((result, found, aux), own)
