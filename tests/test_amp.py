@@ -50,28 +50,82 @@ def test_dtypes_as_pytorchs(name, device, rng):
 
 @pytest.mark.parametrize("name", WIDE)
 def test_functions_in_float32(name, device):
-    """As PyTorch's autocast on CUDA has them; also of float16 inputs, by method, and inside functions that are not listed."""
+    """On a GPU as PyTorch's autocast on CUDA has them; also of float16 inputs, by method, and inside functions that are not listed."""
     x = (volta.rand(3, 4, device=device) + 0.5).half()
     more = {"softmax": (-1,), "log_softmax": (-1,), "logsumexp": (0,), "cumsum": (0,), "pow": (2,), "layer_norm": ((4,),),
             "rms_norm": ((4,),), "kl_div": (x,)}.get(name, ())
     function = getattr(volta, name, None) or getattr(F, name)
     assert function(x, *more).dtype is volta.float16
     with volta.autocast(device):
-        assert function(x, *more).dtype is volta.float32
+        assert function(x, *more).dtype is (volta.float32 if device == "gpu" or name in ("prod", "kl_div") else volta.float16)
         assert function(x.float(), *more).dtype is volta.float32
         if device == "cpu":
             assert function(x.double(), *((x.double(),) if name == "kl_div" else more)).dtype is volta.float64
     assert function(x, *more).dtype is volta.float16
 
 
+PLACES = {  # a matrix x and labels -> a result
+    "softmax": lambda m, x, k: m.softmax(x, -1), "softmax of F": lambda m, x, k: m.nn.functional.softmax(x, -1),
+    "softmax of a product": lambda m, x, k: (x @ x).softmax(-1), "log_softmax": lambda m, x, k: m.nn.functional.log_softmax(x, -1),
+    "layer_norm": lambda m, x, k: m.nn.functional.layer_norm(x, (4,)), "rms_norm": lambda m, x, k: m.nn.functional.rms_norm(x, (4,)),
+    "group_norm": lambda m, x, k: m.nn.functional.group_norm(x[..., None], 2), "exp": lambda m, x, k: x.exp(),
+    "batch_norm": lambda m, x, k: m.nn.functional.batch_norm(x, None, None, training=True), "pow": lambda m, x, k: x.pow(2),
+    "cross_entropy": lambda m, x, k: m.nn.functional.cross_entropy(x, k), "mse_loss": lambda m, x, k: m.nn.functional.mse_loss(x, x),
+    "nll_loss": lambda m, x, k: m.nn.functional.nll_loss(x, k), "kl_div": lambda m, x, k: m.nn.functional.kl_div(x, x),
+    "bce": lambda m, x, k: m.nn.functional.binary_cross_entropy(x.sigmoid(), x.sigmoid()), "sum": lambda m, x, k: x.sum(),
+    "logits": lambda m, x, k: m.nn.functional.binary_cross_entropy_with_logits(x, x), "mean": lambda m, x, k: x.mean(),
+    "smooth_l1_loss": lambda m, x, k: m.nn.functional.smooth_l1_loss(x, x), "huber_loss": lambda m, x, k: m.nn.functional.huber_loss(x, x),
+    "prod": lambda m, x, k: x.prod(), "norm": lambda m, x, k: x.norm(), "cumsum": lambda m, x, k: x.cumsum(0),
+    "var": lambda m, x, k: x.var(),
+    "cdist": lambda m, x, k: m.cdist(x, x), "logsumexp": lambda m, x, k: x.logsumexp(0), "trace": lambda m, x, k: x.trace(),
+    "normalize": lambda m, x, k: m.nn.functional.normalize(x), "svdvals": lambda m, x, k: m.linalg.svdvals(x),
+    "cosine_similarity": lambda m, x, k: m.nn.functional.cosine_similarity(x, x), "cat": lambda m, x, k: m.cat([x, x.float()]),
+    "grid_sample": lambda m, x, k: m.nn.functional.grid_sample(x[None, None], m.zeros(1, 2, 2, 2).to(x.dtype)),
+    "prelu": lambda m, x, k: m.nn.functional.prelu(x, m.ones(1)), "einsum": lambda m, x, k: m.einsum("ij,kj->ik", x, x),
+    "addmm": lambda m, x, k: m.addmm(m.ones(4, 4), x, x), "conv1d": lambda m, x, k: m.nn.functional.conv1d(x[None], m.ones(3, 4, 2)),
+    "linear": lambda m, x, k: m.nn.functional.linear(x, x), "gelu": lambda m, x, k: m.nn.functional.gelu(x),
+    "multi_margin_loss": lambda m, x, k: m.nn.functional.multi_margin_loss(x, k),
+    "triplet_margin_loss": lambda m, x, k: m.nn.functional.triplet_margin_loss(x, x, x),
+    "attention": lambda m, x, k: m.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None]),
+}
+
+
+@pytest.mark.parametrize("half", ["bfloat16", "float16"])
+@pytest.mark.parametrize("name", PLACES)
+def test_lists_of_the_cpu(name, half):
+    """Other functions are kept from half precision than on GPUs."""
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+
+    def found(lib, dtype):
+        x, labels = lib.arange(16.0).reshape(4, 4).div(10).to(dtype(lib)), lib.tensor([0, 1, 2, 3])
+        with lib.autocast("cpu", dtype=getattr(lib, half)):
+            return str(PLACES[name](lib, x, labels).dtype).split(".")[-1]
+    for dtype in (lambda lib: lib.float32, lambda lib: getattr(lib, half)):
+        assert found(volta, dtype) == found(torch, dtype)
+
+
+def test_dtypes_that_are_set():
+    assert volta.get_autocast_dtype("cpu") is volta.bfloat16 and volta.get_autocast_dtype("cuda") is volta.float16
+    x = volta.ones(2, 2)
+    with volta.autocast("cpu", volta.float16):
+        assert volta.get_autocast_dtype("cpu") is volta.float16
+        with volta.autocast("cpu"):
+            assert (x @ x).dtype is volta.float16
+        volta.amp.mode.set_autocast_dtype("cpu", volta.bfloat16)
+        assert (x @ x).dtype is volta.bfloat16
+    assert volta.get_autocast_dtype("cpu") is volta.bfloat16
+    with pytest.raises(ArgumentError, match="set_autocast_dtype: needs float16 or bfloat16, got volta.float32"), pytest.warns(UserWarning):
+        volta.amp.mode.set_autocast_dtype("cpu", volta.float32)
+
+
 def test_regions(device):
     """Off inside, again after an error, as a decorator, and of one kind of device and one thread alone."""
     x, kind = volta.ones(2, 2, device=device), "cuda" if device == "gpu" else "cpu"
-    other, seen = {"cuda": "cpu", "cpu": "cuda"}[kind], []
+    other, seen, half = {"cuda": "cpu", "cpu": "cuda"}[kind], [], volta.float16 if device == "gpu" else volta.bfloat16
     with volta.autocast(kind):
         with volta.autocast(kind, enabled=False):
             assert (x @ x).dtype is volta.float32
-        assert (x @ x).dtype is volta.float16 and volta.is_autocast_enabled(kind) and not volta.is_autocast_enabled(other)
+        assert (x @ x).dtype is half and volta.is_autocast_enabled(kind) and not volta.is_autocast_enabled(other)
         thread = threading.Thread(target=lambda: seen.append((x @ x).dtype))
         thread.start()
         thread.join()
@@ -82,10 +136,10 @@ def test_regions(device):
     with pytest.raises(RuntimeError, match="inside"), volta.autocast(kind):
         raise RuntimeError("inside")
     assert (x @ x).dtype is volta.float32 and not volta.is_autocast_enabled(kind)
-    assert volta.autocast(kind)(lambda: x @ x)().dtype is volta.float16
+    assert volta.autocast(kind)(lambda: x @ x)().dtype is half
     mode_of = volta.cuda.amp.autocast if kind == "cuda" else volta.amp.cpu.autocast
     with mode_of():
-        assert (x @ x).dtype is volta.float16
+        assert (x @ x).dtype is half
     with pytest.raises(ArgumentError, match="device_type must be"):
         volta.autocast("tpu")
 
@@ -134,8 +188,9 @@ def test_checkpoints_run_again_as_they_ran(device):
 
 def test_what_cannot_be_had_warns(device, monkeypatch):
     monkeypatch.setattr(mode, "_warned", set())
-    with pytest.warns(UserWarning, match="bfloat16 is computed as float16"), volta.autocast(device, dtype=volta.bfloat16):
-        assert (volta.ones(2, 2, device=device) @ volta.ones(2, 2, device=device)).dtype is volta.float16
+    if device == "gpu":
+        with pytest.warns(UserWarning, match="bfloat16 is computed as float16"), volta.autocast(device, dtype=volta.bfloat16):
+            assert (volta.ones(2, 2, device=device) @ volta.ones(2, 2, device=device)).dtype is volta.float16
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         volta.autocast(device, dtype="bfloat16")
@@ -189,7 +244,7 @@ def test_training_stays_near_float32(clip, device):
         losses[mixed], skipped = [], 0
         while len(losses[mixed]) < 30:
             optimizer.zero_grad()
-            with volta.autocast(device, enabled=mixed):
+            with volta.autocast(device, volta.float16, enabled=mixed):
                 loss = F.cross_entropy(net(x), y)
             scaler.scale(loss).backward()
             if clip:

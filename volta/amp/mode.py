@@ -1,4 +1,5 @@
-"""Autocast: which ops compute in float16, which in float32, and the context in which they do.
+"""Autocast: which ops compute in half precision, which in float32, and the context in which they do. As in PyTorch, CPUs and GPUs have
+lists of their own.
 
 It watches calls (`core.call.Observer`): a composed op that is listed below is given converted tensors, and what it calls is left alone;
 records called by other functions are converted as they come. Backward has the dtypes of forward.
@@ -15,8 +16,8 @@ from volta import gpu
 from volta._kernels.core import TensorBase
 from volta._kernels.core.call import Observer, set_adapting
 from volta.autograd import is_grad_enabled
+from volta.dtypes import bfloat16, float16, float32
 from volta.dtypes import dtype as DType
-from volta.dtypes import float16, float32
 from volta.errors import ArgumentError
 from volta.ops.records.copy import cast
 
@@ -36,8 +37,25 @@ _WIDEST = "addcdiv addcmul atan2 bilinear cross dot grid_sample index_put scatte
 _INSIDE = "batch_norm instance_norm"                    # float32 within, since it has statistics to keep; the result as the input
 # What is computed here by functions that are listed, in PyTorch by one that is not.
 _AS_GIVEN = "celu huber_loss logit mean mean_dim nanmean nansum selu square std std_mean trace var var_mean"
-POLICIES = {name: policy for policy, names in (("half", _HALF), ("wide", _WIDE), ("widest", _WIDEST), ("inside", _INSIDE),
-                                               ("given", _AS_GIVEN)) for name in names.split()}
+# On CPUs fewer functions are kept from half precision: those that need its range, and those that have no kernels there in PyTorch.
+_WIDE_ON_CPUS = """adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d bce binary_cross_entropy binary_cross_entropy_with_logits cdist
+    cholesky cholesky_ex cholesky_inverse cholesky_solve cond cosine_embedding_loss cross_entropy ctc_loss eigh eigvalsh
+    fractional_max_pool2d fractional_max_pool3d geqrf grid_sample hinge_embedding_loss householder_product huber_loss inv inv_ex inverse
+    kl_div l1_loss linear_cross_entropy lstsq lu_factor lu_factor_ex lu_solve margin_ranking_loss matrix_rank max_pool3d max_unpool2d
+    max_unpool3d mse_loss multi_margin_loss multilabel_margin_loss nanquantile nll_loss orgqr ormqr pinverse poisson_nll_loss prod qr
+    quantile smooth_l1_loss soft_margin_loss solve svd svdvals tensorinv tensorsolve trace triangular_solve triplet_margin_loss"""
+_HALF_ON_CPUS = """addbmm addmm attention baddbmm bmm chain_matmul conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
+    conv_transpose3d einsum gru gru_cell linear lstm lstm_cell matmul mm multi_dot prelu rnn rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell
+    scaled_dot_product_attention vecdot"""
+
+
+def _policies(**lists):
+    return {name: policy for policy, names in lists.items() for name in names.split()}
+
+
+POLICIES = {"gpu": _policies(half=_HALF, wide=_WIDE, widest=_WIDEST, inside=_INSIDE, given=_AS_GIVEN),
+            "cpu": _policies(half=_HALF_ON_CPUS, wide=_WIDE_ON_CPUS, inside=_INSIDE, given="bilinear")}
+_KINDS = (float16, bfloat16, float32)
 
 
 _warned: set[str] = set()
@@ -52,6 +70,7 @@ def _warn_once(text):
 class _State(threading.local):
     def __init__(self) -> None:
         self.enabled = {"cpu": False, "gpu": False}
+        self.dtype = {"cpu": bfloat16, "gpu": float16}
         self.cached, self.cache, self.depth = True, {}, 0
 
 
@@ -63,28 +82,29 @@ class _Watcher(Observer):
 
     def compose(self, op, args, options):
         """A listed op on converted tensors."""
-        policy = POLICIES.get(op.__name__)
-        if policy is None:
-            return NotImplemented
-        first = next(_tensors((*args, *options.values())), None)
+        first = next(_tensors((*args, *options.values())), None) if op.__name__ in _LISTED else None
         if first is None or not _state.enabled[_kind(first)]:
             return NotImplemented
+        policy = POLICIES[_kind(first)].get(op.__name__)
+        if policy is None:
+            return NotImplemented
         if policy != "given" and options.get("dtype") is None and options.get("out") is None:
-            args, options = _converted(policy, (args, options))
+            args, options = _converted(policy, (args, options), _state.dtype[_kind(first)])
         previous = set_adapting(False)
         try:
             result = op(*args, **options)
         finally:
             set_adapting(previous)
-        return cast(result, first.dtype) if policy == "inside" and first.dtype is float16 else result
+        return cast(result, first.dtype) if policy == "inside" and first.dtype is not float32 else result
 
     def adapt(self, op, inputs):
         """Inputs of a listed record."""
-        policy = POLICIES.get(op.name)
-        first = None if policy is None else next(_tensors(inputs), None)
-        return inputs if first is None or not _state.enabled[_kind(first)] else _converted(policy, inputs)
+        first = next(_tensors(inputs), None) if op.name in _LISTED else None
+        policy = None if first is None or not _state.enabled[_kind(first)] else POLICIES[_kind(first)].get(op.name)
+        return inputs if policy is None else _converted(policy, inputs, _state.dtype[_kind(first)])
 
 
+_LISTED = frozenset().union(*POLICIES.values())
 _watcher = _Watcher()
 
 
@@ -93,10 +113,10 @@ def _kind(tensor):
 
 
 def _tensors(values):
-    """The tensors of float16 and float32, also those in lists."""
+    """The tensors in half precision and in float32, also those in lists."""
     for value in values:
         if isinstance(value, TensorBase):
-            if value.dtype is float16 or value.dtype is float32:
+            if value.dtype in _KINDS:
                 yield value
         elif isinstance(value, (list, tuple)):
             yield from _tensors(value)
@@ -106,15 +126,15 @@ def _flat(values):
     return (*values[0], *values[1].values()) if len(values) == 2 and isinstance(values[1], dict) else values
 
 
-def _converted(policy, values):
-    """Nested values with the tensors of float16 and float32 in the policy's dtype."""
-    target = float16 if policy == "half" else float32
-    if policy == "widest" and all(t.dtype is float16 for t in _tensors(_flat(values))):
+def _converted(policy, values, half):
+    """Nested values with the tensors in half precision and in float32 in the policy's dtype."""
+    target = half if policy == "half" else float32
+    if policy == "widest" and all(t.dtype is half for t in _tensors(_flat(values))):
         return values
 
     def convert(value):
         if isinstance(value, TensorBase):
-            return _cast(value, target) if value.dtype in (float16, float32) and value.dtype is not target else value
+            return _cast(value, target) if value.dtype in _KINDS and value.dtype is not target else value
         if isinstance(value, dict):
             return {name: convert(v) for name, v in value.items()}
         return type(value)(map(convert, value)) if type(value) in (list, tuple) else value
@@ -124,9 +144,9 @@ def _converted(policy, values):
 
 def _cast(tensor, dtype):
     """`tensor` as `dtype`; of a parameter once, until it is changed or autocast ends."""
-    if dtype is not float16 or not _state.cached or not (tensor.is_leaf and tensor.requires_grad):
+    if dtype is float32 or not _state.cached or not (tensor.is_leaf and tensor.requires_grad):
         return cast(tensor, dtype)
-    key = id(tensor), tensor._version, is_grad_enabled()
+    key = id(tensor), tensor._version, is_grad_enabled(), dtype
     if key not in _state.cache:
         _state.cache[key] = tensor, cast(tensor, dtype)             # the tensor too, so that its id stays its own
     return _state.cache[key][1]
@@ -141,26 +161,31 @@ def _device_type(name):
 
 
 def _usable(device, dtype):
-    """Whether autocast to this dtype can be had on this kind of device; warns where it cannot."""
-    if getattr(dtype, "name", dtype) == "bfloat16":
-        _warn_once("autocast: bfloat16 is computed as float16; small gradients need a GradScaler")
-    elif dtype is not float16:
+    """The dtype that products have under autocast to this one on this kind of device, None for none; warns where it is not what was asked
+    for."""
+    name = getattr(dtype, "name", dtype)
+    if name not in ("bfloat16", "float16"):
         warnings.warn(f"autocast: dtype must be float16 or bfloat16, got {dtype}; autocast is off", stacklevel=4)
-        return False
-    if device == "gpu" and not (gpu.is_available() and "shader-f16" in gpu.devices()[0].features):
+        return None
+    if device == "cpu":
+        return bfloat16 if name == "bfloat16" else float16
+    if name == "bfloat16":
+        _warn_once("autocast: bfloat16 is computed as float16 on a GPU; small gradients need a GradScaler")
+    if not (gpu.is_available() and "shader-f16" in gpu.devices()[0].features):
         _warn_once("autocast: there is no GPU that has shader-f16; autocast is off there")
-        return False
-    return True
+        return None
+    return float16
 
 
 class resumed:
     """Context manager for what runs again in backward: autocast as it was in this thread when this was made."""
 
     def __init__(self) -> None:
-        self._enabled = dict(_state.enabled)
+        self._enabled, self._dtype = dict(_state.enabled), dict(_state.dtype)
 
     def __enter__(self) -> None:
-        self._regions = [autocast(name, enabled=enabled) for name, enabled in self._enabled.items()] if any(self._enabled.values()) else []
+        pairs = self._enabled.items() if any(self._enabled.values()) else ()
+        self._regions = [autocast(name, self._dtype[name], enabled) for name, enabled in pairs]
         for region in self._regions:
             region.__enter__()
 
@@ -170,36 +195,38 @@ class resumed:
 
 
 class autocast:
-    """Context manager and decorator: inside, on devices of `device_type`, matrix products, convolutions and attention compute in float16,
-    functions and reductions that would overflow in float32, and the results have these dtypes. float64 stays. bfloat16 means float16
-    here, with a warning; without a GPU that has float16, and for other dtypes, nothing changes, with a warning.
+    """Context manager and decorator: inside, on devices of `device_type`, matrix products, convolutions and attention compute in half
+    precision, functions that would overflow in float32, and the results have these dtypes. float64 stays. Half precision is bfloat16 on a
+    CPU, unless `dtype` is float16, and float16 on a GPU, where bfloat16 means that too, with a warning; without a GPU that has float16, and
+    for other dtypes, nothing changes, with a warning.
 
     Example:
         >>> layer = volta.nn.Linear(2, 2)
         >>> with volta.autocast("cpu"):
         ...     y = layer(volta.ones(1, 2))
-        ...     print(y.dtype, y.softmax(1).dtype)
-        volta.float16 volta.float32
+        ...     print(y.dtype, volta.nn.functional.mse_loss(y, y).dtype)
+        volta.bfloat16 volta.float32
     """
 
     def __init__(self, device_type: str, dtype: DType | None = None, enabled: bool = True,
                  cache_enabled: bool | None = None) -> None:
         self.device = device_type
         self._kind = _device_type(device_type)
-        self._enabled = bool(enabled) and _usable(self._kind, float16 if dtype is None else dtype)
+        self._dtype = _usable(self._kind, _state.dtype[self._kind] if dtype is None else dtype) if enabled else None
         self._cached = cache_enabled
-        self._previous: list[tuple[bool, bool, bool]] = []
+        self._previous: list[tuple[bool, DType, bool, bool]] = []
 
     def __enter__(self) -> autocast:
-        self._previous.append((_state.enabled[self._kind], _state.cached, set_adapting(True)))
-        _state.enabled[self._kind] = self._enabled
+        self._previous.append((_state.enabled[self._kind], _state.dtype[self._kind], _state.cached, set_adapting(True)))
+        _state.enabled[self._kind] = self._dtype is not None
+        _state.dtype[self._kind] = self._dtype or _state.dtype[self._kind]
         _state.cached = _state.cached if self._cached is None else self._cached
         _state.depth += 1
         _watcher.__enter__()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _state.enabled[self._kind], _state.cached, adapting = self._previous.pop()
+        _state.enabled[self._kind], _state.dtype[self._kind], _state.cached, adapting = self._previous.pop()
         set_adapting(adapting)
         _state.depth -= 1
         _watcher.__exit__()
@@ -231,8 +258,7 @@ def set_autocast_enabled(device_type: str, enabled: bool) -> None:
 
 def get_autocast_dtype(device_type: str) -> DType:
     """The dtype of products under autocast."""
-    _device_type(device_type)
-    return float16
+    return _state.dtype[_device_type(device_type)]
 
 
 def get_autocast_gpu_dtype() -> DType:
@@ -241,9 +267,11 @@ def get_autocast_gpu_dtype() -> DType:
 
 
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:
-    """Raises: ArgumentError for a dtype that products cannot have under autocast."""
-    if not _usable(_device_type(device_type), dtype):
-        raise ArgumentError(f"set_autocast_dtype: needs float16, got {dtype}")
+    """Set the dtype of products under autocast in this thread. Raises: ArgumentError for one that they cannot have."""
+    found = _usable(_device_type(device_type), dtype)
+    if found is None:
+        raise ArgumentError(f"set_autocast_dtype: needs float16 or bfloat16, got {dtype}")
+    _state.dtype[_device_type(device_type)] = found
 
 
 def is_autocast_cache_enabled() -> bool:
