@@ -5,7 +5,7 @@ import copyreg
 import os
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from volta import gpu
 from volta._kernels.core import CPU, Device, TensorBase, default_device
@@ -29,27 +29,7 @@ def configure(bind_gpu_kernels: Callable[[], None]) -> None:
     _bind_gpu_kernels = bind_gpu_kernels
 
 
-class _Nowhere:
-    """The device "meta" of PyTorch, whose tensors have no data: a name to compare others with. No tensor can be there."""
-    type, index, is_gpu = "meta", None, False
-
-    def __repr__(self) -> str:
-        return "device(type='meta')"
-
-    def __str__(self) -> str:
-        return "meta"
-
-    def refuse(self) -> NoReturn:
-        raise DeviceError(f"device: there are no tensors without data ('meta'); make them on {CPU} or a GPU")
-
-    def __enter__(self) -> None:
-        self.refuse()
-
-    def __exit__(self, *exc: object) -> None:
-        pass
-
-
-META = _Nowhere()
+META = Device("meta", 0)                # whose tensors have a shape and a dtype, and no data
 
 
 if TYPE_CHECKING:
@@ -59,18 +39,18 @@ else:
         """What makes `isinstance(x, volta.device)` hold for every device."""
 
         def __instancecheck__(cls, instance: object) -> bool:
-            return isinstance(instance, (Device, _Nowhere))
+            return isinstance(instance, Device)
 
     class device(metaclass=_Devices):
-        """The device of a name: "cpu", "gpu", "gpu:1", "metal"; "cuda" is another name of "gpu". None is the default device,
-        which is another one inside `with volta.device("gpu"):`.
+        """The device of a name: "cpu", "gpu", "gpu:1", "metal"; "cuda" is another name of "gpu"; tensors on "meta" have no data. None is
+        the default device, which is another one inside `with volta.device("gpu"):`.
 
         Raises: DeviceError for an unknown name or a GPU number that does not exist. Where no GPU is usable, "gpu" warns once
         and gives the CPU; with VOLTA_REQUIRE_GPU=1 in the environment it raises.
         """
 
         def __new__(cls, type: str | Device | int | None = None, index: int | None = None) -> Device:
-            return META if type == "meta" else as_device(type, index)
+            return as_device(type, index)
 
 
 def as_device(name: str | Device | int | None = None, index: int | None = None) -> Device:
@@ -79,8 +59,6 @@ def as_device(name: str | Device | int | None = None, index: int | None = None) 
         return default_device()
     if isinstance(name, Device):
         return name
-    if name is META or name == "meta":
-        META.refuse()
     if isinstance(name, int) and not isinstance(name, bool):
         name, index = "gpu", name
     if not isinstance(name, str):
@@ -91,13 +69,15 @@ def as_device(name: str | Device | int | None = None, index: int | None = None) 
             raise DeviceError(f"device: {name!r} has no valid number after the colon; write 'gpu:0'")
         index = int(number)
     if index is None:
-        index = 0 if kind == "cpu" else _current
+        index = 0 if kind in ("cpu", "meta") else _current
     if kind == "cpu":
         if index:
             raise DeviceError(f"device: {name!r}: there is one cpu; write 'cpu'")
         return CPU
+    if kind == "meta":
+        return META
     if kind not in ("gpu", "cuda", "metal"):
-        raise DeviceError(f"device: unknown device {name!r}; use 'cpu', 'gpu', 'gpu:N', 'metal' or 'cuda' (the same as 'gpu')")
+        raise DeviceError(f"device: unknown device {name!r}; use 'cpu', 'gpu', 'gpu:N', 'metal' or 'cuda' (the same as 'gpu'), or 'meta'")
     return _gpu(kind, index)
 
 

@@ -94,11 +94,13 @@ def _body(array: np.ndarray, indent: int, text: Callable, width: int, short: boo
 def _notes(t) -> list[str]:
     """What follows the numbers."""
     notes = []
-    if t.device.is_gpu:
+    if t.device.is_meta:
+        notes.append(f"device='meta', size={tuple(t.shape)}")
+    elif t.device.is_gpu:
         notes.append(f"device='{t.device.type}:{t.device.index}'")
-    if t._size == 0 and len(t.shape) != 1:
+    if t._size == 0 and len(t.shape) != 1 and not t.device.is_meta:
         notes.append(f"size={tuple(t.shape)}")
-    if t.dtype is not get_default_dtype() and (t._size == 0 or t.dtype.name not in ("int64", "bool")):
+    if t.dtype is not get_default_dtype() and (t._size == 0 or t.device.is_meta or t.dtype.name not in ("int64", "bool")):
         notes.append(f"dtype={t.dtype}")
     if t.grad_fn is not None:
         notes.append(f"grad_fn={t.grad_fn!r}")
@@ -112,6 +114,8 @@ def _notes(t) -> list[str]:
 
 def tensor_repr(t) -> str:
     """`tensor([...], device='gpu:0', requires_grad=True)`."""
+    if t.device.is_meta:
+        return _with_notes(_PREFIX + "...", t)
     array = (t.detach() if t.dtype.name != "bfloat16" else t.detach().float()).numpy()
     if array.size == 0:
         out = _PREFIX + "[]"
@@ -119,6 +123,10 @@ def tensor_repr(t) -> str:
         short = array.size > _options["threshold"]
         text, width = _formatter(_summary(array) if short else array)
         out = _PREFIX + _body(array, len(_PREFIX), text, width, short)
+    return _with_notes(out, t)
+
+
+def _with_notes(out, t) -> str:
     column = len(out) - out.rfind("\n") + 1
     for note in _notes(t):
         if column + len(note) + 2 > _options["linewidth"]:

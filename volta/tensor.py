@@ -75,10 +75,15 @@ class Tensor(operators.Operators):
     @property
     def is_gpu(self) -> bool:
         """Whether its data is on a GPU."""
-        return self.device.is_gpu
+        return self.device.is_gpu and not self.device.is_meta
+
+    @property
+    def is_meta(self) -> bool:
+        """Whether it has no data."""
+        return self.device.is_meta
 
     is_cuda = is_gpu
-    is_sparse = is_quantized = is_meta = False
+    is_sparse = is_quantized = False
     is_xpu = is_mps = False                 # GPUs of any maker are "gpu"
     layout = strided
 

@@ -1,7 +1,7 @@
 """The kernels of each device, bound to the op records by name."""
 from volta._kernels.core import call
 from volta.device import configure
-from volta.devices import stored
+from volta.devices import meta, stored
 
 
 def _bind_gpu_kernels() -> None:
@@ -9,4 +9,4 @@ def _bind_gpu_kernels() -> None:
 
 
 configure(_bind_gpu_kernels)
-call.configure(widened=stored.compute)
+call.configure(widened=stored.compute, of_meta=meta.kernel_of)

@@ -314,15 +314,16 @@ class Module(HookMethods, StateMethods):
                 p.grad = None if set_to_none else p.grad.detach().zero_()
 
     # ------------------------------------------------------------ places and types
-    def _apply(self, convert: Callable[[Tensor], Tensor]) -> Self:
+    def _apply(self, convert: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Replace the data of every parameter in place, so that optimizers keep hold of it, and every buffer.
         Everything is converted before anything is replaced: an error leaves the module as it was."""
-        parameters = [(p, convert(p.detach()), None if p.grad is None else convert(p.grad.detach())) for p in self.parameters()]
-        buffers = {b: convert(b) for b in self.buffers()}
+        parameters = [(p, convert(p.detach()), None if p.grad is None else convert(p.grad.detach()))
+                      for p in self.parameters(recurse)]
+        buffers = {b: convert(b) for b in self.buffers(recurse)}
         for p, data, grad in parameters:
             core.assign(p, data)
             p.grad = grad
-        for module in self.modules():
+        for module in self.modules() if recurse else (self,):
             for name, b in module._buffers.items():
                 if b is not None:
                     module._buffers[name] = buffers[b]
@@ -350,10 +351,8 @@ class Module(HookMethods, StateMethods):
 
     def to_empty(self, *, device: DeviceLike, recurse: bool = True) -> Self:
         """Move to a device without the values: the contents of parameters and buffers are undefined then."""
-        if not recurse:
-            raise ArgumentError("Module.to_empty: recurse=False is not supported; move the modules below with it")
         place = as_device(device)
-        return self._apply(lambda t: t.new_empty(t.shape, device=place))
+        return self._apply(lambda t: t.new_empty(t.shape, device=place), recurse)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Does nothing: every operation runs by a kernel that is compiled already."""

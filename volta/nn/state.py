@@ -171,6 +171,9 @@ def _matched(own, given, assign):
                 source = value.detach() if isinstance(value, core.TensorBase) else tensor(value)
                 if assign and target.requires_grad and not source.dtype.is_floating_point:
                     raise DTypeError(f"requires grad, so it cannot take {source.dtype} values; convert them with .float()")
+                if target.device.is_meta and not source.device.is_meta and not assign:
+                    warnings.warn(f"load_state_dict: {key} has no data ('meta'), so copying into it does nothing; pass assign=True",
+                                  stacklevel=4)
                 values[key] = source if assign else source.to(target.device, target.dtype)
             except DTypeError as error:
                 problems.append(f"{key}: {error}")

@@ -210,8 +210,8 @@ def check_generator(op, generator):
 def draw(op: str, primitive: Primitive, shape: tuple[int, ...], a: float, b: float, dtype: DTypeLike, device: DeviceLike,
          generator: Generator | None) -> Tensor:
     """A new tensor of the next numbers of a generator."""
-    seed, offset = check_generator(op, generator).advance(math.prod(shape))
     device = as_device(device)
+    seed, offset = check_generator(op, generator).advance(0 if device.is_meta else math.prod(shape))
     return run_kernel(primitive, device, (shape, a, b), {"seed": seed, "offset": offset, "dtype": as_dtype(dtype), "device": device})
 
 
@@ -330,7 +330,7 @@ def fill_random_(t: Tensor, primitive, a: float, b: float, generator: Generator 
         copy_into(t, draw("init", primitive, t.shape, a, b, t.dtype, t.device, generator))
         return t
     inplace.check_elements("init", t)
-    seed, offset = check_generator("init", generator).advance(t._size)
+    seed, offset = check_generator("init", generator).advance(0 if t.device.is_meta else t._size)
     run_kernel(draw_into_op, t.device, (t,), {"kind": primitive.name, "a": float(a), "b": float(b), "seed": seed, "offset": offset})
     return t
 

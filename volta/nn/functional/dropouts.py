@@ -76,7 +76,7 @@ def _dropout(input: Tensor, p: float = 0.5, train: bool = True, generator: Gener
         return input
     if p == 1.0:
         return _none(input)
-    seed, offset = check_generator("dropout", generator).advance(input._size)
+    seed, offset = check_generator("dropout", generator).advance(0 if input.device.is_meta else input._size)
     return as_it_lies(partial(dropout_op, p=float(p), seed=seed, offset=offset), input)
 
 

@@ -78,6 +78,8 @@ def from_array(array: np.ndarray) -> Tensor:
 
 
 def _transfer_kernel(x, *, device):
+    if device.is_meta:
+        return run_kernel(upload, device, (x, x.dtype, device))
     host = from_array(run_kernel(download, x.device, (x,))) if x.device.is_gpu else x
     if not device.is_gpu:
         return host
