@@ -100,29 +100,39 @@ _WHOLE = [KINDS[kind] for kind in ("int", "bool", "str", "None", "Sequence[int]"
 _ONE_OR_MORE = {KINDS["int"][2], KINDS["Sequence[int]"][2]}     # of these a tensor of one element is one, too
 
 
+@functools.cache
+def _rules(function):
+    """Its signature, and of each argument that may not be everything: what is allowed, whether it stands for several, whether one number
+    is a sequence, too, and whether only integers are."""
+    signature, rules = inspect.signature(function), {}
+    for name, parameter in signature.parameters.items():
+        allowed = _allowed(parameter)
+        if allowed is not None:
+            rules[name] = (allowed, parameter.kind is parameter.VAR_POSITIONAL, _ONE_OR_MORE <= {words for _, _, words in allowed},
+                           all(kind in _WHOLE for kind in allowed))
+    return signature, rules
+
+
 def settled(function: Callable, args: tuple, options: dict) -> tuple[tuple, dict]:
     """The arguments, with numbers of NumPy's as Python's, and tensors, too, where only integers are taken.
 
     Raises: DTypeError for the first one that is not what its annotation says.
     """
-    signature = inspect.signature(function)
+    signature, rules = _rules(function)
     try:
         bound = signature.bind(*args, **options)
     except TypeError:                       # which the call says
         again = reordered(function.__name__, args, options)
         return settled(function, *again) if again else (args, options)
     for name, value in bound.arguments.items():
-        parameter = signature.parameters[name]
-        allowed = _allowed(parameter)
-        if allowed is None:
+        if name not in rules:
             continue
-        several, one_or_more = parameter.kind is parameter.VAR_POSITIONAL, _ONE_OR_MORE <= {words for _, _, words in allowed}
+        allowed, several, one_or_more, whole = rules[name]
         for v in value if several else (value,):
             if not any(test(v) for _, test, _ in allowed) and not (one_or_more and _is_tensor(v) and _is_index(v)):
                 words = " or ".join(dict.fromkeys(words for _, _, words in allowed))
                 error = ArgumentError if name == "reduction" else DTypeError            # as in PyTorch, where it is a wrong value
                 raise error(f"{function.__name__}: {name} must be {words}, got {_described(v)}")
-        whole = all(kind in _WHOLE for kind in allowed)
         bound.arguments[name] = tuple([_plain(v, whole) for v in value]) if several else _plain(value, whole)
     return bound.args, bound.kwargs
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,13 +11,12 @@ import numpy as np
 from volta._kernels.core import TensorBase
 from volta.dtypes import float32, float64
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.ops.linalg import matmul
 from volta.ops.parts import diagonal
 from volta.ops.records.copy import cast
+from volta.ops.records.linalg import matmul_op
 from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.reduce import sum
 from volta.ops.table import case, composed
-from volta.ops.view import permute, reshape
 from volta.shapes import as_dim
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def einsum(equation: str | Tensor, *operands: Tensor | Sequence[object]) -> Tens
         other, y = _summed(other, y, set(term) | kept)
         term, x = _product(term, x, other, y, kept)
     term, x = _summed(term, x, set(result))
-    return _ordered(x, [term.index(letter) for letter in result])
+    return x if term == result and x is not operands[0] else permute_op(x, dims=tuple([term.index(letter) for letter in result]))
 
 
 def _spelled(given):
@@ -135,39 +135,47 @@ def _summed(term, x, kept):
 
 def _product(a, x, b, y, kept):
     """The product of two operands, summed over the letters that both have and nothing else needs."""
-    sizes = {**dict(zip(b, y.shape)), **{c: n for c, n in zip(a, x.shape) if n != 1 or c not in b}}
-    wide = {c for c in a if c in b and x.shape[a.index(c)] != y.shape[b.index(c)]}        # size 1 on one side: broadcast
-    inner = [c for c in a if c in b and c not in kept and c not in wide]
-    if not inner:
-        term = a + "".join(c for c in b if c not in a)
-        out = _aligned(a, x, term) * _aligned(b, y, term)
-        return _summed(term, out, kept)
-    batch = [c for c in a if c in b and c not in inner]
-    rows, columns = [c for c in a if c not in b], [c for c in b if c not in a]
-
-    def grouped(term, t, *groups):
-        t = _ordered(t, [term.index(c) for c in (*batch, *groups[0], *groups[1])])
-        if len(groups[0]) == len(groups[1]) == 1:
-            return t
-        return reshape_op(t, shape=t._shape[:len(batch)] + tuple([math.prod([sizes[c] for c in g]) for g in groups]))
-    out = matmul(grouped(a, x, rows, inner), grouped(b, y, inner, columns))
-    term = "".join((*batch, *rows, *columns))
-    if not len(rows) == len(columns) == 1:
-        out = reshape_op(out, shape=tuple([sizes[c] for c in term]))
+    term, left, right, shape, multiply = _joined(a, x._shape, b, y._shape, frozenset(kept))
+    out = multiply(_arranged(x, *left), _arranged(y, *right))
+    out = out if shape is None else reshape_op(out, shape=shape)
     return _summed(term, out, kept)
 
 
-def _ordered(x, order):
-    """x with its dimensions in this order."""
-    return x if order == sorted(order) else permute_op(x, dims=tuple(order))
+@functools.lru_cache(maxsize=256)
+def _joined(a, x, b, y, kept):
+    """How operands of shapes x and y are multiplied: (letters of the result; order and shape of each operand; shape of the result;
+    function). None for an order or a shape that is so already."""
+    sizes = {**dict(zip(b, y)), **{c: n for c, n in zip(a, x) if n != 1 or c not in b}}
+    wide = {c for c in a if c in b and x[a.index(c)] != y[b.index(c)]}          # size 1 on one side: broadcast
+    inner = [c for c in a if c in b and c not in kept and c not in wide]
+    if not inner:
+        term = a + "".join(c for c in b if c not in a)
+        return term, _aligned(a, x, term), _aligned(b, y, term), None, operator.mul
+    batch = [c for c in a if c in b and c not in inner]
+    rows, columns = [c for c in a if c not in b], [c for c in b if c not in a]
+
+    def grouped(term, shape, *groups):
+        order = [term.index(c) for c in (*batch, *groups[0], *groups[1])]
+        return _changes(shape, order, [shape[i] for i in order[:len(batch)]] + [math.prod(sizes[c] for c in g) for g in groups])
+    term = "".join((*batch, *rows, *columns))
+    whole = None if len(rows) == len(columns) == 1 else tuple(sizes[c] for c in term)
+    return term, grouped(a, x, rows, inner), grouped(b, y, inner, columns), whole, matmul_op
 
 
-def _aligned(term, x, wanted):
-    """x with its letters in the order of `wanted`, size 1 for those that it lacks."""
-    order = [term.index(c) for c in wanted if c in term]
-    x = _ordered(x, order)
-    at = iter(x._shape)
-    return reshape_op(x, shape=tuple([next(at) if c in term else 1 for c in wanted]))
+def _changes(shape, order, wanted):
+    """(order, shape) that bring dimensions into an order and under a shape; None for one that is so already."""
+    ordered = tuple([shape[i] for i in order])
+    return None if order == sorted(order) else tuple(order), None if tuple(wanted) == ordered else tuple(wanted)
+
+
+def _arranged(x, order, shape):
+    x = x if order is None else permute_op(x, dims=order)
+    return x if shape is None else reshape_op(x, shape=shape)
+
+
+def _aligned(term, shape, wanted):
+    """The changes that bring letters into the order of `wanted`, with size 1 for those that are lacking."""
+    return _changes(shape, [term.index(c) for c in wanted if c in term], [shape[term.index(c)] if c in term else 1 for c in wanted])
 
 
 @composed(samples=(case((2, 3), (3, 4), dims=1), case((2, 3), (4, 2), dims=((0,), (1,)))), kinds="fi", method=False, rtol=1e-4,
@@ -200,9 +208,9 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> 
     rows, columns = ([d for d in range(t.ndim) if d not in v] for t, v in ((a, left), (b, right)))
     inner = math.prod(a.shape[d] for d in left)
     shape = tuple(a.shape[d] for d in rows) + tuple(b.shape[d] for d in columns)
-    x = reshape(permute(a, rows + left), (math.prod(shape[:len(rows)]), inner))
-    y = reshape(permute(b, right + columns), (inner, math.prod(shape[len(rows):])))
-    return reshape(matmul(x, y), shape)
+    x = _arranged(a, *_changes(a._shape, rows + left, (math.prod(shape[:len(rows)]), inner)))
+    y = _arranged(b, *_changes(b._shape, right + columns, (inner, math.prod(shape[len(rows):]))))
+    return reshape_op(matmul_op(x, y), shape=shape)
 
 
 @composed(samples=(case((2, 3), (3,)), case((2, 3), (4, 3)), case((), (3,))), kinds="fi", rtol=1e-4, numpy=np.inner)
