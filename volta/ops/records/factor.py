@@ -75,7 +75,7 @@ def _lu_vjp(g, out, pivots):
         first = over_lower(weighted(above - below, 0, 1, 1)) + weighted(g_square, 1, 0, 0)
         found = over_upper(cat_op(first, trailing(g, -2, k), dim=g.ndim - 2))
     back = np.eye(m, dtype=to_numpy(g.dtype))[np.argsort(order_of("lu", pivots, m), -1)]         # a product, as in PyTorch: NaN spreads
-    return (matmul_op(from_array(back), found),)
+    return (matmul_op(from_array(back).to(g.device), found),)
 
 
 def _np_lu(a):
