@@ -109,3 +109,32 @@ def test_what_has_no_elements():
     assert volta.cholesky(volta.eye(2), out=double) is double
     with pytest.raises(volta.errors.DTypeError, match="cannot be stored in out"):
         volta.linalg.cholesky(volta.eye(2), out=double)
+
+
+def test_distances(rng):
+    """Of p = 1 and infinity a difference that is NaN has the gradient NaN, of infinity an infinite one, too."""
+    for p in (1.0, INF):
+        for value in (NAN, INF):
+            a, b, grads = rng.standard_normal((2, 3)), rng.standard_normal((3, 3)), []
+            a[0, 1] = b[1, 1] = value
+            for T in (torch, volta):
+                x, y = T.tensor(a.tolist()).requires_grad_(), T.tensor(b.tolist()).requires_grad_()
+                grads.append([g.numpy() for g in T.autograd.grad(T.cdist(x, y, p).sum(), [x, y])])
+            for x, y in zip(*grads):
+                np.testing.assert_allclose(y, x, rtol=1e-6)
+
+
+def test_ldexp_of_infinities():
+    for other in ([INF, 1.0], [-INF, NAN]):
+        grads = []
+        for T in (torch, volta):
+            x, y = T.tensor([[1.0, 2.0], [-3.0, 4.0]]).requires_grad_(), T.tensor(other).requires_grad_()
+            grads.append([g.numpy() for g in T.autograd.grad(T.ldexp(x, y).sum(), [x, y])])
+        for x, y in zip(*grads):
+            np.testing.assert_allclose(y, x, rtol=1e-6)
+
+
+def test_index_add_of_none():
+    x, source = volta.ones(0, 5, requires_grad=True), volta.ones(0, 2, requires_grad=True)
+    out = volta.index_add(x, 1, volta.tensor([0, 3]), source)
+    assert [g.shape for g in volta.autograd.grad(out.sum(), [x, source])] == [(0, 5), (0, 2)]

@@ -13,9 +13,10 @@ from volta.ops.join import cat
 from volta.ops.linalg import matmul
 from volta.ops.norms import norm
 from volta.ops.parts import split
+from volta.ops.records.copy import cast
 from volta.ops.records.distance import pairs_of, pairs_op
-from volta.ops.records.index import index_select_op
-from volta.ops.records.math import abs, ceil, clamp_max, clamp_min, positive_part, reciprocal
+from volta.ops.records.index import index_select_op, scale_gradient
+from volta.ops.records.math import abs, ceil, clamp_max, clamp_min, positive_part, reciprocal, where_op
 from volta.ops.reduce import amax, root, sum
 from volta.ops.table import case, composed
 from volta.ops.view import broadcast_tensors, transpose, unsqueeze
@@ -94,8 +95,15 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = PAIRED[0])
     return cat([_apart(block, x2, p) for block in split(x1, rows, -2)], -2)
 
 
+def _finite(x):
+    return bool(np.isfinite(x.detach().numpy()).all())
+
+
 def _apart(x1, x2, p):
     way = unsqueeze(x1, -2) - unsqueeze(x2, -3)
+    if p in (1, math.inf) and way.requires_grad and core.host_sees(way) and not all(map(_finite, (x1, x2))):
+        known = way == way if p == 1 else way.isfinite()
+        way = scale_gradient(way, cast(where_op(known, 1.0, math.nan), way.dtype))          # as in PyTorch
     if p == math.inf and way.shape[-1]:
         return amax(positive_part(abs(way)), -1)                # the largest of the numbers, as in PyTorch: NaN becomes 0
     return _length(way, p)

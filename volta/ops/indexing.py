@@ -23,7 +23,7 @@ from volta.ops.records.math import where_op, wrapped
 from volta.ops.records.places import changes_op, true_starts
 from volta.ops.records.places import true_places as true_places_op
 from volta.ops.records.places import true_values as true_values_op
-from volta.ops.records.reduce import amax_op
+from volta.ops.records.reduce import amax_op, sum_op
 from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op, row_major
 from volta.ops.table import Flags, Labels, case, composed
 from volta.shapes import as_dim, broadcast_shapes
@@ -221,7 +221,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     if source.dtype is not input.dtype:
         raise DTypeError(f"index_add: source must be {input.dtype} as input is, got {source.dtype}; convert it with .to({input.dtype})")
     if not input._size and input.ndim > 1 and index._size:          # nothing is added, wherever it would be
-        return clone(input)
+        return clone(input) + sum_op(source, dim=tuple(range(source.ndim)), keepdim=False) if source.requires_grad else clone(input)
     x = as_vector(input)
     index = positions("index_add", as_vector(index), x.shape[d], kernel_checks=True)
     factor = (alpha if input.dtype.is_floating_point else bool(alpha) if input.dtype is bool_

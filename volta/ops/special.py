@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase
+from volta._kernels.core import TensorBase, host_sees
 from volta._kernels.core.inplace import InPlace
 from volta.dtypes import HALVES, bool_, finfo, float32, float64, int32, result_type
 from volta.errors import ArgumentError, DTypeError
@@ -17,13 +17,14 @@ from volta.ops.records import special as s
 from volta.ops.records.elementwise import BINARY_CASES, UNARY_CASES
 from volta.ops.records.index import index_select_op
 from volta.ops.records.sort import searchsorted_op
-from volta.ops.records.view import row_major
+from volta.ops.records.view import expand_op, row_major
 from volta.ops.reduce import any as any_of
 from volta.ops.reduce import sum as sum_of
 from volta.ops.sort import sort
 from volta.ops.table import Derived, case, composed
 from volta.ops.view import reshape, unsqueeze
 from volta.results import Result
+from volta.shapes import broadcast_shapes
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -178,6 +179,8 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     >>> volta.ldexp(volta.tensor([1.0, 3.0]), volta.tensor([2, -1]))
     tensor([4.0000, 1.5000])
     """
+    if other.requires_grad and input.shape != other.shape and host_sees(other) and not np.isfinite(other.detach().numpy()).all():
+        other = expand_op(other, shape=broadcast_shapes(input.shape, other.shape))         # gradients are added as they are, inf - inf
     return input * r.exp2(row_major(other))
 
 
