@@ -44,3 +44,44 @@ def test_products(layout, dtype, scale, rng, restored_threads):
         # Errors of sums grow with the root of their length; factors are about 1.
         assert abs(found[0] - expected).max() < 8 * scale * np.sqrt(k + 1), (b, m, k, n, biased)
         assert all(np.array_equal(found[0], other) for other in found[1:]), (b, m, k, n, biased)
+
+
+def laid(rng, dtype, way, lead, rows, columns):
+    """(array, tensor) of a batch of matrices that lie row by row, column by column, with gaps, or interleaved."""
+    shape = {"n": (*lead, rows, columns), "t": (*lead, columns, rows), "s": (*lead, 2 * rows, 3 * columns), "b": (rows, *lead, columns)}[way]
+    data = rng.integers(0, 250, shape).astype(dtype) if np.dtype(dtype).kind in "iu" else rng.standard_normal(shape).astype(dtype)
+    x, rank = volta.from_numpy(data), len(lead)
+    if way == "t":
+        return data.swapaxes(-1, -2), x.transpose(-1, -2)
+    if way == "s":
+        return data[..., ::2, 1::3], x[..., ::2, 1::3]
+    return (np.moveaxis(data, 0, -2), x.permute(*range(1, rank + 1), 0, rank + 1)) if way == "b" else (data, x)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "i4", "u1"])
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 3, 3), (2, 5, 1), (1, 4, 17), (16, 16, 16), (5, 33, 32), (33, 2, 9), (4, 300, 5),
+                                   (130, 7, 3)])
+def test_batches_of_small_products_and_of_integers(dtype, sizes, restored_threads):
+    rng = np.random.default_rng(sizes)
+    m, k, n = sizes
+    for ways in ("nn", "nt", "tn", "tt", "ss", "bb", "bt"):
+        for left, right in (((), ()), ((7,), (7,)), ((3, 40), (1, 40)), ((40, 3), (40, 1)), ((2, 1, 3), (2, 2, 1))):
+            a, x = laid(rng, dtype, ways[0], left, m, k)
+            b, y = laid(rng, dtype, ways[1], right, k, n)
+            volta.set_num_threads(1)
+            one = volta.matmul(x, y).numpy()
+            volta.set_num_threads(3)
+            np.testing.assert_array_equal(volta.matmul(x, y).numpy(), one)
+            if dtype[0] == "f":
+                np.testing.assert_allclose(one, a.astype("f8") @ b.astype("f8"), 0, 1e-4 if dtype == "f4" else 1e-12)
+            else:
+                np.testing.assert_array_equal(one, a @ b)
+
+
+def test_dimensions_in_lists_of_lists():
+    x, y = volta.arange(24.0).reshape(2, 3, 4), volta.arange(12.0).reshape(4, 3)
+    want = np.tensordot(x.numpy(), y.numpy(), ((1, 2), (1, 0)))
+    for dims in (((1, 2), (1, 0)), [[1, 2], [1, 0]], ([1, -1], (np.int64(1), 0)), ((-2, 2), (1, 0))):
+        np.testing.assert_array_equal(volta.tensordot(x, y, dims).numpy(), want)
+    with pytest.raises(volta.errors.DTypeError, match="tensordot: dims must be an integer or sequences of integers"):
+        volta.tensordot(x, y, ((1.5,), (0,)))

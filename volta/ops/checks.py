@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core.record import BOOLEAN, ELEMENT, INTEGER, INTEGERS, NONE, PLACE, REAL, STRING, TENSOR, TENSORS, UNKNOWN
+from volta._kernels.core.record import BOOLEAN, ELEMENT, INTEGER, INTEGERS, LISTS, NONE, PLACE, REAL, STRING, TENSOR, TENSORS, UNKNOWN
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.old_forms import reordered
 
@@ -63,7 +63,7 @@ KINDS = {
     "tuple[int, ...]": (INTEGERS, _each(_is_index), "a sequence of integers"),
     "Sequence[float]": (INTEGERS, _each(_is_number), "a sequence of numbers"),
     "Sequence[Tensor]": (TENSORS, _each(_is_tensor), "a sequence of tensors"),
-    "Sequence[Sequence[int]]": (0, _each(_each(_is_integer)), "sequences of integers"),
+    "Sequence[Sequence[int]]": (LISTS, _each(_each(_is_integer)), "sequences of integers"),
     "Sequence[tuple[int, int]]": (0, _each(_each(_is_integer)), "pairs of integers"),
     "DTypeLike": (ELEMENT | NONE | STRING, lambda value: value is None or isinstance(value, (core.DType, np.dtype, type, str)), "a dtype"),
     "DeviceLike": (PLACE | NONE | STRING, lambda value: value is None or isinstance(value, (core.Device, str)) or _is_integer(value),

@@ -37,6 +37,7 @@ cpdef enum:                                 # the type of an argument: bits
     PLACE = 256                             # a device
     INTEGERS = 512                          # a tuple or list of them
     TENSORS = 1024
+    LISTS = 2048                            # a tuple or list of INTEGERS
 
 cdef class Plan:
     # For one set of wanted gradients.

@@ -129,7 +129,7 @@ cdef class Op:
 
 cdef int _kind(object x):
     """The bit of an argument's type; 0 for any that has none."""
-    cdef int kind, overflow
+    cdef int kind, overflow, one
     if isinstance(x, TensorBase):
         return TENSOR
     if x is None:
@@ -149,9 +149,10 @@ cdef int _kind(object x):
         return PLACE
     if not isinstance(x, (tuple, list)):
         return 0
-    kind = INTEGERS | TENSORS
+    kind = INTEGERS | TENSORS | LISTS
     for each in x:
-        kind &= INTEGERS if _kind(each) == INTEGER else TENSORS if isinstance(each, TensorBase) else 0
+        one = _kind(each)
+        kind &= INTEGERS if one == INTEGER else TENSORS if one == TENSOR else LISTS if one & INTEGERS else 0
     return kind
 
 

@@ -1,12 +1,12 @@
 # Products of tensors: `matmul`, `linear`, `dot`, and cross products.
 #
-# Layout: any strides; gemm.pyx packs what it reads. Integers go through NumPy, which has a plain loop for them.
+# Layout: any strides; gemm.pyx packs what it reads, integers.pxd multiplies integers.
 # Threads: gemm's; those of `dot` take parts of PART elements, whose sums are added in order. Sizes: the front end.
 
 import numpy
 
 from cython.parallel cimport prange
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from volta._kernels.core.base cimport (
@@ -16,7 +16,9 @@ from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.elementwise_driver cimport broadcast_shape
 from volta._kernels.cpu.gemm cimport gemm
 from volta._kernels.cpu.gemm_plan cimport Plan, Products, plan_products
+from volta._kernels.cpu.integers cimport INTEGER_ROWS, integer_tasks, integers_turned, whole, wide
 from volta._kernels.cpu.lines cimport inner_product
+from volta._kernels.cpu.small cimport small_pays, small_products
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport pointer, same_type
@@ -65,10 +67,26 @@ cdef void describe(Products* p, tuple batch, TensorBase a, TensorBase b):
 cdef void multiply(Products* p, const real* a, const real* b, const real* bias, real* out):
     """All products."""
     cdef Plan plan
+    cdef Products q
+    if bias == NULL and small_pays(p, &q, out):
+        multiply_small(p, &q, a, b, out)
+        return
     plan_products(&plan, p, out)
     cdef Storage space = host_storage((plan.partial + plan.threads * plan.own) * sizeof(real))
     with nogil:
         gemm(&plan, p, a, b, bias, out, <real*>space.data)
+
+
+cdef void multiply_small(const Products* p, const Products* q, const real* a, const real* b, real* out):
+    """All products of a batch, small ones."""
+    cdef int threads = threads_for(p.count * (q.m * q.n * q.k // 8 + q.m + q.k + 8)), t
+    cdef Py_ssize_t count = p.count
+    with nogil:
+        if threads == 1:
+            small_products(p, q, 0, count, a, b, out)
+            return
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            small_products(p, q, count * t // threads, count * (t + 1) // threads, a, b, out)
 
 
 cdef run(Products* p, TensorBase a, TensorBase b, TensorBase bias, TensorBase out):
@@ -76,6 +94,25 @@ cdef run(Products* p, TensorBase a, TensorBase b, TensorBase bias, TensorBase ou
         multiply(p, <const float*>address(a), <const float*>address(b), <const float*>pointer(bias), <float*>address(out))
     else:
         multiply(p, <const double*>address(a), <const double*>address(b), <const double*>pointer(bias), <double*>address(out))
+
+
+cdef void multiply_integers(Products* p, const whole* a, const whole* b, whole* out):
+    """All products, of integers."""
+    cdef Py_ssize_t strips, tasks, row_blocks = 1, own = (p.k * max(wide(out), <Py_ssize_t>INTEGER_ROWS) + 63) // 64 * 64
+    cdef bint turned = integers_turned(p, out)
+    cdef int threads = threads_for(p.count * p.m * p.n * (p.k + 1) // 4), t
+    strips = p.count * (((p.m if turned else p.n) + wide(out) - 1) // wide(out))
+    if threads > 1 and strips < 4 * threads:
+        row_blocks = max(1, min(threads, (p.n if turned else p.m) // INTEGER_ROWS))
+    tasks = strips * row_blocks
+    cdef Storage space = host_storage(threads * own * sizeof(whole))
+    cdef whole* rooms = <whole*>space.data
+    with nogil:
+        if threads == 1:
+            integer_tasks(p, 0, tasks, row_blocks, a, b, out, rooms)
+        else:
+            for t in prange(threads, num_threads=threads, schedule="static"):
+                integer_tasks(p, tasks * t // threads, tasks * (t + 1) // threads, row_blocks, a, b, out, rooms + t * own)
 
 
 cdef check_type(str name, TensorBase t):
@@ -95,11 +132,15 @@ def matmul(TensorBase a not None, TensorBase b not None):
     cdef TensorBase out = empty_host(batch + (left[len(left) - 2], right[len(right) - 1]), a.dtype)
     if is_trivial(out, a, b):
         return out
-    if out.dtype.category != 2:
-        numpy.matmul(as_array(a, left, a._strides), as_array(b, right, b._strides), as_array(out, out.shape, out._strides))
-        return out
     describe(&p, batch, a, b)
-    run(&p, a, b, None, out)
+    if out.dtype.code == INT64:
+        multiply_integers(&p, <const uint64_t*>address(a), <const uint64_t*>address(b), <uint64_t*>address(out))
+    elif out.dtype.code == INT32:
+        multiply_integers(&p, <const uint32_t*>address(a), <const uint32_t*>address(b), <uint32_t*>address(out))
+    elif out.dtype.code == UINT8:
+        multiply_integers(&p, <const uint8_t*>address(a), <const uint8_t*>address(b), <uint8_t*>address(out))
+    else:
+        run(&p, a, b, None, out)
     return out
 
 
