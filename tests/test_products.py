@@ -48,7 +48,8 @@ def test_products(layout, dtype, scale, rng, restored_threads):
 
 def laid(rng, dtype, way, lead, rows, columns):
     """(array, tensor) of a batch of matrices that lie row by row, column by column, with gaps, or interleaved."""
-    shape = {"n": (*lead, rows, columns), "t": (*lead, columns, rows), "s": (*lead, 2 * rows, 3 * columns), "b": (rows, *lead, columns)}[way]
+    shape = {"n": (*lead, rows, columns), "t": (*lead, columns, rows), "s": (*lead, 2 * rows, 3 * columns),
+             "b": (rows, *lead, columns)}[way]
     data = rng.integers(0, 250, shape).astype(dtype) if np.dtype(dtype).kind in "iu" else rng.standard_normal(shape).astype(dtype)
     x, rank = volta.from_numpy(data), len(lead)
     if way == "t":
