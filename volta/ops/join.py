@@ -185,10 +185,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         raise ArgumentError(f"pad: mode {mode!r} takes no value, got {value}")
     if mode != "constant":
         return _extended(input, tuple([int(p) for p in pad]), mode)
-    before, after = _sides(input.ndim, pad)
-    if any(n + a + b < 0 for n, a, b in zip(input.shape, before, after)):
-        raise ShapeError(f"pad: {tuple(pad)} cuts more than shape {input.shape} has")
-    return _framed(input, before, after, value)
+    return _framed(input, tuple([int(p) for p in pad]), value)
 
 
 def _sides(rank, pad):
@@ -201,17 +198,29 @@ def _sides(rank, pad):
     return before, after
 
 
-def _framed(x, before, after, value):
+@functools.lru_cache(maxsize=256)
+def _frame(shape, pad):
+    """Of an input of this shape (the slices that negative sizes leave, None for all of it; what `place` is told, None for nothing)."""
+    before, after = _sides(len(shape), pad)
+    if any(n + a + b < 0 for n, a, b in zip(shape, before, after)):
+        raise ShapeError(f"pad: {pad} cuts more than shape {shape} has")
+    left = tuple([slice(max(-a, 0), n + min(b, 0)) for n, a, b in zip(shape, before, after)]) if min(pad, default=0) < 0 else None
+    if max(pad, default=0) <= 0:
+        return left, None
+    return left, {"shape": tuple([n + a + b for n, a, b in zip(shape, before, after)]), "starts": tuple([max(a, 0) for a in before]),
+                  "steps": (1,) * len(shape)}
+
+
+def _framed(x, pad, value):
     """x with so many of one value along each dimension; images that lie pixel by pixel stay so."""
+    left, where = _frame(x._shape, pad)
     if by_pixels(x):
-        return movedim(_framed(movedim(x, 1, -1), *[sizes[:1] + sizes[2:] + sizes[1:2] for sizes in (before, after)], value), -1, 1)
-    if min(before + after, default=0) < 0:
-        x = slice_view(x, tuple(slice(max(-a, 0), n + min(b, 0)) for n, a, b in zip(x.shape, before, after)))
-        before, after = [max(a, 0) for a in before], [max(b, 0) for b in after]
-    if not any(before + after):
+        pairs = pad + (0,) * (2 * x.ndim - len(pad))            # the last dimension first: those of the channels come to the front
+        return movedim(_framed(movedim(x, 1, -1), pairs[-4:-2] + pairs[:-4] + pairs[-2:], value), -1, 1)
+    if left is not None:
+        x = slice_view(x, left)
+    if where is None:
         return clone_op(x)
-    shape = tuple(n + a + b for n, a, b in zip(x.shape, before, after))
-    where = {"shape": shape, "starts": tuple(before), "steps": (1,) * x.ndim}
     if x.dtype.code == 0:
         return cast(place(cast(x, uint8), value=bool(value), **where), x.dtype)
     return place(x, value=(value or 0.0) if x.dtype.is_floating_point else as_integer("pad", value or 0, x.dtype), **where)

@@ -325,10 +325,38 @@ cdef bint scatter_item(const Scatter* p, const number* start, const number* x, c
     return False
 
 
+cdef bint scatter_lines(const Scatter* p, const number* start, const number* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last,
+                        number* out) noexcept nogil:
+    """As scatter_item, of lines that have one column and an index each: a few lines at a time are begun and checked."""
+    cdef Py_ssize_t line = first, stop, few = max(1, CHECKED // max(p.n + p.size, 1)), size = p.size
+    while line < last:
+        stop = min(line + few, last)
+        if start == NULL or p.kind == SUM:
+            memset(out + line * size, 0, (stop - line) * size * sizeof(number))
+        elif start != out:
+            memcpy(out + line * size, start + line * size, (stop - line) * size * sizeof(number))
+        if any_outside(index + line * p.n, (stop - line) * p.n, size):
+            return True
+        first = line
+        for line in range(first, stop):
+            scatter_row(p, x + line * p.n, index + line * p.n, p.n, out + line * size)
+        if p.kind == SUM:
+            add_slice(start + first * size, (stop - first) * size, out + first * size)
+        line = stop
+    return False
+
+
 cdef bint scatter_items(Scatter* p, const number* start, const number* x, const int64_t* index, number* out) noexcept nogil:
     """Whether an index was outside."""
     cdef int threads = threads_for(p.outer * (2 * p.n + p.size) * p.inner), outside = 0
     cdef Py_ssize_t item, items, shares = (threads + p.outer - 1) // p.outer
+    cdef int t
+    if p.full and p.inner == 1:
+        if threads == 1:
+            return scatter_lines(p, start, x, index, 0, p.outer, out)
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            outside += scatter_lines(p, start, x, index, p.outer * t // threads, p.outer * (t + 1) // threads, out)
+        return outside != 0
     p.block = min(((p.inner + shares - 1) // shares + COLUMNS - 1) // COLUMNS * COLUMNS, p.inner)       # results do not depend on it
     items = p.outer * ((p.inner + p.block - 1) // p.block)
     if threads == 1:
