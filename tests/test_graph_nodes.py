@@ -1,4 +1,6 @@
 """Nodes, edges and hooks of the graph, as programs see them, beside PyTorch's."""
+from collections import OrderedDict
+
 import pytest
 
 import volta
@@ -171,3 +173,16 @@ def test_saved_tensors_that_may_change_are_copied_only_then():
     with pytest.raises(AutogradError, match="one such block cannot be inside another one"), graph.allow_mutation_on_saved_tensors(), \
             graph.allow_mutation_on_saved_tensors():
         pass
+
+
+def test_handles_of_tables_of_a_program():
+    def run(lib, seen):
+        handles = lib.utils.hooks if lib is torch else volta.autograd
+        table, more = OrderedDict(), OrderedDict()
+        handle = handles.RemovableHandle(table, extra_dict=more)
+        table[handle.id] = more[handle.id] = 1
+        with handle:
+            seen.append([len(table), len(more)])
+        seen.append([len(table), len(more)])
+        handle.remove()
+    _both(run)

@@ -4,6 +4,7 @@ Public as `volta.autograd.graph`. Knows no op.
 """
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,22 +25,33 @@ __all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_s
 
 
 # ---------------------------------------------------------------- nodes and edges
-class RemovableHandle:
-    """Removes a hook."""
+_numbers = itertools.count()
 
-    def __init__(self, table: dict, hook: object) -> None:
-        self._table, self._key = table, object()
-        table[self._key] = hook
+
+class RemovableHandle:
+    """Takes what stands under its `id` out of a dict of hooks, and out of `extra_dict`, a dict or a list of them."""
+
+    def __init__(self, hooks_dict: dict, *, extra_dict: Any = None) -> None:
+        self.id = next(_numbers)
+        self._tables = (hooks_dict, *([] if extra_dict is None else [extra_dict] if isinstance(extra_dict, dict) else extra_dict))
 
     def remove(self) -> None:
         """Take the hook away."""
-        self._table.pop(self._key, None)
+        for table in self._tables:
+            table.pop(self.id, None)
 
     def __enter__(self) -> RemovableHandle:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.remove()
+
+
+def hooked(table: dict, hook: object) -> RemovableHandle:
+    """Put a hook into a dict; gives what takes it out."""
+    handle = RemovableHandle(table)
+    table[handle.id] = hook
+    return handle
 
 
 class AccumulateGrad(Node):
@@ -81,7 +93,7 @@ def _accumulation(leaf):
     return found
 
 
-graph.configure_users(_accumulation, RemovableHandle)
+graph.configure_users(_accumulation, hooked)
 
 
 class GradientEdge(NamedTuple):
@@ -106,6 +118,7 @@ class _Handles(RemovableHandle):
     """Removes several hooks."""
 
     def __init__(self, handles: Sequence[RemovableHandle]) -> None:
+        super().__init__({})
         self.handles = tuple(handles)
 
     def remove(self) -> None:

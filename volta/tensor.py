@@ -13,7 +13,7 @@ import numpy as np
 from volta import autograd
 from volta._kernels import core
 from volta._kernels.core import graph, operators, order
-from volta.autograd import Node, RemovableHandle
+from volta.autograd import Node
 from volta.device import as_device
 from volta.dtypes import bfloat16, float32, get_default_dtype, to_numpy
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
@@ -27,6 +27,7 @@ from volta.ops.math import where
 from volta.ops.parts import split
 from volta.ops.records.view import permute_op
 from volta.printing import tensor_repr
+from volta.saved import RemovableHandle, hooked
 from volta.shapes import Size, as_dim
 from volta.storage import UntypedStorage
 from volta.typed import legacy_tensor, type_name, type_of
@@ -269,9 +270,9 @@ class Tensor(operators.Operators):
         hook = autograd.checked_hook(hook, self.shape, self.dtype, self.device)
         if self._node is None:
             self._hooks = {} if self._hooks is None else self._hooks
-            return RemovableHandle(self._hooks, hook)
+            return hooked(self._hooks, hook)
         self._node.hooks = {} if self._node.hooks is None else self._node.hooks
-        return RemovableHandle(self._node.hooks, (self._index, hook))
+        return hooked(self._node.hooks, (self._index, hook))
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call `hook(tensor)` as soon as a backward pass has added all that this leaf gets to its `.grad`, while the pass goes on with
@@ -284,7 +285,7 @@ class Tensor(operators.Operators):
             raise AutogradError("register_post_accumulate_grad_hook: only leaves keep gradients, this tensor was computed; use "
                                 "register_hook")
         self._arrived_hooks = {} if self._arrived_hooks is None else self._arrived_hooks
-        return RemovableHandle(self._arrived_hooks, hook)
+        return hooked(self._arrived_hooks, hook)
 
     # ------------------------------------------------------------ values
     def item(self) -> Number:

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from volta._kernels import core
-from volta.autograd import Function, RemovableHandle, is_grad_enabled
+from volta.autograd import Function, is_grad_enabled
 from volta.errors import ArgumentError
+from volta.saved import RemovableHandle, hooked
 
 _everywhere: dict[str, dict[object, Any]] = {}      # the hooks of all modules, by the name of a module's own table; only what is not empty
 
@@ -24,7 +25,10 @@ def _register(name: str, table: str, entry: Any) -> RemovableHandle:
     hook = entry[0] if isinstance(entry, tuple) else entry
     if not callable(hook):
         raise ArgumentError(f"{name}: a hook must be a function, got {hook!r}")
-    return _EverywhereHandle(_everywhere.setdefault(table, {}), entry)
+    hooks = _everywhere.setdefault(table, {})
+    handle = _EverywhereHandle(hooks)
+    hooks[handle.id] = entry
+    return handle
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -96,7 +100,7 @@ class HookMethods:
         if not callable(entry[0] if isinstance(entry, tuple) else entry):
             raise ArgumentError(f"{type(self).__name__}: a hook must be a function, got {entry!r}")
         self.__dict__["_hooked"] = True
-        handle = RemovableHandle(table, entry)
+        handle = hooked(table, entry)
         if prepend:
             first, *rest = reversed(table.items())
             table.clear()

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volta._kernels import core
-from volta.autograd import RemovableHandle, no_grad
+from volta.autograd import no_grad
 from volta.errors import DTypeError, StateDictError
 from volta.ops.from_data import tensor
+from volta.saved import RemovableHandle, hooked
 from volta.tensor import Tensor
 
 _EXTRA = "_extra_state"
@@ -52,7 +53,7 @@ class StateMethods:
         raise NotImplementedError(f"{type(self).__name__}: define set_extra_state(self, state)")
 
     def _hook_state(self, table, hook):
-        return RemovableHandle(self.__dict__.setdefault(table, {}), hook)
+        return hooked(self.__dict__.setdefault(table, {}), hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, prefix, keep_vars)` before the module's part of a state dict is made."""

@@ -5,8 +5,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from volta.autograd import RemovableHandle
 from volta.errors import ArgumentError
+from volta.saved import RemovableHandle, hooked
 
 __all__ = ["Hooks", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
@@ -16,12 +16,12 @@ _after: dict[object, Callable] = {}
 
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(optimizer, args, kwargs)` before each step of any optimizer."""
-    return RemovableHandle(_before, hook)
+    return hooked(_before, hook)
 
 
 def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(optimizer, args, kwargs)` after each step of any optimizer."""
-    return RemovableHandle(_after, hook)
+    return hooked(_after, hook)
 
 
 class Hooks:
@@ -44,11 +44,11 @@ class Hooks:
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` before each step; `args` begins with the optimizer. It may return other arguments as
         (args, kwargs)."""
-        return RemovableHandle(self._pre_hooks, hook)
+        return hooked(self._pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` after each step."""
-        return RemovableHandle(self._post_hooks, hook)
+        return hooked(self._post_hooks, hook)
 
     def _before_step(self, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         """Call the hooks of a step; gives its arguments, which they may replace."""
@@ -69,7 +69,7 @@ class Hooks:
         others = dict(table) if prepend else {}
         if prepend:
             table.clear()
-        handle = RemovableHandle(table, hook)
+        handle = hooked(table, hook)
         table.update(others)
         return handle
 
