@@ -54,7 +54,7 @@ REASONS = (
 # Modules whose classes count too, and reasons for names in one of them.
 MODULES = """nn nn.init nn.utils nn.utils.rnn nn.utils.parametrize nn.utils.prune nn.grad optim optim.lr_scheduler optim.swa_utils
     utils.data utils.checkpoint utils.benchmark autograd autograd.functional autograd.forward_ad autograd.graph func distributions amp
-    random testing signal.windows""".split()
+    random testing signal.windows profiler""".split()
 REASONS_BY_MODULE = {
     "nn": ((r"Container|factory_kwargs", "PyTorch's own machinery"), (r"CrossMapLRN2d", "LocalResponseNorm is here")),
     "utils.data": ((r".*(DataPipe|DFIter|DataChunk|datapipe|validation|non_deterministic).*", "pipes of data are deprecated"),),
@@ -66,6 +66,7 @@ REASONS_BY_MODULE = {
     "autograd.graph": ((r"set_.*|region_.*", "of PyTorch's own engine"),),
     "func": ((r"functionalize|debug_unwrap|rearrange", "of PyTorch's own compiler"),),
     "optim": ((r"swap_in_optimizer_params_and_state", "of PyTorch's own machinery"),),
+    "profiler": ((r"ExecutionTraceObserver|register_optimizer.*|itt.*|DeviceType|RecordScope", "of PyTorch's own library"),),
     "random": ((r"thread_safe_generator", "of PyTorch's own compiler"),), "testing": ((r"FileCheck", "of TorchScript"),),
 }
 GROUPS = {

@@ -35,8 +35,7 @@ assert isinstance(torch.ones(1), torch.Tensor) and isinstance(torch.Tensor, _Ten
 assert FlopCounterMode(display=False).get_total_flops() == 0
 for x in (3, torch.ones(1)):
     assert not isinstance(x, (torch.SymInt, TorchFunctionMode, torch.jit.ScriptModule, torch.TypedStorage, DistributedDataParallel))
-for use in (profile, lambda: ProfilerActivity.CPU, type("Mode", (TorchFunctionMode,), {}), lambda: torch.ones(1, device="meta"),
-            lambda: torch.ones(1, dtype=torch.float8_e4m3fn), lambda: torch.device("meta").__enter__()):
+for use in (type("Mode", (TorchFunctionMode,), {}), lambda: torch.ones(1, dtype=torch.float8_e4m3fn)):
     try:
         use()
     except Exception as error:
@@ -44,6 +43,11 @@ for use in (profile, lambda: ProfilerActivity.CPU, type("Mode", (TorchFunctionMo
     else:
         raise AssertionError(use)
 assert torch.device("meta") != device and isinstance(torch.device("meta"), torch.device) and torch.device("meta").type == "meta"
+with torch.device("meta"):
+    assert torch.ones(1).is_meta
+with profile(activities=[ProfilerActivity.CPU]) as measured:
+    torch.ones(1).exp()
+assert "exp" in measured.key_averages().table(sort_by="cpu_time_total")
 assert torch.float8_e4m3fn.itemsize == 1 and torch.finfo(torch.float8_e4m3fn).max == 448 and not torch.uint16.is_floating_point
 for name in ("bogus", "npu"):
     assert not hasattr(torch, name) and not hasattr(torch, name)

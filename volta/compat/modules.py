@@ -33,7 +33,6 @@ PLACES = {
     "torch.autograd.gradcheck": "volta.testing",
     "torch.autograd.graph": "volta.saved",
     "torch.autograd.profiler": "volta.compat.profiler",
-    "torch.profiler": "volta.compat.profiler",
     "torch.overrides": "volta.compat.overrides",
     "torch.library": "volta.compat.library",
     "torch.ops": "volta.compat.operators",

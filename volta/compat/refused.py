@@ -9,7 +9,7 @@ from typing import Any
 from volta.compat.modules import WHERE
 from volta.errors import VoltaError
 
-_PROFILES = "it measures PyTorch's own operators; volta.gpu.stats() counts what a GPU did, Python's cProfile measures a script"
+_PROFILES = "it marks parts of a program for another vendor's profiler; volta.profiler measures kernels"
 _MODES = "what runs is watched by volta._kernels.core.call.Observer"
 _MEMORY = "memory is not shown as addresses"
 _GRAPHS = "the names of CUDA here are those of any GPU, which has no graphs of CUDA"
@@ -22,7 +22,7 @@ _REASONS = {
     "torch": {"PyTorchFileReader TypedStorage": _MEMORY, "SymBool SymFloat SymInt": _COMPILER},
     "torch._dynamo": {"OptimizedModule": _COMPILER},
     "torch._dynamo.eval_frame": {"OptimizedModule": _COMPILER},
-    "torch.autograd.profiler": {"EventList emit_itt emit_nvtx profile": _PROFILES},
+    "torch.autograd.profiler": {"emit_itt emit_nvtx": _PROFILES},
     "torch.cuda": {"CUDAGraph StreamContext graph make_graphed_callables": _GRAPHS},
     "torch._higher_order_ops.associative_scan": {"associative_scan": _COMPILER},
     "torch.distributed": {"Backend ProcessGroup Store Work": _PROCESSES},
@@ -35,7 +35,6 @@ _REASONS = {
     "torch._tensor_str": {"PRINT_OPTS _tensor_str": "tensors print by volta.printing"},
     "torch.futures": {"Future": _PROCESSES},
     "torch.overrides": {"TorchFunctionMode": _MODES},
-    "torch.profiler": {"ProfilerAction ProfilerActivity profile schedule supported_activities tensorboard_trace_handler": _PROFILES},
     "torch.storage": {"TypedStorage": _MEMORY},
     "torch.utils._python_dispatch": {"TorchDispatchMode": _MODES},
     "torch.utils.data.dataloader": {"_MultiProcessingDataLoaderIter _SingleProcessDataLoaderIter": _WORKERS},
