@@ -130,3 +130,13 @@ def test_unravelled_indices_lie_as_the_flat_ones():
     rows, columns = volta.unravel_index(flat, (2, 3))
     assert rows.stride() == columns.stride() == (2, 4)
     assert (rows * 3 + columns).tolist() == flat.tolist()
+
+
+@pytest.mark.parametrize("dtype", [volta.float32, volta.float64])
+def test_the_mean_of_no_numbers_has_the_gradient_nan(dtype):
+    x = volta.tensor([[math.nan, math.nan], [1.0, math.nan]], dtype=dtype, requires_grad=True)
+    for options, expected in (({"dim": 1}, [[math.nan, math.nan], [1.0, 0.0]]), ({}, [[0.0, 0.0], [1.0, 0.0]])):
+        got, = volta.autograd.grad(volta.nanmean(x, **options).sum(), x)
+        np.testing.assert_array_equal(got.numpy(), expected)
+    alone = volta.tensor(math.nan, dtype=dtype, requires_grad=True)
+    assert math.isnan(volta.autograd.grad(volta.nanmean(alone), alone)[0].item())

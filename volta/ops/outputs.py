@@ -60,7 +60,7 @@ _ROW_MAJOR = frozenset("cholesky cholesky_solve linalg.tensorinv lu nanquantile 
 _ROW_MAJOR_AGAIN = frozenset("cholesky_inverse linalg.lstsq".split())
 
 # Functions that may be stored where several places are one element: as in PyTorch the last of their values stays there.
-_LAST = frozenset("bmm cummax cummin full multinomial mv ones tril triu zeros".split())
+_LAST = frozenset("bmm cummax cummin full mv ones tril triu zeros".split())
 _LINES = frozenset("arange linspace logspace range".split())        # and keep its own where that has as many elements
 
 

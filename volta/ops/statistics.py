@@ -1,6 +1,7 @@
 """Quantiles, sums and means of what is not NaN, both extremes, covariance."""
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +15,8 @@ from volta.ops.indexing import known_range
 from volta.ops.linalg import matmul
 from volta.ops.math import lerp, where
 from volta.ops.records.copy import cast
-from volta.ops.records.index import gather_op
-from volta.ops.records.math import ceil, clamp_max, clamp_min, floor, isnan, round_op, sqrt
+from volta.ops.records.index import gather_op, scale_gradient
+from volta.ops.records.math import ceil, clamp_max, clamp_min, floor, isnan, round_op, sqrt, where_op
 from volta.ops.records.sort import sort_op
 from volta.ops.records.view import diagonal_op, permute_op, reshape_op
 from volta.ops.reduce import amax, amin, mean, sum
@@ -151,6 +152,8 @@ def nanmean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool
     if not input.dtype.is_floating_point or not dtype.is_floating_point:
         raise DTypeError(f"nanmean: needs a floating point tensor and dtype, got {input.dtype} and {dtype}; convert it with .float()")
     x = cast(input, float32 if dtype in HALVES else dtype)         # rounded once
+    if x.requires_grad:                                             # where there is no number, the gradient is NaN, too
+        x = scale_gradient(x, cast(where_op(sum(x == x, dim, True) == 0, math.nan, 1.0), x.dtype))
     return cast(nansum(x, dim, keepdim) / sum(x == x, dim, keepdim), dtype)
 
 
