@@ -60,9 +60,14 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
     >>> volta.ones(1, 2).mm(volta.ones(2, 2))
     tensor([[2., 2.]])
     """
-    if input.ndim != 2 or mat2.ndim != 2:
+    return _matrices(input, mat2)
+
+
+def _matrices(input, mat2):
+    a, b = input._shape, mat2._shape
+    if len(a) != 2 or len(b) != 2:
         raise ShapeError(f"mm: needs two matrices, got {input.shape} @ {mat2.shape}")
-    return matmul(input, mat2)
+    return matmul_op(input, mat2) if a[1] == b[0] else matmul(input, mat2)
 
 
 @composed(samples=(case((3, 4), (4,)), case((2, 0), (0,))), numpy=np.matmul, kinds="fi", rtol=1e-4)
@@ -72,9 +77,14 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     >>> volta.ones(2, 3).mv(volta.ones(3))
     tensor([3., 3.])
     """
-    if input.ndim != 2 or vec.ndim != 1:
+    return _matrix_by_vector(input, vec)
+
+
+def _matrix_by_vector(input, vec):
+    a, b = input._shape, vec._shape
+    if len(a) != 2 or len(b) != 1:
         raise RankError(f"mv: needs a matrix and a vector, got {input.shape} @ {vec.shape}")
-    return matmul(input, vec)
+    return reshape_op(matmul_op(input, reshape_op(vec, shape=(*b, 1))), shape=a[:1]) if a[1] == b[0] else matmul(input, vec)
 
 
 @composed(samples=(case((2, 3, 4), (2, 4, 5)), case((0, 2, 3), (0, 3, 2))), numpy=np.matmul, kinds="fi", rtol=1e-4)
@@ -84,9 +94,14 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     >>> volta.ones(2, 1, 3).bmm(volta.ones(2, 3, 1)).shape
     volta.Size([2, 1, 1])
     """
-    if input.ndim != 3 or mat2.ndim != 3 or input.shape[0] != mat2.shape[0]:
+    return _batches(input, mat2)
+
+
+def _batches(input, mat2):
+    a, b = input._shape, mat2._shape
+    if len(a) != 3 or len(b) != 3 or a[0] != b[0]:
         raise RankError(f"bmm: needs (b, m, k) @ (b, k, n), got {input.shape} @ {mat2.shape}")
-    return matmul(input, mat2)
+    return matmul_op(input, mat2) if a[2] == b[1] else matmul(input, mat2)
 
 
 @composed(samples=(case((4,), (4,)), case((0,), (0,))), numpy=np.matmul, kinds="fi", rtol=1e-4)
@@ -137,7 +152,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: 
     >>> volta.addmm(volta.ones(2), volta.ones(1, 3), volta.ones(3, 2), alpha=2)
     tensor([[7., 7.]])
     """
-    return _added("addmm", input, mm(mat1, mat2), beta, alpha)
+    return _added("addmm", input, _matrices(mat1, mat2), beta, alpha)
 
 
 @composed(samples=(case((5,), (2, 3, 4), (2, 4, 5)), case((2, 3, 5), (2, 3, 4), (2, 4, 5), beta=2, alpha=3)), kinds="fi",
@@ -149,7 +164,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
     >>> volta.baddbmm(volta.ones(1), volta.ones(2, 1, 3), volta.ones(2, 3, 1)).shape
     volta.Size([2, 1, 1])
     """
-    return _added("baddbmm", input, bmm(batch1, batch2), beta, alpha)
+    return _added("baddbmm", input, _batches(batch1, batch2), beta, alpha)
 
 
 @composed(samples=(case((3,), (3, 4), (4,)), case((), (2, 0), (0,), beta=2, alpha=3)), kinds="fi", rtol=1e-4, in_float32=True, inplace=True,
@@ -160,7 +175,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
     >>> volta.addmv(volta.ones(1), volta.ones(2, 3), volta.ones(3))
     tensor([4., 4.])
     """
-    return _added("addmv", input, mv(mat, vec), beta, alpha)
+    return _added("addmv", input, _matrix_by_vector(mat, vec), beta, alpha)
 
 
 @composed(out="cast", samples=(case((3, 4), (3,), (4,)), case((4,), (3,), (4,), beta=2, alpha=3)), kinds="fi", rtol=1e-4, in_float32=True,
@@ -192,15 +207,19 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
         raise RankError(f"addbmm: needs (b, m, k) @ (b, k, n), got {batch1.shape} @ {batch2.shape}")
     (b, m, k), n = batch1.shape, batch2.shape[2]
     rows = reshape_op(permute_op(batch1, dims=(1, 0, 2)), shape=(m, b * k))         # one product sums over the batch as well
-    return _added("addbmm", input, mm(rows, reshape_op(batch2, shape=(b * k, n))), beta, alpha)
+    return _added("addbmm", input, _matrices(rows, reshape_op(batch2, shape=(b * k, n))), beta, alpha)
 
 
 def _added(name, input, out, beta, alpha, first=False):
     """beta * input + alpha * out; with `first` the input decides in which order in memory the sum lies."""
-    if not broadcasts_to(input.shape, out.shape):
+    if input._shape != out._shape and not broadcasts_to(input.shape, out.shape):
         raise ShapeError(f"{name}: input {input.shape} does not broadcast to the product's shape {out.shape}")
+    if beta == 1 == alpha:
+        return input + out if first else out + input
     if not out.dtype.is_floating_point:
         beta, alpha = (bool(n) if out.dtype is bool_ else int(n) for n in (beta, alpha))
+    if beta == 0 and not (first or input._requires_grad) and input.dtype is out.dtype and input.device is out.device:
+        return out if alpha == 1 else out * alpha
     input = input if beta == 1 else input * beta if beta else where_op(input < input, input, 0)     # zeros, of NaN as well, in the graph
     out = out if alpha == 1 else out * alpha
     return input + out if first else out + input
