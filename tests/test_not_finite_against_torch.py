@@ -138,3 +138,27 @@ def test_index_add_of_none():
     x, source = volta.ones(0, 5, requires_grad=True), volta.ones(0, 2, requires_grad=True)
     out = volta.index_add(x, 1, volta.tensor([0, 3]), source)
     assert [g.shape for g in volta.autograd.grad(out.sum(), [x, source])] == [(0, 5), (0, 2)]
+
+
+def test_symmetric_factors(rng):
+    for value in (NAN, INF, 0.0, 1.0):
+        for n in range(1, 6):
+            for _ in range(8):
+                a = rng.standard_normal((n, n))
+                a = a + a.T
+                a[tuple(rng.integers(n, size=2))] = value
+                a = a if value else np.diag(np.diag(a))
+                theirs, ours = (lib.linalg.ldl_factor_ex(lib.from_numpy(a.copy())) for lib in (torch, volta))
+                np.testing.assert_allclose(ours[0].numpy(), np.tril(theirs[0].numpy()), rtol=1e-6, atol=1e-9)
+                assert ours[1].tolist() == theirs[1].tolist() and ours[2].item() == theirs[2].item()
+
+
+def test_infinite_matrices():
+    endless = volta.full((3, 3), INF)
+    for call in (volta.linalg.svd, volta.linalg.eigh, volta.linalg.pinv):
+        with pytest.raises(volta.linalg.LinAlgError, match="a matrix is infinite"):
+            call(endless)
+    assert volta.linalg.svdvals(endless).isnan().all() and volta.linalg.matrix_rank(endless).item() == 0
+    assert volta.linalg.svdvals(volta.stack([volta.eye(3), endless]))[0].tolist() == [1.0, 1.0, 1.0]
+    with pytest.raises(volta.linalg.LinAlgError, match="an element is NaN"):
+        volta.linalg.svdvals(volta.tensor([[NAN, INF], [1.0, 1.0]]))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels import core
 from volta._kernels.core import TensorBase
 from volta.dtypes import finfo, int64
 from volta.errors import ArgumentError, DTypeError
@@ -185,6 +186,10 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     >>> volta.linalg.svdvals(volta.tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor([4., 3.])
     """
+    if not A.requires_grad and core.host_sees(A) and A.ndim > 1 and np.isinf(A.detach().numpy()).any():
+        endless = A.isinf().any(-1).any(-1)             # NaN, but for matrices with NaN an error, as PyTorch without vectors
+        values = linalg_svd(where_op(reshape_op(endless, shape=endless.shape + (1, 1)) & ~A.isnan(), 0.0, A), False).S
+        return where_op(reshape_op(endless, shape=endless.shape + (1,)), math.nan, values)
     return linalg_svd(A, False, driver=driver).S
 
 
@@ -291,7 +296,7 @@ def matrix_rank(A: Tensor, tol: float | Tensor | None = None, hermitian: bool = 
     atol, rtol = tolerances("linalg.matrix_rank", A, *((atol, rtol) if tol is None else (tol, 0.0)))
     if not A._size:
         return A.new_zeros(A.shape[:-2], dtype=int64)
-    values = abs(eigvalsh(A)) if hermitian else svdvals(A)
+    values = abs(eigvalsh(A)) if hermitian else svdvals(A.detach())
     return sum(values > clamp_min(amax(values, -1, True) * rtol, atol), -1)
 
 

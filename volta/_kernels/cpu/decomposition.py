@@ -132,7 +132,8 @@ def _cofactor(a):
 
 # ---------------------------------------------------------------- what may fail, or has infinite elements
 def _finite(function):
-    """NaN for matrices with infinite elements, of which some of LAPACK's iterations never end, and an error for NaN, as in PyTorch."""
+    """NaN for matrices with infinite elements, of which some of LAPACK's iterations never end. As in PyTorch an error for NaN, and for
+    matrices of rank 3 and more that are infinite throughout."""
     def checked(a, *others, read=lambda a: a):
         whole = read(a)
         if np.isnan(whole).any():
@@ -140,6 +141,8 @@ def _finite(function):
         wrong = np.isinf(whole).any((-2, -1))
         if not wrong.any():
             return tuple(function(a, *others))
+        if min(a.shape[-2:]) > 2 and (np.isinf(whole) | (whole == 0)).all((-2, -1))[wrong].any():
+            raise np.linalg.LinAlgError("a matrix is infinite")
         found = function(np.where(wrong[..., None, None], np.array(0, a.dtype), a), *others)
         return tuple([np.where(wrong.reshape(wrong.shape + (1,) * (v.ndim - wrong.ndim)), np.array(np.nan, v.dtype), v) for v in found])
     return checked

@@ -55,12 +55,17 @@ _BOUND = (1 + 17 ** 0.5) / 8            # on the growth of elements
 
 
 def _pivot(a, k):
-    """(the row to exchange, the width of the block) for column k."""
+    """(the row to exchange, the width of the block) for column k; the width 0 where nothing is left to divide by."""
     here, column = abs(a[k, k]), np.abs(a[k + 1:, k])
+    if np.fmax(here, column.max(initial=0)) == 0:
+        return k, 0
     if not column.size or here >= _BOUND * column.max():
         return k, 1
     row = k + 1 + int(column.argmax())
-    most = max(np.abs(a[row, k:row]).max(), np.abs(a[row + 1:, row]).max(initial=0))
+    most = np.abs(a[row, k:row]).max()
+    if row + 1 < len(a):
+        below = np.abs(a[row + 1:, row]).max()
+        most = most if most > below else below          # in this order, for NaN
     if here >= _BOUND * column.max() * (column.max() / most):
         return k, 1
     return row, 1 if abs(a[row, row]) >= _BOUND * most else 2
@@ -86,18 +91,33 @@ def _ldl_of_one(a, pivots):
     k, info = 0, 0
     while k < len(a):
         row, width = _pivot(a, k)
+        if not width:
+            pivots[k], info, k = k + 1, info or k + 1, k + 1
+            continue
         last = k + width - 1
         if row != last:
             _exchange(a, last, row, k)
         pivots[k:last + 1] = row + 1 if width == 1 else -row - 1
-        if width == 1 and (a[k, k] == 0 or np.isnan(a[k, k])):
-            info = info or k + 1
-        else:
-            below = a[last + 1:, k:last + 1].copy()
-            a[last + 1:, k:last + 1] = below @ _block(a, k, width)
-            a[last + 1:, last + 1:] -= np.tril(a[last + 1:, k:last + 1] @ below.T)
+        _eliminate_block(a, k, last + 1)
         k = last + 1
     return info
+
+
+def _eliminate_block(a, k, end):
+    """What follows the block of columns k to `end`, without it; in LAPACK's terms, which decide what is left of infinities."""
+    below = a[end:, k:end].copy()
+    if end - k == 1:
+        scale = 1 / a[k, k]
+        factor = below[:, 0] * scale
+        if scale:                                       # of an infinite pivot nothing is taken away
+            a[end:, end:] -= np.tril(below * factor)
+        a[end:, k] = factor
+        return
+    between = a[k + 1, k]
+    first, second = a[k + 1, k + 1] / between, a[k, k] / between
+    scale = 1 / (first * second - 1) / between
+    a[end:, k], a[end:, k + 1] = scale * (first * below[:, 0] - below[:, 1]), scale * (second * below[:, 1] - below[:, 0])
+    a[end:, end:] -= np.tril(below[:, :1] * a[end:, k] + below[:, 1:] * a[end:, k + 1])
 
 
 def _ldl(a):
