@@ -265,3 +265,12 @@ def test_streams_take_no_order_and_loaders_stay_as_they_are():
     loader = DataLoader(Numbers())
     with pytest.raises(ValueError, match="batch_size attribute should not be set"):
         loader.batch_size = 3
+
+
+def test_the_batches_of_an_epoch_have_a_length():
+    loader = DataLoader(TensorDataset(volta.arange(10)), batch_size=4)
+    batches = iter(loader)
+    assert next(batches)[0].tolist() == [0, 1, 2, 3] and len(batches) == len(loader) == 3 and iter(batches) is batches
+    assert [len(b[0]) for b in batches] == [4, 2] and len(batches) == 3
+    with pytest.raises(StopIteration):
+        next(batches)

@@ -139,3 +139,32 @@ def test_outputs_without_a_gradient_give_zeros_to_custom_functions():
             Two.apply(a, b, zeros)[0].sum().backward()
             log += [plain(a.grad), plain(b.grad)]
     same(program)
+
+
+def test_tables_hold_the_hooks_themselves():
+    layer = volta.nn.Linear(2, 2)
+
+    def before(module, args, kwargs=None):
+        return None
+
+    def after(module, args, *rest):
+        return None
+
+    handles = [layer.register_forward_pre_hook(before), layer.register_forward_pre_hook(before, with_kwargs=True),
+               layer.register_forward_hook(after, with_kwargs=True, always_call=True)]
+    assert list(layer._forward_pre_hooks.values()) == [before, before] and list(layer._forward_pre_hooks) == [h.id for h in handles[:2]]
+    assert list(layer._forward_pre_hooks_with_kwargs) == [handles[1].id] and list(layer._forward_hooks_always_called) == [handles[2].id]
+    assert layer._forward_hooks[handles[2].id] is after
+    copied = copy.deepcopy(layer)
+    assert list(copied._forward_hooks_with_kwargs) == list(copied._forward_hooks)
+    for handle in handles:
+        handle.remove()
+    assert not any(value for name, value in vars(layer).items() if "_hooks" in name)
+
+
+def test_a_handle_ends_with_its_block():
+    layer, calls = volta.nn.Linear(2, 2), []
+    with layer.register_forward_hook(lambda *args: calls.append(1)):
+        layer(volta.ones(1, 2))
+    layer(volta.ones(1, 2))
+    assert calls == [1]

@@ -88,3 +88,21 @@ def test_what_stays_allowed():
     assert nn.init.normal_(w, np.float32(3), volta.tensor(0.0)).tolist() == [[3, 3], [3, 3]]
     assert nn.init.zeros_(volta.ones(2, dtype=volta.bool)).tolist() == [False, False]
     assert nn.init.kaiming_uniform_(volta.zeros(0, 3)).shape == (0, 3)
+
+
+def test_limits_that_are_nan_give_nan(device):
+    x = volta.tensor([-2.0, 0.5, 2.0], device=device)
+    for limits in ((math.nan, 1.0), (-1.0, math.nan)):
+        assert all(map(math.isnan, nn.functional.hardtanh(x, *limits).tolist()))
+        assert all(map(math.isnan, nn.functional.hardtanh_(x.clone(), *limits).tolist()))
+
+
+def test_arguments_that_pytorch_does_not_look_at():
+    x = volta.tensor([[0.0, 1.0], [2.0, 3.0]])
+    for function in (nn.functional.softmax, nn.functional.log_softmax, nn.functional.softmin):
+        assert volta.equal(function(x, 1, volta.float64), function(x, 1))
+    assert volta.equal(volta.rsub(x, 1, 2), 1 - 2 * x)
+    loss = nn.functional.margin_ranking_loss(volta.tensor(1.0), x, -volta.ones(2, 2))
+    assert loss.item() == nn.functional.margin_ranking_loss(volta.ones(2, 2), x, -volta.ones(2, 2)).item()
+    with pytest.raises(ShapeError, match="margin_ranking_loss: the tensors must have as many dimensions"):
+        nn.functional.margin_ranking_loss(volta.ones(2, 2), volta.ones(2), volta.ones(()))

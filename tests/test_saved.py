@@ -163,3 +163,53 @@ def test_anomaly_mode_names_op_and_line(device):
     assert not volta.autograd.is_anomaly_enabled()
     with pytest.raises(ArgumentError, match="check_nan=False is not supported"):
         volta.autograd.detect_anomaly(check_nan=False)
+
+
+def test_hooks_that_change_nothing_are_called_all_the_same(device):
+    x, seen = _input(device), []
+
+    def pack(t):
+        seen.append(("pack", t is x, volta.is_grad_enabled()))
+        return t
+
+    def unpack(t):
+        seen.append(("unpack", t is x))
+        return t
+
+    with graph.saved_tensors_hooks(pack, unpack):
+        y = (x.exp() * x).sum()
+    assert seen == [("pack", False, False), ("pack", False, False), ("pack", True, False)]
+    first, = volta.autograd.grad(y, x, create_graph=True)
+    assert len(seen) == 6 and ("unpack", True) in seen
+    second, = volta.autograd.grad(first.sum(), x)
+    v = x.detach()
+    assert volta.allclose(first, v.exp() * (v + 1)) and volta.allclose(second, v.exp() * (v + 2))
+
+
+def test_hooks_may_read_as_numpy():
+    x = _input("cpu")
+    with graph.saved_tensors_hooks(lambda t: t.numpy().copy(), volta.from_numpy):
+        y = (x.exp() * x).sum()
+    y.backward()
+    assert volta.allclose(x.grad, x.detach().exp() * (x.detach() + 1))
+
+
+def test_an_identical_hook_keeps_the_check_of_versions():
+    class Square(volta.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            return 2 * g * ctx.saved_tensors[0]
+
+    for function, text in ((volta.sin, "sin: a tensor .* was changed in place"), (Square.apply, "a saved tensor .* was changed in place")):
+        x = volta.ones(3, requires_grad=True)
+        with graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            y = x * 2
+            z = function(y)
+        y.add_(1)
+        with pytest.raises(AutogradError, match=text):
+            z.sum().backward()

@@ -489,3 +489,11 @@ def test_a_leaf_hook_refuses():
         volta.ones(2).register_post_accumulate_grad_hook(print)
     with pytest.raises(ArgumentError, match="register_post_accumulate_grad_hook: needs a function of the tensor, got int"):
         x.register_post_accumulate_grad_hook(3)
+
+
+def test_without_gradients_a_leaf_is_read_as_numpy():
+    x = volta.tensor([1.0, 2.0], requires_grad=True)
+    with volta.no_grad():
+        assert x.numpy().tolist() == np.asarray(x).tolist() == [1.0, 2.0] and x.requires_grad
+    with pytest.raises(AutogradError, match="numpy: the tensor requires grad"):
+        x.numpy()

@@ -9,7 +9,6 @@ from volta._kernels import core
 from volta._kernels.core import graph, hooks, inplace
 from volta._kernels.core.grad_mode import GradMode
 from volta.errors import AutogradError
-from volta.results import Result
 from volta.shapes import broadcasts_to
 
 if TYPE_CHECKING:
@@ -41,12 +40,6 @@ def as_gradient(name: str, g, shape: tuple, dtype, device):
     return g if g.dtype is dtype else g.to(dtype)
 
 
-class _Packed(Result):
-    """What a saved-tensor hook made of a tensor, and how to get that back."""
-    value: object
-    unpack: Callable[[Any], Tensor]
-
-
 def _likes(values):
     """Shape, dtype and device of the tensors among some values."""
     return tuple((v.shape, v.dtype, v.device) if isinstance(v, core.TensorBase) else None for v in values)
@@ -66,6 +59,7 @@ class FunctionCtx:
         self._materialize = True
         self._for_forward: tuple = ()
         self._pushing = False
+        self._unpack = None
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for `jvp`, where `saved_tensors` gives them."""
@@ -73,10 +67,10 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for backward; an in-place change of one before it raises there."""
-        pack, unpack = hooks.saved_hooks() or (lambda t: t, None)
-        kept = [(None if t is None else pack(t), t) for t in tensors]
-        self._saved = tuple((value, None if t is None else t.storage.version) if value is t else (_Packed(value, unpack), None)
-                            for value, t in kept)
+        pack, self._unpack = hooks.saved_hooks() or (None, None)
+        with GradMode(False):
+            kept = [t if t is None or pack is None else pack(t) for t in tensors]
+        self._saved = tuple((value, t.storage.version if value is t and t is not None else None) for value, t in zip(kept, tensors))
 
     @property
     def saved_tensors(self) -> tuple[Tensor, ...]:
@@ -89,7 +83,7 @@ class FunctionCtx:
         for t, version in self._saved:
             if version is not None and t.storage.version != version:
                 raise AutogradError(f"{self.cls.__name__}: a saved tensor of shape {t.shape} was changed in place before backward")
-        return tuple(t.unpack(t.value) if isinstance(t, _Packed) else t for t, _ in self._saved)
+        return tuple(t if t is None or self._unpack is None else self._unpack(t) for t, _ in self._saved)
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Outputs that get no gradient. backward is still given one for each, of zeros."""

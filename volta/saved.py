@@ -65,7 +65,7 @@ class AccumulateGrad(Node):
 
     def name(self) -> str:
         """As PyTorch calls it."""
-        return "AccumulateGrad"
+        return "torch::autograd::AccumulateGrad"
 
     def register_prehook(self, fn: Callable[[tuple], Any]) -> RemovableHandle:
         """Call `fn((gradient,))` before the gradient is added; what it gives, if not None, replaces that."""
@@ -173,8 +173,8 @@ _disabled = threading.local()
 
 
 class saved_tensors_hooks:
-    """Inside a `with` block, calls keep `pack_hook(tensor)` in place of each tensor that their derivatives need, but for leaves, which live
-    on anyway; `unpack_hook` makes it a tensor of the same values again when backward needs it. Of this thread only."""
+    """Inside a `with` block, calls keep `pack_hook(tensor)`, called without gradients, in place of each tensor that their derivatives need;
+    `unpack_hook` makes it a tensor of the same values again when backward needs it. Of this thread only."""
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
@@ -188,11 +188,16 @@ class saved_tensors_hooks:
         hooks.pop_saved_hooks()
 
 
+def _downloaded(x):
+    """A leaf stays: it lives on anyway."""
+    return (x.device, x.detach().cpu()) if x.device.is_gpu and not (x.is_leaf and x.requires_grad) else x
+
+
 class save_on_cpu(saved_tensors_hooks):
     """Inside a `with` block, what is kept for backward lies in host memory: downloaded when recorded, uploaded when needed."""
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        super().__init__(lambda x: (x.device, x.detach().cpu()) if x.device.is_gpu else x, lambda packed: packed[1].to(packed[0]))
+        super().__init__(_downloaded, lambda packed: packed if isinstance(packed, TensorBase) else packed[1].to(packed[0]))
 
 
 @contextmanager

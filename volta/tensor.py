@@ -300,9 +300,10 @@ class Tensor(operators.Operators):
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
         """As a NumPy array: a view of the memory on the CPU, a copy from a GPU.
 
-        Raises: AutogradError where a gradient would be lost silently (detach() first, or force=True); DTypeError for bfloat16.
+        Raises: AutogradError where a gradient would be lost silently (detach() first, or force=True), outside `no_grad()`; DTypeError for
+        bfloat16.
         """
-        if self.requires_grad and not force:
+        if self.requires_grad and not force and autograd.is_grad_enabled():
             raise AutogradError("numpy: the tensor requires grad; call detach() first")
         host = copies.to(core.alias(self), "cpu") if self.device.is_gpu else self
         dtype = to_numpy(host.dtype)

@@ -21,7 +21,7 @@ from volta._kernels import core
 from volta.data.collate import default_collate, default_convert, mapped
 from volta.data.dataset import Dataset, IterableDataset, TensorDataset
 from volta.data.fetch import Fetcher, rng
-from volta.data.position import begin, from_state, generators, state_of
+from volta.data.position import Batches, begin, from_state, generators, state_of
 from volta.data.processes import Processes
 from volta.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, draw_seed
 from volta.data.workers import END, Epoch, Pass, Threads
@@ -219,9 +219,9 @@ class DataLoader(Generic[B]):
         resumed, self._resumed = self._resumed, None
         if resumed is None:
             position = begin(self.epoch, self._generators())
-            return self._counted(position, self._begin(position))
+            return Batches(self, self._counted(position, self._begin(position)))
         with resumed.replayed(self._generators()):
-            return self._counted(resumed, self._begin(resumed))
+            return Batches(self, self._counted(resumed, self._begin(resumed)))
 
     def _begin(self, position):
         """The batches of an epoch from a position on. Samplers draw here, not when the first batch is asked for."""

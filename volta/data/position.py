@@ -1,7 +1,9 @@
-"""Where a pass over a DataLoader stands, so that another process can go on from there. Knows random generators, not batches."""
+"""A pass over a DataLoader, and where it stands, so that another process can go on from there. Knows random generators, not what
+batches hold."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator as PythonGenerator
+from collections.abc import Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +11,23 @@ from typing import Any
 from volta.errors import StateDictError
 from volta.random import Generator
 from volta.random_states import random_states, set_random_states
+
+
+class Batches(Iterator[Any]):
+    """The batches of an epoch, as an iterator whose `len` is the loader's."""
+
+    def __init__(self, loader: Sized, batches: PythonGenerator[Any, None, None]) -> None:
+        self._loader, self._batches = loader, batches
+
+    def __next__(self) -> Any:
+        return next(self._batches)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def close(self) -> None:
+        """End the epoch here."""
+        self._batches.close()
 
 
 @dataclass

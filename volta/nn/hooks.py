@@ -7,8 +7,10 @@ from typing import Any
 from volta._kernels import core
 from volta.autograd import Function, is_grad_enabled
 from volta.errors import ArgumentError
-from volta.saved import RemovableHandle, hooked
+from volta.saved import RemovableHandle
 
+_TABLES = ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks",
+           "_forward_pre_hooks_with_kwargs", "_backward_hooks", "_backward_pre_hooks")
 _everywhere: dict[str, dict[object, Any]] = {}      # the hooks of all modules, by the name of a module's own table; only what is not empty
 
 
@@ -21,24 +23,30 @@ class _EverywhereHandle(RemovableHandle):
             del _everywhere[name]
 
 
-def _register(name: str, table: str, entry: Any) -> RemovableHandle:
-    hook = entry[0] if isinstance(entry, tuple) else entry
+def _register(name: str, table: str, hook: Any, **marks: bool) -> RemovableHandle:
     if not callable(hook):
         raise ArgumentError(f"{name}: a hook must be a function, got {hook!r}")
-    hooks = _everywhere.setdefault(table, {})
-    handle = _EverywhereHandle(hooks)
-    hooks[handle.id] = entry
+    return _enter(_EverywhereHandle, _everywhere.setdefault, table, hook, marks)
+
+
+def _enter(kind, table_of, table, hook, marks):
+    """Put a hook into its table, and into tables beside it how it is to be called; gives what takes it out of all of them."""
+    hooks, beside = table_of(table, {}), [table_of(f"{table}_{mark}", {}) for mark, wanted in marks.items() if wanted]
+    handle = kind(hooks, extra_dict=beside)
+    hooks[handle.id] = hook
+    for marked in beside:
+        marked[handle.id] = True
     return handle
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, args)` before forward of every module, and before its own hooks; what it returns, if not None, replaces `args`."""
-    return _register("register_module_forward_pre_hook", "_forward_pre_hooks", (hook, False))
+    return _register("register_module_forward_pre_hook", "_forward_pre_hooks", hook)
 
 
 def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
     """Call `hook(module, args, output)` after forward of every module, and before its own hooks, as `Module.register_forward_hook`."""
-    return _register("register_module_forward_hook", "_forward_hooks", (hook, with_kwargs, always_call))
+    return _register("register_module_forward_hook", "_forward_hooks", hook, with_kwargs=with_kwargs, always_called=always_call)
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -62,7 +70,7 @@ class HookMethods:
     def _start_hooks(self) -> None:
         state = self.__dict__
         state["_hooked"] = False                # whether there ever was one: a call looks at this alone
-        for table in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
+        for table in _TABLES:
             state[table] = {}
 
     def _call(self, *args, **kwargs):
@@ -72,15 +80,17 @@ class HookMethods:
         try:
             return self._call_with_hooks(called, args, kwargs)
         except Exception:
-            for key, (hook, with_kwargs, always) in _hooks(self, "_forward_hooks").items():
-                if always and key not in called:
-                    hook(self, args, kwargs, None) if with_kwargs else hook(self, args, None)
+            always, named = _hooks(self, "_forward_hooks_always_called"), _hooks(self, "_forward_hooks_with_kwargs")
+            for key, hook in _hooks(self, "_forward_hooks").items():
+                if key in always and key not in called:
+                    hook(self, args, kwargs, None) if key in named else hook(self, args, None)
             raise
 
     def _call_with_hooks(self, called, args, kwargs):
-        for hook, with_kwargs in _hooks(self, "_forward_pre_hooks").values():
-            changed = hook(self, args, kwargs) if with_kwargs else hook(self, args)
-            if changed is not None and with_kwargs:
+        named = _hooks(self, "_forward_pre_hooks_with_kwargs")
+        for key, hook in _hooks(self, "_forward_pre_hooks").items():
+            changed = hook(self, args, kwargs) if key in named else hook(self, args)
+            if changed is not None and key in named:
                 args, kwargs = changed
             elif changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
@@ -89,18 +99,20 @@ class HookMethods:
         if watched:
             args = watched.enter(args)
         result = self.forward(*args, **kwargs)
-        for key, (hook, with_kwargs, _) in _hooks(self, "_forward_hooks").items():
+        named = _hooks(self, "_forward_hooks_with_kwargs")
+        for key, hook in _hooks(self, "_forward_hooks").items():
             called.add(key)
-            changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
+            changed = hook(self, args, kwargs, result) if key in named else hook(self, args, result)
             result = result if changed is None else changed
         return watched.leave(result) if watched else result
 
-    def _hook(self, table, entry, prepend=False):
+    def _hook(self, name, hook, prepend=False, **marks):
         """Enter a hook in a table; gives its handle."""
-        if not callable(entry[0] if isinstance(entry, tuple) else entry):
-            raise ArgumentError(f"{type(self).__name__}: a hook must be a function, got {entry!r}")
+        if not callable(hook):
+            raise ArgumentError(f"{type(self).__name__}: a hook must be a function, got {hook!r}")
         self.__dict__["_hooked"] = True
-        handle = hooked(table, entry)
+        handle = _enter(RemovableHandle, self.__dict__.setdefault, name, hook, marks)
+        table = getattr(self, name)
         if prepend:
             first, *rest = reversed(table.items())
             table.clear()
@@ -112,21 +124,21 @@ class HookMethods:
         """Call `hook(module, args, output)` after forward, or `hook(module, args, kwargs, output)`; what it returns, if not None,
         replaces the output. With `prepend`, before the hooks that are there; with `always_call`, with output None, also where forward or a
         hook before it raised."""
-        return self._hook(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
+        return self._hook("_forward_hooks", hook, prepend, with_kwargs=with_kwargs, always_called=always_call)
 
     def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
         """Call `hook(module, args)` before forward, or `hook(module, args, kwargs)`; what it returns, if not None, replaces the
         arguments (with kwargs: a pair). With `prepend`, before the hooks that are there."""
-        return self._hook(self._forward_pre_hooks, (hook, with_kwargs), prepend)
+        return self._hook("_forward_pre_hooks", hook, prepend, with_kwargs=with_kwargs)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)`, tuples with None for what has no gradient, when backward has passed through the
         module; what it returns, if not None, replaces grad_input. Gradients of keyword arguments are not seen."""
-        return self._hook(self._backward_hooks, hook, prepend)
+        return self._hook("_backward_hooks", hook, prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_output)` before backward passes through the module; what it returns, if not None, replaces it."""
-        return self._hook(self._backward_pre_hooks, hook, prepend)
+        return self._hook("_backward_pre_hooks", hook, prepend)
 
 
 class _Backward:

@@ -73,7 +73,7 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) ->
 
 
 @composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=0.5)), numpy=lambda input, other, alpha=1: other - alpha * input, method=False)
-def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+def rsub(input: Tensor, other: Tensor | Number, alpha: Number = 1) -> Tensor:
     """other - alpha * input.
 
     Raises: DTypeError for bool, and for a float alpha between integers.

@@ -68,7 +68,7 @@ class Optimizer(Hooks):
             if not isinstance(p, core.TensorBase):
                 raise ArgumentError(f"{name}: params must be tensors, got {type(p).__name__}")
             if p.grad_fn is not None:
-                raise ArgumentError(f"{name}: a tensor of shape {p.shape} was made by {p.grad_fn.name()}; only leaves can be "
+                raise ArgumentError(f"{name}: a tensor of shape {p.shape} was made by {p.grad_fn.op}; only leaves can be "
                                     f"optimized")
             if p in held:
                 raise ArgumentError(f"{name}: a parameter of shape {p.shape} was given twice")

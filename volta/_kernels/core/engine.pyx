@@ -248,7 +248,7 @@ cdef class _Engine:
             if changed is not None:
                 given = changed if isinstance(changed, tuple) else (changed,)
                 if len(given) != node.n_outputs:
-                    raise AutogradError(f"{node.name()}: a prehook gave {len(given)} gradients for {node.n_outputs} outputs")
+                    raise AutogradError(f"{node.op}: a prehook gave {len(given)} gradients for {node.n_outputs} outputs")
         return given if isinstance(g, tuple) else given[0]
 
     cdef object _after_hooks(self, Node node, object grads, tuple saved, object g):
@@ -269,7 +269,7 @@ cdef class _Engine:
             if changed is not None:
                 found = list(changed) if isinstance(changed, tuple) else [changed]
                 if len(found) != n:
-                    raise AutogradError(f"{node.name()}: a hook gave {len(found)} gradients for {n} inputs")
+                    raise AutogradError(f"{node.op}: a hook gave {len(found)} gradients for {n} inputs")
         return found
 
     cdef run(self, list roots, list gradients):
@@ -306,7 +306,7 @@ cdef class _Engine:
         if node.before is not None:
             g = self._before_hooks(node, g)
         if saved is None:
-            raise AutogradError(f"backward: the graph of {node.name()} has already been freed by an earlier backward; pass "
+            raise AutogradError(f"backward: the graph of {node.op} has already been freed by an earlier backward; pass "
                                 f"retain_graph=True to the first one to go through it again")
         if op is None:
             grads = node.function.gradients(g)
@@ -381,7 +381,7 @@ cdef class _Engine:
                 t = <TensorBase>node.saved[i]
                 if t.storage.version != <long long>node.versions[i]:
                     raise AutogradError(
-                        f"{node.name()}: a tensor of shape {t.shape} that is needed for its gradient was changed in place "
+                        f"{node.op}: a tensor of shape {t.shape} that is needed for its gradient was changed in place "
                         f"(version {t.storage.version}, saved at version {node.versions[i]}); use an out-of-place op, or clone() "
                         f"it first")
 
@@ -422,7 +422,7 @@ cdef _check_anomaly(Node node, Py_ssize_t i, object gradient):
     values = gradient if isinstance(gradient, TensorBase) else gradient._values()
     if not (values != values).any().item():
         return
-    raise AutogradError(f"{node.name()}: its derivative gave NaN for input {i}, of shape {node.shapes[i]}; the call was recorded "
+    raise AutogradError(f"{node.op}: its derivative gave NaN for input {i}, of shape {node.shapes[i]}; the call was recorded "
                         f"{recorded_at(node.trace)}")
 
 

@@ -237,7 +237,7 @@ cdef inline void _attach(TensorBase out, Node node, int index) noexcept:
 cdef _save(Node node, Plan plan, tuple inputs, object result):
     """Keep what the plan names: inputs, their dtypes and devices, and graph-free aliases of outputs."""
     cdef Py_ssize_t i, place
-    cdef int kind
+    cdef int kind, previous
     cdef list saved = []
     cdef object x
     if plan.count == 0:
@@ -254,7 +254,11 @@ cdef _save(Node node, Plan plan, tuple inputs, object result):
         else:
             saved.append((<TensorBase>inputs[place]).storage.device)
     if hooked:
-        node.unpack = pack(saved)
+        previous = switch_grad_mode(0)
+        try:
+            node.unpack = pack(saved)
+        finally:
+            switch_grad_mode(previous)
     node.saved = tuple(saved)
     node.versions = tuple([(<TensorBase>x).storage.version if isinstance(x, TensorBase) else 0 for x in saved])
 
@@ -266,16 +270,23 @@ cdef tuple unpacked(Node node, tuple saved):
     for i in range(len(out)):
         if not isinstance(out[i], Packed):
             continue
-        x = node.unpack((<Packed>out[i]).value)
+        value, storage, version = (<Packed>out[i]).value
+        if storage is not None and storage.version != version:
+            raise AutogradError(f"{node.op}: a tensor of shape {value.shape} that is needed for its gradient was changed in place "
+                                f"(version {storage.version}, saved at version {version}); use an out-of-place op, or clone() it first")
+        x = node.unpack(value)
         if not isinstance(x, TensorBase):
-            raise AutogradError(f"{node.name()}: unpack_hook must give a tensor, got {type(x).__name__}")
+            raise AutogradError(f"{node.op}: unpack_hook must give a tensor, got {type(x).__name__}")
         out[i] = as_input(node, node.plan.places[i], x) if node.plan.kinds[i] == INPUT else _core.alias(x)
     return tuple(out)
 
 
 cdef object as_input(Node node, Py_ssize_t i, object x):
     """x as input i of a node, with the place of that in the graph where a node has given it."""
-    cdef TensorBase t = <TensorBase>_core.alias(x)
+    cdef TensorBase t
+    if volta_grad_mode and isinstance(node.parents[i], TensorBase):
+        return node.parents[i]                  # a leaf, which higher orders look for by itself
+    t = <TensorBase>_core.alias(x)
     if isinstance(node.parents[i], Node):
         t._node, t._requires_grad, t._node_version = node.parents[i], True, t.storage.version
         t._index = 0 if node.slots is None else node.slots[i]
@@ -287,9 +298,16 @@ cdef object as_input(Node node, Py_ssize_t i, object x):
 cdef class Node:
     """One recorded call: what its derivative needs, and the nodes that gave its inputs."""
 
-    def name(self):
+    @property
+    def op(self):
         """Name of the op."""
         return self.primitive.name if self.primitive is not None else getattr(self.function, "cls", type(self.function)).__name__
+
+    def name(self):
+        """The name as PyTorch forms it: "ExpBackward0"."""
+        if self.primitive is None:
+            return f"{self.op}Backward"
+        return "".join([part.capitalize() for part in self.primitive.name.replace(".", "_").split("_")]) + "Backward0"
 
     @property
     def next_functions(self):
@@ -335,7 +353,7 @@ cdef class Node:
         self.saved, self.versions = tuple(saved), tuple(versions)
 
     def __repr__(self):
-        return f"<{self.name()} backward>"
+        return f"<{self.op} backward>"
 
 
 cdef object _accumulation = None, _handle = None        # set by volta.saved

@@ -49,7 +49,7 @@ cdef str recorded_at(object trace):
 # ---------------------------------------------------------------- saved-tensor hooks
 
 def push_saved_hooks(pack, unpack):
-    """From now on this thread's nodes keep `pack(tensor)` in place of a tensor that is no leaf, and get it back by `unpack`."""
+    """From now on this thread's nodes keep `pack(tensor)` in place of a tensor, and get it back by `unpack`."""
     global hooked
     _hooks.stack = [*getattr(_hooks, "stack", ()), (pack, unpack)]
     hooked += 1
@@ -73,8 +73,8 @@ cdef class Packed:
 
 
 cdef object pack(list saved):
-    """Replace the tensors among `saved` by what this thread's hook makes of them; gives what undoes it, None without a hook. Leaves stay,
-    since they live on anyway, and so does a tensor that the hook gives back, whose version is checked then."""
+    """Replace the tensors among `saved` by what this thread's hook makes of them; gives what undoes it, None without a hook. Where the hook
+    gives back the same memory, it is kept with its version, which is still to be checked."""
     cdef Packed packed
     cdef TensorBase t
     cdef Py_ssize_t i
@@ -87,12 +87,11 @@ cdef object pack(list saved):
             if not isinstance(saved[i], TensorBase):
                 continue
             t = <TensorBase>saved[i]
-            if t._requires_grad and t._node is None:
-                continue
             packed = Packed.__new__(Packed)
-            packed.value = found[0](t)
-            if not isinstance(packed.value, TensorBase) or (<TensorBase>packed.value).storage is not t.storage:
-                saved[i] = packed
+            value = found[0](t)
+            same = isinstance(value, TensorBase) and (<TensorBase>value).storage is t.storage
+            packed.value = (value, t.storage if same else None, t.storage.version)
+            saved[i] = packed
     finally:
         pop_saved_hooks()
     return found[1]

@@ -116,6 +116,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     if min_val > max_val:
         raise ArgumentError(f"hardtanh: min_val must not be above max_val, got {min_val} and {max_val}")
     if input.dtype.is_floating_point:
+        if min_val != min_val or max_val != max_val:            # a limit that is NaN gives NaN, which only clamp says
+            return into(r.clamp_op, input, min_val, max_val) if inplace else clamp(input, min_val, max_val)
         return _run(a.hardtanh, input, inplace, min_val=min_val, max_val=max_val)
     limits = as_integer("hardtanh", min_val), as_integer("hardtanh", max_val)
     if limits[0] < 0 and input.dtype.name == "uint8":

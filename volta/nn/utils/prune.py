@@ -47,7 +47,7 @@ class BasePruningMethod:
     @classmethod
     def apply(cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any) -> BasePruningMethod:
         """Prune the parameter `name`, further where it has been pruned already; arguments are those of the class."""
-        before = next(((key, hook) for key, (hook, *_) in module._forward_pre_hooks.items()
+        before = next(((key, hook) for key, hook in module._forward_pre_hooks.items()
                        if isinstance(hook, BasePruningMethod) and hook._tensor_name == name), None)
         method, tensor = cls(*args, **kwargs), getattr(module, name)
         method._tensor_name = name
@@ -285,7 +285,7 @@ def global_unstructured(parameters: Iterable[tuple[Module, str]], pruning_method
 
 def remove(module: M, name: str) -> M:
     """Make the pruning of a parameter last: it is a parameter of its own again. Raises: ArgumentError where it is not pruned."""
-    for key, (hook, *_) in module._forward_pre_hooks.items():
+    for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, BasePruningMethod) and hook._tensor_name == name:
             with no_grad():
                 hook.remove(module)
@@ -296,7 +296,7 @@ def remove(module: M, name: str) -> M:
 
 def is_pruned(module: Module) -> bool:
     """Whether a parameter of the module, or of one below, is pruned."""
-    return any(isinstance(hook, BasePruningMethod) for m in module.modules() for hook, *_ in m._forward_pre_hooks.values())
+    return any(isinstance(hook, BasePruningMethod) for m in module.modules() for hook in m._forward_pre_hooks.values())
 
 
 def _scores(scores, t):

@@ -39,7 +39,7 @@ class _Recomputed:
         found = module._parameters.get(name)
         if found is None:
             raise ArgumentError(f"{self.called}: {type(module).__name__} has no parameter {name!r}")
-        if any(isinstance(hook, _Recomputed) and hook.name == name for hook, _ in module._forward_pre_hooks.values()):
+        if any(isinstance(hook, _Recomputed) and hook.name == name for hook in module._forward_pre_hooks.values()):
             raise ArgumentError(f"{self.called}: {name!r} is computed from other parameters already")
         del module._parameters[name]
         setattr(module, name, self.start(module, found))
@@ -51,7 +51,7 @@ class _Recomputed:
     @classmethod
     def remove(cls, module, name):
         """Make the computed weight a parameter again."""
-        for key, (hook, _) in module._forward_pre_hooks.items():
+        for key, hook in module._forward_pre_hooks.items():
             if type(hook) is cls and hook.name == name:
                 with no_grad():
                     weight = hook.compute(module)
