@@ -1,4 +1,6 @@
 """volta.distributions beside PyTorch's: densities, moments, divergences, draws, on each device."""
+import math
+
 import numpy as np
 import pytest
 
@@ -194,3 +196,12 @@ def test_transforms(name, device):
 def test_a_single_distribution_draws_single_numbers(name):
     single = getattr(ours, name)(volta.tensor([0.5, 0.5] if name == "Categorical" else 0.5))
     assert single.sample().shape == single.log_prob(single.sample()).shape == single.expand(()).sample().shape == ()
+
+
+def test_gamma_numbers_may_be_0():
+    zero = volta.tensor(0.0)
+    found = [ours.Gamma(volta.tensor(c), volta.tensor(3.0)).log_prob(zero).item() for c in (2.0, 1.0)]
+    assert found == [-math.inf, pytest.approx(math.log(3))]
+    assert ours.Chi2(volta.tensor(2.0)).log_prob(zero).item() == pytest.approx(-math.log(2))
+    with pytest.raises(ArgumentError, match="Gamma: value must not be negative"):
+        ours.Gamma(volta.tensor(2.0), volta.tensor(3.0)).log_prob(-volta.ones(()))

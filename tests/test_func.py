@@ -196,3 +196,9 @@ def test_as_torch_func():
         for x, y in zip(mine, other):
             assert x.shape == tuple(y.shape)
             np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=1e-10, atol=1e-12)
+
+
+def test_integers_have_no_derivative():
+    for transform in (lambda f, x: volta.func.jacrev(f)(x), volta.func.vjp):
+        with pytest.raises(DTypeError, match="what the function gives must be floating point tensors, got volta.int64; convert it"):
+            transform(lambda x: x.long(), volta.ones(2))

@@ -124,6 +124,7 @@ def test_hooks_of_custom_functions(device):
             return g * x * x * 3
 
     x = _input(device)
+    assert Cube.apply(x).grad_fn.name() == "CubeBackward"
     with graph.save_on_cpu():
         y = Cube.apply(x)
     y.sum().backward()

@@ -265,3 +265,10 @@ def test_out_that_is_resized_lies_as_the_result(dtype, call):
     call(volta, volta.from_numpy(values), ours)
     assert ours.stride() == theirs.stride()
     np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=2e-4, atol=1e-5)
+
+
+def test_einsum_of_one_operand_is_row_major():
+    x = volta.arange(24.0).reshape(2, 3, 4)
+    for equation in ("abc->ca", "abc->cb", "abc->b", "abc->cab", "abc"):
+        result = volta.einsum(equation, x)
+        assert result.tolist() == np.einsum(equation, x.numpy()).tolist() and (result.is_contiguous() or equation == "abc->cab")

@@ -117,6 +117,32 @@ def test_randomness():
     assert (vmap(lambda a: volta.rand(1000) + a, randomness="same")(x).std(0) == 0).all()
 
 
+def test_samples_draw_differently():
+    x = volta.ones(3, 8)
+    for draws in (lambda a: volta.rand(50), lambda a: volta.randn(50), lambda a: volta.randperm(50), lambda a: volta.randint(0, 9, (50,)),
+                  lambda a: volta.bernoulli(volta.full((50,), 0.5)), lambda a: F.dropout(volta.ones(50)),
+                  lambda a: volta.rand_like(volta.ones(50)), lambda a: volta.normal(volta.ones(50), 1.0),
+                  lambda a: a.sum() + volta.rand(50)):
+        drawn = vmap(draws, randomness="different")(x)
+        assert drawn.shape == (3, 50) and len({tuple(row) for row in drawn.tolist()}) == 3
+        assert len({tuple(row) for row in vmap(draws, randomness="same")(x).tolist()}) == 1
+        with pytest.raises(ArgumentError, match="draws random numbers; pass randomness='same' or 'different'"):
+            vmap(draws)(x)
+    nested = vmap(vmap(lambda a: volta.rand(6), randomness="different"), randomness="different")(volta.ones(2, 3))
+    assert nested.shape == (2, 3, 6) and len({tuple(row) for rows in nested.tolist() for row in rows}) == 6
+    for randomness in ("different", "error"):
+        with pytest.raises(ArgumentError, match="draw_into draws random numbers that all samples share"):
+            vmap(lambda a: a + volta.empty(8).normal_(), randomness=randomness)(x)
+
+
+def test_what_is_drawn_later_is_no_part_of_what_was_drawn():
+    first, second = vmap(lambda a: (F.dropout(a, 0.5), F.dropout(a, 0.5)), randomness="different")(volta.ones(4, 64))
+    masks = [tuple(row) for row in (*first.tolist(), *second.tolist())]
+    assert len(set(masks)) == 8
+    one, two = vmap(lambda a: (volta.rand(64), volta.rand(64)), randomness="different")(volta.ones(4))
+    assert len(volta.cat((one, two)).flatten().unique()) > 500
+
+
 def test_threads():
     """What another thread does meanwhile is not mapped."""
     inside, done, found = threading.Event(), threading.Event(), []

@@ -9,15 +9,18 @@ from typing import Any
 from volta import batching_writes
 from volta._kernels import core
 from volta._kernels.core.call import Observer
-from volta.batching_rules import RULES, Call, Level, Sample, elementwise, one_by_one, running, sample
+from volta.batching_rules import RULES, Call, Level, Sample, elementwise, lifted, one_by_one, running, sample
 from volta.errors import ArgumentError
 from volta.ops.join import cat
+from volta.ops.records.view import expand_op
 from volta.ops.view import movedim
+from volta.random import mapped
 from volta.trees import flatten
 
 __all__ = ["vmap"]
 
-_DRAWN = frozenset({"uniform", "normal", "randint", "poisson", "binomial"})
+_DRAWN = frozenset({"uniform", "normal", "randint"})                                   # made for all samples where these are to differ
+_DRAWN_FOR_ALL = frozenset({"poisson", "binomial", "draw_into"})
 _lock, _readers = threading.Lock(), 0
 
 
@@ -38,7 +41,11 @@ class _Mapping(Observer):
         result = (rule or one_by_one)(call, op, inputs, params)
         return tuple([sample(y, call.level) for y in result]) if isinstance(result, tuple) else sample(result, call.level)
 
-    compose = staticmethod(batching_writes.composed)
+    def compose(self, op, args, options):
+        if op.name == "dropout" and mapped.sizes and args and isinstance(args[0], core.TensorBase) and not isinstance(args[0], Sample):
+            x, *rest = args                             # the same for all samples, but not where it is dropped
+            return op(mapped.sample(expand_op(x, shape=(*mapped.sizes, *x.shape))), *rest, **options)
+        return batching_writes.composed(op, args, options)
 
     def before(self, op, device, inputs, params, out):
         if not running():
@@ -47,9 +54,11 @@ class _Mapping(Observer):
             raise ArgumentError(f"vmap: {op.name} writes what differs from sample to sample into a tensor that all share, or needs what "
                                 "only a whole tensor has; make it like a sample, by zeros_like() or new_zeros(), or use another operation")
         randomness = running()[-1].randomness
-        if op.name in _DRAWN and randomness != "same" or op.name == "dropout" and randomness == "error":
-            raise ArgumentError(f"vmap: {op.name} draws random numbers; pass randomness='same'" + (
-                " or 'different'" if op.name == "dropout" else ", or draw them outside for all samples"))
+        if op.name in _DRAWN_FOR_ALL and randomness != "same":
+            raise ArgumentError(f"vmap: {op.name} draws random numbers that all samples share; pass randomness='same', or draw them "
+                                "outside for all samples")
+        if (op.name in _DRAWN or op.name == "dropout") and randomness == "error":
+            raise ArgumentError(f"vmap: {op.name} draws random numbers; pass randomness='same' or 'different'")
 
 
 def _reads(storage, refuse):
@@ -62,10 +71,13 @@ def _reads(storage, refuse):
 class _Entered:
     """One level more in this thread."""
     def __init__(self, level: Level) -> None:
-        self.level, self.observer = level, None
+        self.level, self.observer, self.drawn = level, None, (mapped.sizes, mapped.sample)
 
     def __enter__(self):
         global _readers
+        if self.level.randomness == "different":
+            levels = [level for level in (*running(), self.level) if level.randomness == "different"]
+            mapped.sizes, mapped.sample = tuple([level.size for level in levels]), lambda x: lifted(x, levels)
         if not running():
             with _lock:
                 _readers += 1
@@ -76,6 +88,7 @@ class _Entered:
     def __exit__(self, *exc):
         global _readers
         running().pop()
+        mapped.sizes, mapped.sample = self.drawn
         if self.observer is not None:
             self.observer.__exit__(*exc)
             with _lock:
@@ -140,7 +153,7 @@ def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = 
     dimension counts the samples, None that an argument is the same for all; `chunk_size` how many are computed at once.
 
     Raises: ArgumentError for dimensions that do not fit, for a function that reads the values of a sample or writes them into a tensor
-    that all samples share, and, unless `randomness` is "same" (or, of dropout, "different"), for one that draws random numbers.
+    that all samples share, and, unless `randomness` is "same" or "different", for one that draws random numbers.
 
     >>> volta.func.vmap(volta.dot)(volta.ones(3, 2), volta.ones(3, 2)).tolist()
     [2.0, 2.0, 2.0]

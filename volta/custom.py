@@ -1,7 +1,6 @@
 """Custom functions: what a program differentiates by a rule of its own. Public as `volta.autograd.Function`."""
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 

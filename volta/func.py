@@ -31,6 +31,13 @@ def _check_tensors(name: str, what: str, leaves: list) -> None:
             raise DTypeError(f"{name}: {what} must be tensors, or nested tuples, lists and dicts of them, got {type(leaf).__name__}")
 
 
+def _check_outputs(name: str, outputs: list) -> None:
+    _check_tensors(name, "what the function gives", outputs)
+    for x in outputs:
+        if not x.dtype.is_floating_point:
+            raise DTypeError(f"{name}: what the function gives must be floating point tensors, got {x.dtype}; convert it with .float()")
+
+
 # ---------------------------------------------------------------- inputs of a transform, and what it gives back
 def _own(x):
     """`x` as an input that nothing else knows; derivatives flow on to `x` where it wants them. Inside `vmap`, one for each sample."""
@@ -140,7 +147,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         result = func(*full)
     result, aux = result if has_aux else (result, None)
     outputs, build = flatten(result)
-    _check_tensors("vjp", "what the function gives", outputs)
+    _check_outputs("vjp", outputs)
 
     def pull(*cotangents):
         seeds = flatten(cotangents[0] if len(cotangents) == 1 else cotangents)[0]
@@ -248,7 +255,7 @@ def jacrev(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool 
             result = func(*full, **kwargs)
             result, aux = result if has_aux else (result, None)
             outputs, build = flatten(result)
-            _check_tensors("jacrev", "what the function gives", outputs)
+            _check_outputs("jacrev", outputs)
             blocks = []
             for output in outputs:
                 if output._size:

@@ -18,6 +18,7 @@ Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11, tabl
 """
 from __future__ import annotations
 
+import math
 import os
 import struct
 import threading
@@ -49,6 +50,15 @@ def configure(tensor: Callable, device: Callable) -> None:
     """Set what makes a tensor of an array, and a device of its name."""
     global _tensor, _device
     _tensor, _device = tensor, device
+
+
+class _Mapped(threading.local):
+    """How numbers are drawn inside `vmap` in this thread: for how many samples at once, and what makes a sample of those for all."""
+    sizes: tuple[int, ...] = ()
+    sample: Callable | None = None
+
+
+mapped = _Mapped()
 
 
 class Generator:
@@ -84,6 +94,7 @@ class Generator:
 
     def advance(self, count: int) -> tuple[int, int]:
         """Reserve `count` elements; gives (seed, offset) of the first."""
+        count *= math.prod(mapped.sizes)
         with self._lock:
             offset = self.offset
             self.offset = (offset + (count + 3) // 4) & 0xFFFF_FFFF_FFFF_FFFF
@@ -133,6 +144,8 @@ class _DefaultGenerator(Generator):
     def advance(self, count: int) -> tuple[int, int]:
         """Reserve `count` elements; gives (seed, offset) of the first."""
         stream = self._stream if self._several else self._shared        # found once: small draws are made of little else
+        if mapped.sizes:
+            count *= math.prod(mapped.sizes)
         with self._lock:
             offset = stream.offset
             stream.offset = (offset + (count + 3) // 4) & 0xFFFF_FFFF_FFFF_FFFF

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 
 from volta.autograd import no_grad
-from volta.distributions.constraints import independent, positive, real, simplex, unit_interval
+from volta.distributions.constraints import independent, nonnegative, positive, real, simplex, unit_interval
 from volta.distributions.distribution import Distribution
 from volta.distributions.utils import broadcast_all
 from volta.nn.functional import one_hot
 from volta.ops.creation import empty
 from volta.ops.join import stack
 from volta.ops.math import where
-from volta.special import digamma, gammainc
+from volta.special import digamma, gammainc, xlogy
 from volta.tensor import Tensor
 
 __all__ = ["Beta", "Chi2", "Dirichlet", "FisherSnedecor", "Gamma", "StudentT"]
@@ -90,7 +90,7 @@ class Gamma(Distribution):
 
     has_rsample = True
     arg_constraints = {"concentration": positive, "rate": positive}
-    support = positive
+    support = nonnegative
 
     def __init__(self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None) -> None:
         self.concentration, self.rate = broadcast_all(concentration, rate)
@@ -105,7 +105,7 @@ class Gamma(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         value, alpha = self._validate_sample(value), self.concentration
-        return alpha * self.rate.log() + (alpha - 1) * value.log() - self.rate * value - alpha.lgamma()
+        return alpha * self.rate.log() + xlogy(alpha - 1, value) - self.rate * value - alpha.lgamma()
 
     def cdf(self, value: Tensor) -> Tensor:
         return gammainc(self.concentration, self.rate * self._validate_sample(value))

@@ -211,8 +211,11 @@ def draw(op: str, primitive: Primitive, shape: tuple[int, ...], a: float, b: flo
          generator: Generator | None) -> Tensor:
     """A new tensor of the next numbers of a generator."""
     device = as_device(device)
+    sizes = random.mapped.sizes
     seed, offset = check_generator(op, generator).advance(0 if device.is_meta else math.prod(shape))
-    return run_kernel(primitive, device, (shape, a, b), {"seed": seed, "offset": offset, "dtype": as_dtype(dtype), "device": device})
+    values = ((*sizes, *shape) if sizes else shape, a, b)
+    drawn = run_kernel(primitive, device, values, {"seed": seed, "offset": offset, "dtype": as_dtype(dtype), "device": device})
+    return random.mapped.sample(drawn) if sizes else drawn
 
 
 @_made

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def _np_softmax(x, dim):
 
 
 @composed(name="functional.softmax", samples=_SAMPLES, numpy=_np_softmax, function=False, method=False)
-def softmax(input: Tensor, dim: int | None = None, _stacklevel: Any = 3, dtype: DTypeLike = None) -> Tensor:
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: object = 3, dtype: DTypeLike = None) -> Tensor:
     """exp(x) / sum(exp(x)) along `dim`, without overflow. Without `dim`, along 0 of a tensor of 0, 1 or 3 dimensions, else along 1, with a
     UserWarning.
 
@@ -50,7 +50,7 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: Any = 3, dtype: 
 
 
 @composed(name="functional.log_softmax", samples=_SAMPLES, numpy=lambda x, dim: np.log(_np_softmax(x, dim)), function=False, method=False)
-def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: Any = 3, dtype: DTypeLike = None) -> Tensor:
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: object = 3, dtype: DTypeLike = None) -> Tensor:
     """log(softmax(x)) along `dim`, without overflow; `dim` as in `softmax`.
 
     >>> volta.nn.functional.log_softmax(volta.tensor([0.0, 0.0]), 0)
@@ -60,7 +60,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: Any = 3, dty
 
 
 @composed(samples=_SAMPLES, numpy=lambda x, dim: _np_softmax(-x, dim), function=False, method=False)
-def softmin(input: Tensor, dim: int | None = None, _stacklevel: Any = 3, dtype: DTypeLike = None) -> Tensor:
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: object = 3, dtype: DTypeLike = None) -> Tensor:
     """softmax(-x); `dim` as in `softmax`.
 
     >>> volta.nn.functional.softmin(volta.tensor([0.0, 0.0]), 0)
