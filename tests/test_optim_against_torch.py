@@ -180,3 +180,38 @@ def test_states_of_optimizers_of_users(device):
     assert state["count"]["n"].device == q.device
     first.step()
     assert state["step"].item() == 1 and len(state["past"]) == 1 and state["past"][0] is not first.state[p]["past"][0]
+
+
+@pytest.mark.parametrize("name, options", [("NAdam", {}), ("ASGD", {"t0": 2, "lambd": 0.01}), ("Adam", {"amsgrad": True})])
+def test_states_of_pytorch_are_gone_on_with(name, options):
+    start, slopes = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3), np.random.RandomState(0).randn(8, 2, 3).astype(np.float32)
+    x, y = torch.nn.Parameter(torch.tensor(start)), volta.nn.Parameter(volta.tensor(start))
+    theirs = getattr(torch.optim, name)([x], lr=0.1, **options)
+    for slope in slopes[:4]:
+        x.grad = torch.tensor(slope)
+        theirs.step()
+    y.data.copy_(volta.tensor(x.detach().numpy()))
+    given = theirs.state_dict()
+    given["state"] = {0: {key: volta.tensor(value.numpy()) for key, value in given["state"][0].items()}}
+    ours = getattr(volta.optim, name)([y], lr=0.1, **options)
+    ours.load_state_dict(given)
+    for slope in slopes[4:]:
+        x.grad, y.grad = torch.tensor(slope), volta.tensor(slope)
+        theirs.step()
+        ours.step()
+    np.testing.assert_allclose(y.detach().numpy(), x.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_optimizers_print_and_refuse_as_in_pytorch():
+    def shown(lib):
+        a, b = (lib.nn.Parameter(lib.ones(2)) for _ in range(2))
+        optimizer = lib.optim.Adadelta([{"params": [("a", a)], "lr": 0.5}, {"params": [("b", b)]}], lr=0.25, rho=0.5, eps=0.125,
+                                       weight_decay=0.5)
+        return repr(optimizer)
+    assert shown(volta) == shown(torch)
+    for params in (None, [1.0], {"params": 1}):
+        for lib in (torch, volta):
+            with pytest.raises(TypeError):
+                lib.optim.Adam(params)
+    with pytest.raises(TypeError, match=r"Adam: params must be a list of tensors or of groups, got one; write \[tensor\]"):
+        volta.optim.Adam(volta.nn.Parameter(volta.ones(2)))

@@ -288,3 +288,10 @@ def test_plateau_with_a_tensor_as_learning_rate():
     for _ in range(2):
         schedule.step(1.0)
     assert held.item() == 0.5
+
+
+def test_cycles_note_their_momenta_in_the_groups():
+    optimizer = volta.optim.SGD([volta.nn.Parameter(volta.ones(2))], lr=0.1, momentum=0.9)
+    volta.optim.lr_scheduler.CyclicLR(optimizer, 0.01, 0.1, base_momentum=0.75, max_momentum=0.95)
+    group, = optimizer.param_groups
+    assert (group["base_momentum"], group["max_momentum"], group["momentum"]) == (0.75, 0.95, 0.95)

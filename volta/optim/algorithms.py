@@ -180,7 +180,7 @@ class NAdam(Optimizer):
     rules = {"lr": at_least_zero, "betas": below_one, "eps": at_least_zero, "weight_decay": at_least_zero, "momentum_decay": at_least_zero,
              "decoupled_weight_decay": flag, "maximize": flag}
     counts_steps = True
-    carried = "mu_product"
+    carried, numbers = "mu_product", ("mu_product",)
 
     def __init__(self, params: Iterable[Any], lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 0.0, momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *,
@@ -229,7 +229,7 @@ class ASGD(Optimizer):
     update = update.ASGD
     rules = {"lr": at_least_zero, "lambd": number, "alpha": number, "t0": number, "weight_decay": at_least_zero, "maximize": flag}
     counts_steps = True
-    carried = "eta"
+    carried, numbers = "eta", ("eta", "mu")
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
                  weight_decay: float = 0.0, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,

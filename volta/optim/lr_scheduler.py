@@ -249,6 +249,9 @@ class CyclicLR(LRScheduler):
             for group, low in zip(optimizer.param_groups, lows):
                 set_value(group, "lr", low)
                 group["initial_lr"] = low
+        if cycle_momentum:
+            for group, least, most in zip(optimizer.param_groups, self.base_momentums, self.max_momentums):
+                group.update(base_momentum=least, max_momentum=most)
         super().__init__(optimizer, last_epoch)
         self.base_lrs = lows
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 from volta import gpu
 from volta._kernels import core
 from volta.autograd import enable_grad, no_grad
-from volta.errors import ArgumentError, DTypeError, ShapeError, StateDictError
+from volta.errors import ArgumentError, CallError, DTypeError, ShapeError, StateDictError
 from volta.ops import update
 from volta.ops.creation import full_like
 from volta.ops.records.update import Update
@@ -28,19 +28,20 @@ class Optimizer(Hooks):
     update: Update
     rules: dict[str, Callable] = {}
     counts_steps = False                # whether a parameter's state holds its "step"
-    carried: str | None = None          # another number that a parameter's state holds
+    carried: str | None = None          # another number that a parameter's state holds, by which kernel calls are told apart
+    numbers: tuple[str, ...] = ()       # all such numbers; PyTorch's files hold them as tensors
     shaped: tuple[str, ...] = ()        # states of another shape than their parameter
     starts: dict[str, str] = {}         # states that begin with the value of a hyperparameter, not with 0
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         if isinstance(params, core.TensorBase):
-            raise ArgumentError(f"{type(self).__name__}: params must be a list of tensors or of groups, got one; write [tensor]")
+            raise CallError(f"{type(self).__name__}: params must be a list of tensors or of groups, got one; write [tensor]")
         self.defaults = defaults
         super().__init__()
         self.param_groups: list[dict[str, Any]] = []
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         if not hasattr(params, "__iter__") or isinstance(params, (str, bytes)):
-            raise ArgumentError(f"{type(self).__name__}: params must be a list of tensors or of groups, got {type(params).__name__}")
+            raise CallError(f"{type(self).__name__}: params must be a list of tensors or of groups, got {type(params).__name__}")
         groups = list(params)
         if not groups:
             raise ArgumentError(f"{type(self).__name__}: params is empty; pass model.parameters()")
@@ -66,7 +67,7 @@ class Optimizer(Hooks):
         held = {p for group in self.param_groups for p in group["params"]}
         for p in params:
             if not isinstance(p, core.TensorBase):
-                raise ArgumentError(f"{name}: params must be tensors, got {type(p).__name__}")
+                raise CallError(f"{name}: params must be tensors, got {type(p).__name__}")
             if p.grad_fn is not None:
                 raise ArgumentError(f"{name}: a tensor of shape {p.shape} was made by {p.grad_fn.op}; only leaves can be "
                                     f"optimized")
@@ -272,6 +273,8 @@ class Optimizer(Hooks):
                 return int(value)
             except (TypeError, ValueError):
                 raise StateDictError(f"{name}: the step of parameter {number} must be a number, got {value!r}") from None
+        if self.rules and key in self.numbers and getattr(value, "shape", ()) == ():
+            return float(value)
         if self.rules and isinstance(value, core.TensorBase) and value.shape != p.shape and key not in self.shaped:
             raise StateDictError(f"{name}: {key} of parameter {number} has shape {value.shape}, the parameter has {p.shape}")
         return _moved(key, value, p)
@@ -295,8 +298,8 @@ class Optimizer(Hooks):
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
         for i, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {i}")
-            lines += [f"    {key}: {value}" for key, value in sorted(group.items()) if key not in ("params", "param_names")]
+            lines += ([""] if i else []) + [f"Parameter Group {i}"]
+            lines += [f"    {key}: {value}" for key, value in sorted(group.items()) if key != "params"]
         return "\n".join([*lines, ")"])
 
 
