@@ -215,3 +215,20 @@ def test_optimizers_print_and_refuse_as_in_pytorch():
                 lib.optim.Adam(params)
     with pytest.raises(TypeError, match=r"Adam: params must be a list of tensors or of groups, got one; write \[tensor\]"):
         volta.optim.Adam(volta.nn.Parameter(volta.ones(2)))
+
+
+@pytest.mark.parametrize("name", ["LambdaLR", "MultiplicativeLR"])
+def test_schedules_of_functions_go_on_from_pytorch(name):
+    def made(lib):
+        optimizer = lib.optim.SGD([lib.nn.Parameter(lib.ones(2))], lr=0.1)
+        return optimizer, getattr(lib.optim.lr_scheduler, name)(optimizer, lambda epoch: 0.9 ** epoch)
+
+    (ours, schedule), (theirs, given) = made(volta), made(torch)
+    for _ in range(3):
+        theirs.step()
+        given.step()
+    schedule.load_state_dict(given.state_dict())
+    for optimizer, each in ((ours, schedule), (theirs, given)):
+        optimizer.step()
+        each.step()
+    assert ours.param_groups[0]["lr"] == pytest.approx(theirs.param_groups[0]["lr"], rel=1e-12)

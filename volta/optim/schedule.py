@@ -88,8 +88,8 @@ class LRScheduler:
         rates = [number(type(self).__name__, "lr", lr) for lr in state_dict["_last_lr"]]
         if len(rates) != len(self._last_lr):
             raise StateDictError(f"{type(self).__name__}: load_state_dict got {len(rates)} learning rates for {len(self._last_lr)} groups")
-        self.__dict__.update(state_dict)
-        self._set(rates)
+        self.__dict__.update({key: value for key, value in state_dict.items() if key not in ("optimizer", "lr_lambdas")})
+        self._set(rates)                                # PyTorch's states have a None for each function
 
 
 def set_value(group: dict, key: str, value: float) -> None:
