@@ -307,3 +307,27 @@ def test_dtypes_of_counts_and_of_nothing():
 def test_identity_kernels_of_tensors_that_repeat_elements():
     out = volta.nn.init.dirac_(volta.zeros(1, 2, 3).expand(2, 2, 3))
     assert out.tolist() == [[[0, 1, 0], [0, 1, 0]]] * 2
+
+
+@pytest.mark.parametrize("call, wanted", [
+    (lambda lib: lib.nn.Module().add_module("a.b", lib.nn.ReLU()), KeyError),
+    (lambda lib: lib.nn.Module().add_module("", lib.nn.ReLU()), KeyError),
+    (lambda lib: lib.nn.Module().add_module("a", 3), TypeError), (lambda lib: lib.nn.Module().add_module(3, lib.nn.ReLU()), TypeError),
+    (lambda lib: lib.nn.Module().add_module("train", lib.nn.ReLU()), KeyError),
+    (lambda lib: lib.nn.Linear(2, 2).register_buffer("weight", lib.ones(1)), KeyError),
+    (lambda lib: lib.nn.Module().register_buffer("a", 3), TypeError),
+    (lambda lib: lib.nn.Module().register_parameter("a", lib.ones(1)), TypeError),
+    (lambda lib: lib.nn.Sequential(lib.nn.ReLU(), 3), TypeError), (lambda lib: lib.nn.ModuleList([3]), TypeError)])
+def test_what_modules_cannot_hold(call, wanted):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    for lib in (torch, volta):
+        with pytest.raises(wanted) as error:
+            call(lib)
+    assert str(error.value)[0] not in "'\""             # KeyErrors quote their text
+
+
+def test_a_dict_of_parameters_prints_as_in_pytorch():
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    shown = [repr(lib.nn.ParameterDict({"a": lib.nn.Parameter(lib.ones(2, 3)), "b": lib.nn.Parameter(lib.ones(1, dtype=lib.float64))}))
+             for lib in (torch, volta)]
+    assert shown[0] == shown[1].replace("volta.", "torch.")

@@ -39,6 +39,13 @@ class CallError(ArgumentError, TypeError):
     """A call with too few or too many arguments."""
 
 
+class RegistrationError(CallError, KeyError):
+    """A name or a value that a module cannot hold."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
 class IndexRangeError(VoltaError, IndexError, RuntimeError):
     """An index or label outside its dimension."""
 

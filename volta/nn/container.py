@@ -5,7 +5,7 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, overload
 
-from volta.errors import ArgumentError, IndexRangeError
+from volta.errors import ArgumentError, CallError, IndexRangeError
 from volta.nn.module import Module
 from volta.nn.parameter import Parameter
 from volta.tensor import Tensor
@@ -257,7 +257,7 @@ class ParameterDict(_Named, Module):
         return self._parameters.popitem()
 
     def extra_repr(self) -> str:
-        return "\n".join(f"({name}): {_described(p)}" for name, p in self.items())
+        return "\n".join(f"  ({name}): {_described(p, p.type())}" for name, p in self.items())
 
 
 class ParameterList(Module):
@@ -303,16 +303,16 @@ class ParameterList(Module):
         return (self[i] for i in range(self._size))
 
 
-def _described(p):
+def _described(p, kind=None):
     if not isinstance(p, Tensor):
         return f"Object of type: {type(p).__name__}"
     where = f", {p.device}" if p.is_gpu else ""
-    return f"Parameter containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}{where}]"
+    return f"Parameter containing: [{kind or p.dtype} of size {'x'.join(map(str, p.shape))}{where}]"
 
 
 def _need_module(owner, module):
     if not isinstance(module, Module) and (module is not None or isinstance(owner, Sequential)):
-        raise ArgumentError(f"{type(owner).__name__}: needs modules, got {type(module).__name__}")
+        raise CallError(f"{type(owner).__name__}: needs modules, got {type(module).__name__}")
     return module
 
 

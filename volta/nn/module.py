@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 from volta._kernels import core
 from volta.device import as_device
 from volta.dtypes import as_dtype, bfloat16, float16, float32, float64
-from volta.errors import ArgumentError, DTypeError
+from volta.errors import ArgumentError, DTypeError, RegistrationError
 from volta.layout import memory_format as Layout
 from volta.nn.hooks import HookMethods
 from volta.nn.parameter import Buffer, Parameter
@@ -143,25 +143,25 @@ class Module(HookMethods, StateMethods):
     def _check_name(self, kind, name, table):
         self._need_init(f"{kind}s")
         if not isinstance(name, str) or "." in name or not name:
-            raise ArgumentError(f"register_{kind}: the name must be a non-empty string without a dot, got {name!r}")
+            raise RegistrationError(f"register_{kind}: the name must be a non-empty string without a dot, got {name!r}")
         if name not in self.__dict__[table] and (hasattr(type(self), name) or name in self.__dict__ or self._table_of(name)):
-            raise ArgumentError(f"register_{kind}: {type(self).__name__} already has an attribute {name!r}")
+            raise RegistrationError(f"register_{kind}: {type(self).__name__} already has an attribute {name!r}")
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Hold `param` under `name`; None reserves the name.
 
-        Raises: ArgumentError for a name in use or a tensor that is no Parameter leaf.
+        Raises: RegistrationError for a name in use or a tensor that is no Parameter leaf.
         """
         self._check_name("parameter", name, "_parameters")
         if param is not None and (not isinstance(param, Parameter) or param.grad_fn is not None):
-            raise ArgumentError(f"register_parameter: {name!r} must be a Parameter that no op made, got {type(param).__name__}")
+            raise RegistrationError(f"register_parameter: {name!r} must be a Parameter that no op made, got {type(param).__name__}")
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Hold a tensor that is no parameter but moves and is saved with the module (unless not `persistent`)."""
         self._check_name("buffer", name, "_buffers")
         if tensor is not None and not isinstance(tensor, core.TensorBase):
-            raise ArgumentError(f"register_buffer: {name!r} must be a tensor or None, got {type(tensor).__name__}")
+            raise RegistrationError(f"register_buffer: {name!r} must be a tensor or None, got {type(tensor).__name__}")
         self._buffers[name] = tensor
         (self._non_persistent.discard if persistent else self._non_persistent.add)(name)
 
@@ -169,7 +169,7 @@ class Module(HookMethods, StateMethods):
         """Hold `module` under `name`; None reserves the name."""
         self._check_name("module", name, "_modules")
         if module is not None and not isinstance(module, Module):
-            raise ArgumentError(f"register_module: {name!r} must be a Module or None, got {type(module).__name__}")
+            raise RegistrationError(f"register_module: {name!r} must be a Module or None, got {type(module).__name__}")
         self._modules[name] = module
 
     register_module = add_module

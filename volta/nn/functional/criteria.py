@@ -243,7 +243,7 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
     tensor(2.)
     """
     reduction = reduction_of("margin_ranking_loss", size_average, reduce, reduction)
-    if input1.ndim != input2.ndim != target.ndim:                # two that agree may broadcast with the third, as in PyTorch
+    if not input1.ndim == input2.ndim == target.ndim:
         raise ShapeError(f"margin_ranking_loss: the tensors must have as many dimensions, got shapes {input1.shape}, {input2.shape} and "
                          f"{target.shape}")
     return _reduce("margin_ranking_loss", clamp_min(-target * (input1 - input2) + margin, 0.0), reduction)
