@@ -62,7 +62,7 @@ def einsum(equation: str | Tensor, *operands: Tensor | Sequence[object]) -> Tens
     if len(pieces) == 1:                    # summed behind what stays, so that the result is row-major
         term, x = pieces[0]
         rest = [i for i, letter in enumerate(term) if letter not in result]
-        return _summed(result + "".join(term[i] for i in rest), permute(x, [*map(term.index, result), *rest]), set(result))[1]
+        return _summed(result + "".join(term[i] for i in rest), permute_op(x, dims=(*map(term.index, result), *rest)), set(result))[1]
     term, x = _summed(*pieces[0], set("".join(t for t, _ in pieces[1:])) | set(result))
     for i, (other, y) in enumerate(pieces[1:], 2):
         kept = set("".join(t for t, _ in pieces[i:])) | set(result)
