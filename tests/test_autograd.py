@@ -415,19 +415,6 @@ def test_only_floats_have_gradients():
     assert not (leaf(1.0) > 0).requires_grad and not leaf(1.0).argmax().requires_grad and not leaf(1.0).long().requires_grad
 
 
-def test_graph_can_be_looked_at():
-    x = leaf(2.0)
-    y = (x * 3.0).exp()
-    (product, index), = y.grad_fn.next_functions
-    leaf_node, _ = product.next_functions[0]
-    assert y.grad_fn.op == "exp" and y.grad_fn.name() == "ExpBackward0" and repr(y.grad_fn) == "<exp backward>"
-    assert product.name() == "MulBackward0" and index == 0 and leaf_node.variable is x and leaf_node.next_functions == ()
-    assert leaf_node.name() == "torch::autograd::AccumulateGrad" and leaf_node in {product.next_functions[0][0]}
-    assert x.grad_fn is None and x.is_leaf
-    y.sum().backward()
-    assert y.grad_fn.saved_tensors is None
-
-
 @pytest.mark.parametrize("given, text", [
     (1.0, "must be a tensor or None, got float"), ((1, 2), "must be a tensor or None, got tuple"), (volta.ones(5), r"has shape \(5,\)")])
 def test_hooks_that_give_no_fitting_gradient(given, text):

@@ -186,3 +186,16 @@ def test_handles_of_tables_of_a_program():
         seen.append([len(table), len(more)])
         handle.remove()
     _both(run)
+
+
+def test_graph_can_be_looked_at():
+    x = volta.tensor([2.0], requires_grad=True)
+    y = (x * 3.0).exp()
+    (product, index), = y.grad_fn.next_functions
+    leaf_node, _ = product.next_functions[0]
+    assert y.grad_fn.op == "exp" and y.grad_fn.name() == "ExpBackward0" and repr(y.grad_fn) == "<exp backward>"
+    assert product.name() == "MulBackward0" and index == 0 and leaf_node.variable is x and leaf_node.next_functions == ()
+    assert leaf_node.name() == "torch::autograd::AccumulateGrad" and leaf_node in {product.next_functions[0][0]}
+    assert x.grad_fn is None and x.is_leaf
+    y.sum().backward()
+    assert y.grad_fn.saved_tensors is None
