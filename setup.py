@@ -104,7 +104,8 @@ def extensions() -> list[Extension]:
             own = str(variant_c_path(source, variant))
             result.append(Extension(f"volta._kernels.cpu.{variant}.{name.split('.')[1]}", [own], depends=[common]))
     # The longest compilations first, so that two processors finish together.
-    return sorted(result, key=lambda e: "elementwise" not in e.name and not e.name.endswith(("gemm", "attention", "winograd", "weight", "folds")))
+    longest = ("gemm", "attention", "winograd", "weight", "folds")
+    return sorted(result, key=lambda e: "elementwise" not in e.name and not e.name.endswith(longest))
 
 
 def write_if_changed(path: Path, text: str) -> None:
