@@ -1,9 +1,12 @@
 """What the host reads of tensors without a kernel: lists, whether two are equal, where elements are not 0; and shapes worked out in C."""
+import threading
+
 import numpy as np
 import pytest
 
 import volta
 from volta import shapes
+from volta._kernels import core
 
 KINDS = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bfloat16")
 
@@ -91,3 +94,33 @@ def test_shapes_that_do_not_fit():
     for dims in ((0, 0), (0,), (0, 2), (0, 1, 1)):
         with pytest.raises((volta.errors.ArgumentError, volta.errors.IndexRangeError)):
             shapes.as_order("permute", dims, 2)
+
+
+def test_places_while_another_thread_writes():
+    """Elements are counted before they are written down: with others by then, either an error or a result of the size counted."""
+    x = volta.zeros(300, 1000)
+    shown, stop = x.numpy(), threading.Event()
+
+    def write():
+        while not stop.is_set():
+            shown[:] = 1
+            shown[:] = 0
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for _ in range(100):
+            try:
+                found = x.nonzero().numpy()
+            except volta.errors.ArgumentError as error:
+                assert "another thread" in str(error)
+            else:
+                assert found.shape[1] == 2 and (found >= 0).all() and (found < (300, 1000)).all()
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_places_need_contiguous_tensors():
+    with pytest.raises(volta.errors.ArgumentError, match="contiguous"):
+        core.true_places(volta.ones(3, 4).t())

@@ -7,7 +7,7 @@ from libc.string cimport memcpy
 
 from volta._kernels.core.base cimport (
     BFLOAT16, BOOL, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, MAX_RANK, UINT8, TensorBase, address, check_read, dtype_of, empty_host)
-from volta.errors import DTypeError
+from volta.errors import ArgumentError, DTypeError
 
 
 cdef enum:
@@ -116,20 +116,23 @@ cdef Py_ssize_t _count(const number* x, Py_ssize_t n) noexcept nogil:
     return found
 
 
-cdef void _find(const number* x, const Py_ssize_t* sizes, int rank, int64_t* out, Py_ssize_t count) noexcept nogil:
-    """Per dimension a row of out[rank, count]."""
+cdef Py_ssize_t _find(const number* x, Py_ssize_t size, const Py_ssize_t* sizes, int rank, int64_t* out, Py_ssize_t count) noexcept nogil:
+    """Per dimension a row of out[rank, count]; gives how many there were. Another thread may change x meanwhile: then there may be fewer, or
+    more, of which those beyond `count` are left out."""
     cdef int64_t[CHUNK] found
     cdef Py_ssize_t[MAX_RANK] at
-    cdef Py_ssize_t length = sizes[rank - 1], start, i, j, n, k = 0
+    cdef Py_ssize_t length = sizes[rank - 1], left = size, start, i, j, n, k = 0
     cdef int d
     for d in range(rank):
         at[d] = 0
-    while k < count:
+    while k < count and left > 0:
+        left -= length
         for i in range((length + CHUNK - 1) // CHUNK):
             start, n = i * CHUNK, 0
             for j in range(start, min(start + CHUNK, length)):
                 found[n] = j
                 n += x[j] != 0
+            n = min(n, count - k)
             for d in range(rank - 1):
                 for j in range(k, k + n):
                     out[d * count + j] = at[d]
@@ -143,14 +146,17 @@ cdef void _find(const number* x, const Py_ssize_t* sizes, int rank, int64_t* out
                 break
             at[d] = 0
             d -= 1
+    return k
 
 
 cdef TensorBase _places(const number* x, TensorBase t):
     cdef Py_ssize_t[MAX_RANK] sizes
     cdef int rank = len(t.shape), d
-    cdef Py_ssize_t count
+    cdef Py_ssize_t count, found = 0
     cdef TensorBase out
     cdef int64_t* target
+    if not t.contiguous:
+        raise ArgumentError("true_places: needs a contiguous tensor; call contiguous() on it")
     for d in range(rank):
         sizes[d] = t.shape[d]
     with nogil:
@@ -159,14 +165,16 @@ cdef TensorBase _places(const number* x, TensorBase t):
     target = <int64_t*>address(out)
     if count and rank:
         with nogil:
-            _find(x, sizes, rank, target, count)
+            found = _find(x, t.size, sizes, rank, target, count)
+        if found < count:
+            raise ArgumentError("nonzero: the tensor was changed by another thread while its elements were being looked for")
     return out
 
 
 def true_places(TensorBase t not None):
     """(rank, count) int64: per dimension a row of where the elements of a contiguous host tensor are not 0, in their order.
 
-    Raises: DTypeError for 16-bit floats.
+    Raises: DTypeError for 16-bit floats; ArgumentError for what is not contiguous and where another thread changes it meanwhile.
     """
     cdef int code = t.dtype.code
     check_read(t)
