@@ -1,6 +1,8 @@
 """Writing at indices: what samples of the op table cannot say (places named twice, tuples of indices, views, refusals)."""
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -98,3 +100,20 @@ def test_put_of_nothing_into_nothing(shape, accumulate, device):
     assert volta.put(x, volta.zeros(0, dtype=volta.int64, device=device), volta.ones(0, device=device), accumulate).shape == shape
     with pytest.raises(IndexError):
         x.put_(volta.zeros(1, dtype=volta.int64, device=device), volta.ones(1, device=device), accumulate)
+
+
+@pytest.mark.parametrize("kind", ["amax", "amin"])
+def test_extremes_share_with_what_did_not_take_part(kind):
+    """As in PyTorch: an element of the input that does not take part, and is equal to the result, counts among those that share."""
+    inf = math.inf
+    for start, source, index, want in (([3.0, 1.0], [3.0, 5.0], [0, 1], [0.5, 1.0]), ([3.0, 1.0], [3.0, 3.0], [0, 0], [1 / 3, 1 / 3]),
+                                       ([inf], [inf], [0], [0.5]), ([-inf], [-inf], [0], [0.5]), ([7.0], [inf], [0], [1.0])):
+        for reduce in (lambda *args: volta.scatter_reduce(*args, kind, include_self=False),
+                       lambda *args: volta.index_reduce(*args, kind, include_self=False)):
+            x, src = volta.tensor(start, requires_grad=True), volta.tensor(source, requires_grad=True)
+            reduce(x, 0, volta.tensor(index), src).sum().backward()
+            assert src.grad.tolist() == pytest.approx(want)
+            assert x.grad.tolist() == [float(i not in index) for i in range(len(start))]
+    x, src = volta.tensor(2.0, requires_grad=True), volta.tensor(2.0, requires_grad=True)
+    x.scatter_reduce(0, volta.tensor(0), src, kind, include_self=False).backward()
+    assert (x.grad.item(), src.grad.item()) == (0.0, 0.5)

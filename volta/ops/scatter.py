@@ -13,11 +13,12 @@ import numpy as np
 
 from volta._kernels.core import TensorBase, inplace, stands_in
 from volta._kernels.core.call import run_kernel
+from volta._kernels.core.graph import is_grad_enabled
 from volta.device import mixed_devices
 from volta.dtypes import as_integer, bool_, iinfo, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
-from volta.ops.creation import full_like, new_zeros, ones, ones_like
-from volta.ops.indexing import as_vector, check_index, check_integers, masked_fill, positions, scatter_add
+from volta.ops.creation import full_like, new_zeros, ones, ones_like, zeros_like
+from volta.ops.indexing import as_vector, check_index, check_integers, gather, masked_fill, positions, scatter_add
 from volta.ops.math import div
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
@@ -214,7 +215,18 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
             count = where_op(count == 0, 1, count)
             out = out / cast(count, x.dtype) if x.dtype.is_floating_point else cast(div(out, count, rounding_mode="floor"), x.dtype)
         return out if input.shape else reshape_op(out, shape=())
-    return _combined("scatter_reduce", input, start, d, at, source, reduce)
+    out = _combined("scatter_reduce", input, start, d, at, source, reduce)
+    if include_self or reduce == "prod" or not source.requires_grad or not is_grad_enabled():
+        return out
+    return scale_gradient(out, reshape_op(_fewer(out, x, start, source, d, at), shape=out.shape))
+
+
+def _fewer(out, x, start, source, d, at):
+    """What gradients of extremes are multiplied with, so that what is equal to one shares it with the element of x that did not take part,
+    as in PyTorch, and not with the `start` that took its place."""
+    out, x = reshape_op(out, shape=x.shape).detach(), x.detach()
+    equal = scatter_add(zeros_like(x), d, at, cast(source == gather(out, d, at), x.dtype))
+    return (cast(start == out, x.dtype) + equal) / (cast(x == out, x.dtype) + equal)
 
 
 def _np_index_reduce(x, dim, index, source, reduce, include_self=True):

@@ -138,7 +138,7 @@ ndtr = unary("ndtr", lambda g, x: g * exp(x * x * -0.5) * (1 / math.sqrt(2 * mat
              numpy=np.vectorize(lambda x: math.erfc(-x / math.sqrt(2)) / 2, [float]))
 ndtri = unary("ndtri", lambda g, out: g * exp(out * out * 0.5) * math.sqrt(2 * math.pi), numpy=np.vectorize(_np_ndtri, [float]),
               domain=(0.05, 0.95), room="special")
-log_ndtr = unary("log_ndtr", lambda g, x: g / erfcx(x * -math.sqrt(0.5)) * math.sqrt(2 / math.pi),
+log_ndtr = unary("log_ndtr", lambda g, x: where_op(x == -math.inf, math.nan, g / erfcx(x * -math.sqrt(0.5)) * math.sqrt(2 / math.pi)),
                  numpy=np.vectorize(_np_log_ndtr, [float]), room="special")
 entr = unary("entr", lambda g, x: g * (-log(x) - 1.0), domain=(0.2, 3.0), room="special",
              numpy=lambda x: np.where(x > 0, -x * np.log(x), np.where(x == 0, 0.0, np.where(x < 0, -np.inf, x))))
