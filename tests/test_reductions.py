@@ -71,3 +71,23 @@ def test_the_forms_of_max(device):
             call()
     with pytest.raises(ArgumentError, match="median: keepdim goes with a dimension"):
         x.median(keepdim=True)
+
+
+@pytest.mark.parametrize("dim", [None, 0, 1])
+def test_gradients_of_products(device, dim):
+    """The product of the others: the quotient where no element is 0, which is NaN beside infinities, as in PyTorch."""
+    def gradient(values):
+        x = volta.tensor(values, device=device, requires_grad=True)
+        y = x.prod() if dim is None else x.prod(dim)
+        y.sum().backward()
+        return x.grad.numpy()
+
+    x = np.array([[2.0, -3.0], [0.5, 4.0]], np.float32)
+    axis = None if dim is None else (dim,)
+    np.testing.assert_allclose(gradient(x), np.prod(x, axis, keepdims=True) / x, rtol=1e-6)
+    x[0, 0] = np.inf
+    found = gradient(x)
+    assert np.isnan(found[0, 0]) and np.isinf(found[0, 1]) == (dim != 0)
+    x[0] = 0.0, -3.0
+    want = {None: [[-6.0, 0.0], [0.0, 0.0]], 0: [[0.5, 4.0], [0.0, -3.0]], 1: [[-3.0, 0.0], [4.0, 0.5]]}[dim]
+    np.testing.assert_allclose(gradient(x), want, rtol=1e-6, atol=0)

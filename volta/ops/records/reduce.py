@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels import core
 from volta.ops.records.copy import cast
-from volta.ops.records.math import exp, root_grad
+from volta.ops.records.math import exp, root_grad, where_op
 from volta.ops.records.scan import cumprod_op, flipped
 from volta.ops.records.view import expand_op, part, permute_op, place, reshape_op
 from volta.ops.table import case, register
@@ -50,21 +51,29 @@ def _extreme_vjp(g, x, out, dim, keepdim):
     return hit * _expanded(g, x.shape, dim, keepdim) / sum_op(hit, dim=dim, keepdim=True)
 
 
-def _prod_vjp(g, x, dim, keepdim):
-    """g times the product of the others. Multiplications alone give it, so it and its derivatives are right where x is 0, too."""
-    g, n = _expanded(g, x.shape, dim, keepdim), count(x.shape, dim)
-    if n == 0:
+def _prod_vjp(g, x, out, dim, keepdim):
+    """g times the product of the others: as in PyTorch, the whole product divided by each element where none is 0."""
+    g, whole = _expanded(g, x.shape, dim, keepdim), _expanded(out, x.shape, dim, keepdim)
+    if not x._size:
         return g * x
+    every = all_op(x, dim=tuple(range(x.ndim)), keepdim=False)
+    if core.host_sees(every):
+        return g * (whole / x if every.item() else _others(x, dim))
+    return g * where_op(every, whole / where_op(x == 0, 1, x), _others(x, dim))
+
+
+def _others(x, dim):
+    """For each element the product of all others over `dim`. Multiplications alone give it, so its derivatives are right, too."""
     if len(dim) == 1:
-        return g * _others(x, dim[0])
+        return _others_along(x, dim[0])
     order = (*dim, *[d for d in range(x.ndim) if d not in dim])
     shape = tuple([x.shape[d] for d in order])
-    others = _others(reshape_op(permute_op(x, dims=order), shape=(n,) + shape[len(dim):]), 0)
-    return g * permute_op(reshape_op(others, shape=shape), dims=tuple([order.index(d) for d in range(x.ndim)]))
+    others = _others_along(reshape_op(permute_op(x, dims=order), shape=(count(x.shape, dim),) + shape[len(dim):]), 0)
+    return permute_op(reshape_op(others, shape=shape), dims=tuple([order.index(d) for d in range(x.ndim)]))
 
 
-def _others(x, d):
-    """For each element the product of all others along dimension d: of those before it, times that of those behind it."""
+def _others_along(x, d):
+    """Along dimension d: the product of those before each element, times that of those behind it."""
     first, steps = tuple([int(k == d) for k in range(x.ndim)]), (1,) * x.ndim
 
     def before(x):
