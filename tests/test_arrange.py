@@ -190,3 +190,29 @@ def test_copies_of_strided_views(device):
     assert x.flatten().tolist() == list(range(12))
     assert volta.view_copy(x.t(), (-1,)).tolist() == x.t().flatten().tolist()
     assert volta.view_copy(x, volta.int32).dtype is volta.int32
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8", "float16"])
+@pytest.mark.parametrize("shape", [(3, 5), (2, 3, 4), (700, 3), (1, 1)])
+def test_joining_parts_that_lie_anyhow(device, dtype, shape):
+    """Views with steps between rows are joined without a copy, parts of few bytes element by element: as NumPy joins copies of them."""
+    if dtype == "float16" and device == "gpu" and not volta.gpu.context().has_f16:
+        pytest.skip("the adapter has no 16-bit floats")
+    values = np.random.default_rng(0).integers(0, 100, shape)
+    x = volta.tensor(values, device=device).to(getattr(volta, dtype))
+    views = [x, x.flip(0), x[:1].expand(shape), x[..., :1].expand(shape), x.transpose(0, -1).contiguous().transpose(0, -1)]
+    views += [volta.cat((x, x), -1)[..., shape[-1] - 1:-1], volta.cat((x, x), 0)[::2]]
+    seen = [v.float().cpu().contiguous().numpy() for v in views]
+    for k in range(len(views)):
+        for d in range(-len(shape), len(shape)):
+            for parts in ((k, 0), (0, k), (k, k, 0)):
+                chosen, want = [views[i] for i in parts], [seen[i] for i in parts]
+                np.testing.assert_array_equal(volta.cat(chosen, d).float().numpy(), np.concatenate(want, d))
+                np.testing.assert_array_equal(volta.stack(chosen, d).float().numpy(), np.stack(want, d))
+
+
+def test_pairs_of_many():
+    a = np.arange(400_000, dtype=np.float32)
+    for parts in ((a, -a), (a, -a, a + 1), (a.astype(np.float64), a.astype(np.float64))):
+        found = volta.stack([volta.tensor(p) for p in parts], 1)
+        np.testing.assert_array_equal(found.numpy(), np.stack(parts, 1))

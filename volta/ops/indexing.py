@@ -23,7 +23,7 @@ from volta.ops.records.math import where_op, wrapped
 from volta.ops.records.places import changes_op, true_starts
 from volta.ops.records.places import true_places as true_places_op
 from volta.ops.records.places import true_values as true_values_op
-from volta.ops.records.reduce import amax_op, sum_op
+from volta.ops.records.reduce import amax_op, amin_op, sum_op
 from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op, row_major
 from volta.ops.table import Flags, Labels, case, composed
 from volta.shapes import as_dim, broadcast_shapes
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _BLOCK, _MOST_RANK = 4096, 8            # elements whose places are counted together, dimensions that a GPU's kernel takes
 _SUMMED = 4096                          # blocks whose counts the host adds up
+_MANY = 1024                            # elements from which two kernels find their extremes sooner than one loop
 
 
 def known_range(t):
@@ -44,7 +45,11 @@ def known_range(t):
     if not t._size:
         return None
     if core.host_sees(t):
-        return indexing.extremes(t if t._contiguous else run_kernel(contiguous_op, t.device, (t,)))
+        t = t if t._contiguous else run_kernel(contiguous_op, t.device, (t,))
+        if t._size < _MANY:
+            return indexing.extremes(t)
+        params = {"dim": tuple(range(t.ndim)), "keepdim": False}        # the kernels take vectors and threads, and a call each
+        return tuple([core.read_scalar(run_kernel(op, t.device, (t,), params)) for op in (amin_op, amax_op)])
     own = t.device.is_gpu and t.storage.version == 0 and t.offset == 0
     return t.storage.bounds if own and 4 * (t._size if t._contiguous else _elements(t)) == t.storage.nbytes else None
 

@@ -16,7 +16,7 @@ from volta.ops.linalg import matmul
 from volta.ops.math import lerp, where
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, scale_gradient
-from volta.ops.records.math import ceil, clamp_max, clamp_min, floor, isnan, round_op, sqrt, where_op
+from volta.ops.records.math import ceil, clamp_max, clamp_min, floor, isnan, nan_to_num_op, round_op, sqrt, where_op
 from volta.ops.records.sort import sort_op
 from volta.ops.records.view import diagonal_op, permute_op, reshape_op
 from volta.ops.reduce import amax, amin, mean, sum
@@ -126,7 +126,7 @@ def _np(function):
 
 def _numbers(input):
     """The elements, with 0 for NaN."""
-    return where(isnan(input), 0.0, input) if input.dtype.is_floating_point else input
+    return nan_to_num_op(input, 0.0, math.inf) if input.dtype.is_floating_point else input
 
 
 @composed(out="cast", samples=(*_SUMS, case((0, 3), dim=0)), numpy=_np(np.nansum), kinds="fib")

@@ -87,6 +87,15 @@ cdef void _extremes(const Integer* x, Py_ssize_t n, long long* found) noexcept n
     found[0], found[1] = min(min(low[0], low[1]), min(low[2], low[3])), max(max(high[0], high[1]), max(high[2], high[3]))
 
 
+cdef bint _all_within(const long long* x, Py_ssize_t n, long long length) noexcept nogil:
+    """Whether all are in [0, length)."""
+    cdef Py_ssize_t i
+    cdef long long outside = 0
+    for i in range(n):
+        outside |= x[i] | (length - 1 - x[i])                   # either is negative
+    return outside >= 0
+
+
 def extremes(TensorBase t not None):
     """(least, largest) of a contiguous host tensor of integers, which must not be empty."""
     cdef long long found[2]
@@ -267,12 +276,10 @@ def rows(list indices, lengths, shape):
     lengths = plain(lengths)
     shape = plain(shape)
     cdef TensorBase index = indices[0], out
-    cdef long long found[2]
     cdef long long wrong = 0
     cdef Py_ssize_t k, length = lengths[0]
     if len(indices) == 1 and index.dtype.code == INT64 and index.contiguous and index.size:
-        _extremes(<long long*>address(index), index.size, found)
-        if found[0] >= 0 and found[1] < length:
+        if _all_within(<long long*>address(index), index.size, length):
             return index if len(index.shape) == 1 else make_tensor(index.storage, (index.size,), (1,), index.offset, index.dtype)
     cdef Py_ssize_t count = 1
     for k in range(len(shape)):

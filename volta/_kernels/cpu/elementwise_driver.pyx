@@ -270,6 +270,9 @@ cdef class Power(Binary):
             return product(x, x) if out is None else product.into(out, x, x)
         if x.dtype.code == FLOAT16:
             return None
+        if b == 3 and x.dtype.category == 2:
+            product = KERNELS["add_product"]                    # x * x * x to -0, which changes nothing
+            return product(-0.0, x, x, x) if out is None else product.into(out, -0.0, x, x, x)
         if b == 3:
             a = product(x, x)
             return product.into(a if out is None else out, a, x)

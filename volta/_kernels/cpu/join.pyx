@@ -12,7 +12,7 @@ from volta._kernels.core.threads cimport NOGIL_SIZE, threads_for
 from volta._kernels.core.views cimport float_code
 from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.copy cimport copy_data, packed, share
-from volta._kernels.cpu.iteration cimport copy_bytes
+from volta._kernels.cpu.iteration cimport copy_bytes, move_elements
 from volta._kernels.cpu.tile cimport real
 
 cdef struct Axis:
@@ -168,13 +168,20 @@ def extend_grad(TensorBase g not None, *, size, tuple before, str mode):
 
 # ---------------------------------------------------------------- joining
 
+cdef enum:
+    SMALL = 16                                  # bytes of a part, up to which its elements are moved one by one,
+    BLOCK = 16384                               # so many bytes of the result at a time
+
 cdef struct Part:
-    const char* data                            # contiguous; NULL where something else copies it
-    Py_ssize_t nbytes                           # that lie side by side in the result
+    const char* data                            # NULL where something else copies it
+    Py_ssize_t nbytes                           # that lie side by side in the result,
+    Py_ssize_t step                             # and from one such row to the next
 
 cdef struct Joined:
     Part* parts
     Py_ssize_t count, row                       # parts, and the bytes of all that lie side by side
+    Py_ssize_t itemsize
+    bint small                                  # every part is, and has data
     char* out
 
 
@@ -187,21 +194,74 @@ cdef void join_range(const Joined* v, Py_ssize_t start, Py_ssize_t stop) noexcep
     while start < stop:
         n = min(v.parts[k].nbytes - at, stop - start)
         if v.parts[k].data != NULL:
-            copy_bytes(v.out + start, v.parts[k].data + index * v.parts[k].nbytes + at, n)
+            copy_bytes(v.out + start, v.parts[k].data + index * v.parts[k].step + at, n)
         start, at, k = start + n, 0, k + 1
         if k == v.count:
             k, index = 0, index + 1
 
 
+cdef void alternate(const int* a, const int* b, int* out, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        out[2 * i] = a[i]
+        out[2 * i + 1] = b[i]
+
+
+cdef void join_rows(const Joined* v, Py_ssize_t row, Py_ssize_t stop) noexcept nogil:
+    """Rows [row, stop) of small parts: element by element down some rows."""
+    cdef Py_ssize_t block = max(1, BLOCK // v.row), n, k, item, at
+    cdef const Part* part
+    cdef char* to
+    while row < stop:
+        n, to = min(block, stop - row), v.out + row * v.row
+        if v.row == 8 and v.count == 2 and v.itemsize == 4 and v.parts[0].step == 4 and v.parts[1].step == 4:
+            alternate(<const int*>v.parts[0].data + row, <const int*>v.parts[1].data + row, <int*>to, n)
+            row += n
+            continue
+        for k in range(v.count):
+            part = v.parts + k
+            for item in range(part.nbytes // v.itemsize):
+                at = item * v.itemsize
+                move_elements(to + at, v.row, part.data + row * part.step + at, part.step, n, v.itemsize)
+            to += part.nbytes
+        row += n
+
+
 cdef void join_all(const Joined* v, Py_ssize_t nbytes) noexcept nogil:
     cdef int threads = threads_for(nbytes // 4), t
-    cdef Py_ssize_t chunk = share(nbytes, threads)
+    cdef Py_ssize_t chunk = share(nbytes, threads), rows = nbytes // v.row
     if threads == 1:
-        join_range(v, 0, nbytes)
+        if v.small:
+            join_rows(v, 0, rows)
+        else:
+            join_range(v, 0, nbytes)
         return
     for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
-        if t * chunk < nbytes:
+        if v.small:
+            join_rows(v, rows * t // threads, rows * (t + 1) // threads)
+        elif t * chunk < nbytes:
             join_range(v, t * chunk, min((t + 1) * chunk, nbytes))
+
+
+cdef bint row_step(TensorBase x, Py_ssize_t dim, Py_ssize_t* step):
+    """Whether from dimension `dim` on the elements lie side by side, and such rows lie one step from another; the step, in bytes."""
+    cdef Py_ssize_t i, n, stride, rows = 1, side = 1
+    step[0] = 0
+    for i in range(len(x.shape) - 1, -1, -1):
+        n, stride = x.shape[i], x._strides[i]
+        if n == 1:
+            continue
+        if i >= dim:
+            if stride != side:
+                return False
+            side *= n
+        elif rows == 1:
+            rows, step[0] = n, stride * x.dtype.itemsize
+        elif stride * x.dtype.itemsize != step[0] * rows:
+            return False
+        else:
+            rows *= n
+    return True
 
 
 def cat(*tensors, Py_ssize_t dim):
@@ -210,22 +270,27 @@ def cat(*tensors, Py_ssize_t dim):
     cdef Py_ssize_t total = 0, start = 0, inner
     cdef Storage memory = host_storage(len(tensors) * sizeof(Part))
     cdef Joined v
+    cdef Part* part
     for x in tensors:
         total += <Py_ssize_t>x.shape[dim]
     out = empty_host(x.shape[:dim] + (total,) + x.shape[dim + 1:], x.dtype)
     if out.size == 0:
         return out
     inner = <Py_ssize_t>out._strides[dim] * out.dtype.itemsize
-    v.parts, v.count, v.row, v.out = <Part*>memory.data, 0, total * inner, address(out)
+    v.parts, v.count, v.row, v.out, v.itemsize = <Part*>memory.data, 0, total * inner, address(out), out.dtype.itemsize
+    v.small = True
     for x in tensors:
         if x.size:
-            v.parts[v.count].data, v.parts[v.count].nbytes = address(x) if x.contiguous else NULL, <Py_ssize_t>x.shape[dim] * inner
+            part = v.parts + v.count
+            part.data, part.nbytes = address(x), <Py_ssize_t>x.shape[dim] * inner
+            if not row_step(x, dim, &part.step):
+                part.data = NULL
+                copy_data(make_tensor(out.storage, x.shape, out._strides, start * <Py_ssize_t>out._strides[dim], x.dtype), x)
+            v.small = v.small and part.data != NULL and part.nbytes <= SMALL
             v.count += 1
-        if x.size and not x.contiguous:
-            copy_data(make_tensor(out.storage, x.shape, out._strides, start * <Py_ssize_t>out._strides[dim], x.dtype), x)
         start += <Py_ssize_t>x.shape[dim]
     cdef Py_ssize_t nbytes = out.size * out.dtype.itemsize
-    if nbytes < 4 * NOGIL_SIZE:
+    if nbytes < 4 * NOGIL_SIZE and not v.small:
         join_range(&v, 0, nbytes)
     else:
         with nogil:
