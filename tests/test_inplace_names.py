@@ -118,3 +118,35 @@ def test_names_and_signatures(name):
     assert hasattr(volta.Tensor, name + "_")
     ours, of = (list(inspect.signature(f).parameters)[1:] for f in (getattr(volta.Tensor, name + "_"), getattr(volta, name)))
     assert ours == of
+
+
+ONE_PASS = [("add", 1, {"alpha": 0.5}), ("sub", 1, {"alpha": -2}), ("addcmul", 2, {"value": 0.5}), ("addcdiv", 2, {}), ("lerp", 1, 0.25)]
+MET = ["alike", "turned", "a row", "float16", "int64", "itself", "half of it", "recorded"]
+
+
+def changed(lib, name, count, how, met, **place):
+    """What `x.name_(...)` makes of a tensor, how often it says that it changed, the gradient of what was recorded; or a refusal."""
+    memory = lib.tensor([[1.0, -2.0, np.inf], [np.nan, 0.5, 3.0], [4.0, np.nan, -1.0], [2.0, 6.0, 8.0]], **place)
+    x, y = memory[:3], memory[:3] * 2 + 1
+    x = x.clone() if met == "recorded" else x
+    y = {"turned": lambda: y.t(), "a row": lambda: y[0], "float16": y.half, "int64": lambda: y.nan_to_num(7, 7).long(),
+         "itself": lambda: x, "half of it": lambda: memory[1:], "recorded": y.requires_grad_}.get(met, lambda: y)()
+    version = x._version
+    options = how if isinstance(how, dict) else {"weight": how}
+    x = getattr(x, name + "_")(*[y] * count, **options)
+    gradients = [lib.autograd.grad(x.nan_to_num(1, 1).sum(), y)[0]] if met == "recorded" else []
+    return [x.detach(), *gradients], x._version - version
+
+
+@pytest.mark.parametrize("met", MET)
+@pytest.mark.parametrize("name, count, how", ONE_PASS)
+def test_in_one_pass(name, count, how, met, device):
+    """What one kernel does in place: as PyTorch, whatever the other operands are, NaN among them, and where they share memory."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed; these comparisons are an extra")
+    expected, found = call(changed, torch, name, count, how, met), call(lambda: changed(volta, name, count, how, met, device=device))
+    assert isinstance(found, Exception) == isinstance(expected, Exception), found
+    if not isinstance(expected, Exception):
+        assert found[1] == expected[1]
+        for y, theirs in zip(found[0], expected[0], strict=True):
+            assert str(y.dtype).split(".")[-1] == str(theirs.dtype).split(".")[-1] and y.stride() == theirs.stride()
+            np.testing.assert_allclose(y.cpu().numpy(), theirs.numpy(), rtol=1e-5)

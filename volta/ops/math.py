@@ -46,8 +46,36 @@ def _scaled(name, input, other, alpha):
     return cast(other, dtype) * alpha if isinstance(other, TensorBase) else other and alpha if dtype is dtypes.bool_ else other * alpha
 
 
+# What some ops with options are in one pass of a record, which then writes into the tensor: the record and its operands, or None.
+def _sum_in_place(input, other, *, alpha=1):
+    return (r.mulacc, (other, alpha, input)) if isinstance(other, TensorBase) else None
+
+
+def _difference_in_place(input, other, *, alpha=1):
+    return (r.mulacc, (other, -alpha, input)) if isinstance(other, TensorBase) and type(alpha) in (int, float) else None
+
+
+def _product_in_place(input, tensor1, tensor2, *, value=1):
+    return r.add_product, (input, tensor1, tensor2, value)
+
+
+def _quotient_in_place(input, tensor1, tensor2, *, value=1):
+    return r.add_quotient, (input, tensor1, tensor2, value)
+
+
+def _lerp_in_place(input, end, weight):
+    return None if end is input else (r.lerp_op, (input, end, weight))      # of which some GPUs' compilers take the difference for 0
+
+
+def _in_one(input, other, alpha):
+    """Whether a multiple is added in one pass: between floating point tensors of one shape and layout."""
+    return (type(alpha) in (int, float) and alpha != 1 and isinstance(input, TensorBase) and isinstance(other, TensorBase)
+            and input.dtype is other.dtype and input.dtype in (dtypes.float32, dtypes.float64)
+            and input._shape == other._shape and input._strides == other._strides)
+
+
 @composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=0.5)), numpy=lambda input, other, alpha=1: input + alpha * other,
-          inplace=True, record=r.add_op)
+          inplace=True, record=r.add_op, one=_sum_in_place)
 def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """input + alpha * other; of bool, logical or.
 
@@ -56,11 +84,13 @@ def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) ->
     >>> volta.add(volta.tensor([1.0, 2.0]), volta.tensor([3.0, 4.0]), alpha=10)
     tensor([31., 42.])
     """
+    if _in_one(input, other, alpha):
+        return r.mulacc(other, alpha, input)
     return r.add_op(input, _scaled("add", input, other, alpha))
 
 
 @composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=0.5)), numpy=lambda input, other, alpha=1: input - alpha * other,
-          inplace=True, record=r.sub_op, aliases=("subtract",))
+          inplace=True, record=r.sub_op, one=_difference_in_place, aliases=("subtract",))
 def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """input - alpha * other.
 
@@ -69,6 +99,8 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) ->
     >>> volta.sub(volta.tensor([1.0, 2.0]), volta.tensor([3.0, 4.0]))
     tensor([-2., -2.])
     """
+    if _in_one(input, other, alpha):
+        return r.mulacc(other, -alpha, input)
     return r.sub_op(input, _scaled("sub", input, other, alpha))
 
 
@@ -176,6 +208,7 @@ def square(input: Tensor) -> Tensor:
 
 
 @composed(out="cast", samples=(*TERNARY_CASES, case((3, 4), (4,), (3, 1), value=2)), kinds="fi", rtol=2e-5, elementwise=True, inplace=True,
+          one=_product_in_place,
           numpy=lambda input, tensor1, tensor2, value=1: input + value * tensor1 * tensor2)
 @promoted
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
@@ -195,7 +228,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
 
 
 @composed(out="cast", samples=(*TERNARY_CASES, case((3, 4), (4,), (3, 1), value=2)), domain=(0.3, 3.0), rtol=2e-5, elementwise=True,
-          inplace=True, numpy=lambda input, tensor1, tensor2, value=1: input + value * tensor1 / tensor2)
+          inplace=True, one=_quotient_in_place, numpy=lambda input, tensor1, tensor2, value=1: input + value * tensor1 / tensor2)
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """input + value * tensor1 / tensor2.
 
@@ -217,7 +250,7 @@ def _addcdiv(input, tensor1, tensor2, *, value):
 
 
 @composed(out="cast", samples=(*TERNARY_CASES, case((3, 4), (4,), 0.3), case((4,), (4,), 0.7)), rtol=2e-5, elementwise=True, inplace=True,
-          takes={"input": "f", "end": "=input"}, numpy=lambda input, end, weight: np.where(
+          one=_lerp_in_place, takes={"input": "f", "end": "=input"}, numpy=lambda input, end, weight: np.where(
               np.abs(weight) < 0.5, input + weight * (end - input), end - (end - input) * (1 - weight)))
 @promoted
 def lerp(input: Tensor, end: Tensor, weight: Number | Tensor) -> Tensor:

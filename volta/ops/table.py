@@ -110,9 +110,10 @@ class Places:
                  geometry: bool = False,                    # x_ changes how the tensor shows its data, not the data
                  operator: str | None = None,               # "add": __add__; with `inplace` also __iadd__
                  reflected: bool = False,                   # __radd__
-                 aliases: tuple[str, ...] = ()) -> None:
+                 aliases: tuple[str, ...] = (),
+                 one: Callable | None = None) -> None:      # of the arguments of x_: the record that does all of it, and its operands
         self.function, self.method, self.inplace, self.record, self.geometry = function, method, inplace, record, geometry
-        self.operator, self.reflected, self.aliases = operator, reflected, aliases
+        self.operator, self.reflected, self.aliases, self.one = operator, reflected, aliases, one
 
 
 def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outputs: tuple[str, ...] = ("out",), reference=None,

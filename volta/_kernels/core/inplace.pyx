@@ -9,7 +9,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import ArgumentError, AutogradError, CallError, DTypeError, ShapeError, VoltaError
 from volta._kernels import core as _core
-from volta._kernels.core.base cimport BOOL, DType, TensorBase, dtype_of, same_bytes
+from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, DType, TensorBase, dtype_of, same_bytes
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted, refuse_dtype
 from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
 from volta._kernels.core.graph import custom_node
@@ -39,16 +39,18 @@ def configure_batches(written, put, shown):
 cdef class InPlace(Op):
     """The in-place form of an op, `x.exp_()`: an elementwise record's kernel writes into the tensor, a function's result is copied in. A
     function with options may have a `record` for calls without them. With `geometry` (`x.squeeze_()`) the tensor shows its data in
-    another way."""
+    another way. `one` gives, for a call, the elementwise record that does all of it and its operands, or None."""
 
     cdef readonly Op op
     cdef readonly Primitive record
     cdef readonly bint geometry
+    cdef object one
 
-    def __init__(self, str name, Op op not None, Primitive record=None, *, bint geometry=False):
+    def __init__(self, str name, Op op not None, Primitive record=None, *, bint geometry=False, object one=None):
         self.name = name
         self.op = op
         self.geometry = geometry
+        self.one = one
         self.record = op if record is None and isinstance(op, Primitive) and (<Primitive>op).promotion else record
         self.details = op.details
 
@@ -66,6 +68,13 @@ cdef class InPlace(Op):
                         raise TypeError(f"{self.name}() got an unexpected keyword argument {next(iter(options))!r}")
                 if self.record is self.op or self.record.serves((input,) + args, options):
                     return apply_into(self.record, <TensorBase>input, args)
+            if self.one is not None and (<TensorBase>input).dtype.code in (FLOAT32, FLOAT64):
+                try:
+                    found = self.one(input, *args, **options)
+                except TypeError:                                       # other arguments, of which `_replace` knows more
+                    found = None
+                if found is not None and _alike(<TensorBase>input, <tuple>found[1]):
+                    return run_into(<Primitive>found[0], <TensorBase>input, <tuple>found[1])
             return _replace(self, input, args, options)
         except VoltaError as error:
             if str(error).startswith(self.op.name + ":"):           # of what knows nothing of this form
@@ -85,20 +94,40 @@ cdef class InPlace(Op):
         return self.op.__module__
 
 
+cdef bint _alike(TensorBase target, tuple inputs):
+    """Whether what is to be changed in place is met by numbers and tensors like it alone, none of which shares its memory."""
+    cdef object x
+    cdef TensorBase t
+    for x in inputs:
+        if isinstance(x, TensorBase):
+            t = <TensorBase>x
+            if t is not target and (t.dtype is not target.dtype or t.shape != target.shape or t.storage.device is not target.storage.device
+                                    or same_bytes(t.storage, target.storage)):
+                return False
+        elif type(x) is not float and type(x) is not int:
+            return False
+    return True
+
+
 cdef object apply_into(Primitive op, TensorBase target, tuple others):
     """target = op(target, *others) in place."""
+    cdef object x
+    if PyTuple_GET_SIZE(others) + 1 != op.count:
+        raise CallError(f"{op.name}_: takes {op.count - 1} operands, got {len(others)}")
+    others = tuple([x if isinstance(x, (TensorBase, float, int)) else _as_operand(op, x, (target,) + others) for x in others])
+    return run_into(op, target, (target,) + others)
+
+
+cdef object run_into(Primitive op, TensorBase target, tuple inputs):
+    """target = op(*inputs) in place, wherever it is among these tensors and numbers."""
     cdef object x, source, result
     cdef TensorBase copy
     cdef DType dtype
     cdef bint recorded
-    if PyTuple_GET_SIZE(others) + 1 != op.count:
-        raise CallError(f"{op.name}_: takes {op.count - 1} operands, got {len(others)}")
-    others = tuple([x if isinstance(x, (TensorBase, float, int)) else _as_operand(op, x, (target,) + others) for x in others])
-    cdef tuple inputs = (target,) + others
     if target.storage.version < 0:
         return _apply_in_batch(op, target, inputs)
     recorded = wants(target)
-    for x in others:
+    for x in inputs:
         if isinstance(x, TensorBase):
             recorded = recorded or wants(<TensorBase>x)
             if x is not target and same_bytes((<TensorBase>x).storage, target.storage):

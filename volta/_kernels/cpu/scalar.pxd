@@ -291,6 +291,11 @@ cdef extern from * nogil:
         VOLTA_INLINE T sign_##s(T x) { return (T)((x > 0) - (x < 0)); }                                                \
         VOLTA_INLINE T maximum_##s(T a, T b) { T m = a > b ? a : b; return a != a ? a : m; }                           \
         VOLTA_INLINE T minimum_##s(T a, T b) { T m = a < b ? a : b; return a != a ? a : m; }                           \
+        VOLTA_INLINE T clamp_##s(T x, T low, T high) {             /* NaN of any NaN */                                   \
+            T m = low > x ? low : x;                                                                                   \
+            m = high < m ? high : m;                                                                                   \
+            return low != low || high != high ? low + high : m;                                                        \
+        }                                                                                                              \
         VOLTA_INLINE T gelu_##s(T x) { T bell; return x * normal_cdf_##s(x, &bell); }                                  \
         VOLTA_INLINE T gelu_grad_##s(T g, T x) {                                                                       \
             T bell, cdf = normal_cdf_##s(x, &bell);                                                                    \
@@ -328,6 +333,7 @@ cdef extern from * nogil:
         VOLTA_INLINE T sign_##s(T x) { return (T)((x > 0) - (x < 0)); }                                                \
         VOLTA_INLINE T maximum_##s(T a, T b) { return a > b ? a : b; }                                                 \
         VOLTA_INLINE T minimum_##s(T a, T b) { return a < b ? a : b; }                                                 \
+        VOLTA_INLINE T clamp_##s(T x, T low, T high) { return minimum_##s(maximum_##s(x, low), high); }                \
         VOLTA_INLINE T fmod_##s(T a, T b) { return b == 0 || (b == (T)-1 && (T)-1 < 0) ? 0 : a % b; }                  \
         VOLTA_INLINE T remainder_##s(T a, T b) {                                                                       \
             T m = fmod_##s(a, b);                                                                                      \
@@ -447,6 +453,7 @@ cdef extern from * nogil:
     float abs_f32(float x), floor_f32(float x), ceil_f32(float x), round_f32(float x), trunc_f32(float x), relu_f32(float x)
     float sign_f32(float x), gelu_f32(float x), gelu_tanh_f32(float x), silu_f32(float x)
     float pow_f32(float a, float b), maximum_f32(float a, float b), minimum_f32(float a, float b), fmod_f32(float a, float b)
+    float clamp_f32(float x, float low, float high)
     float remainder_f32(float a, float b), floor_divide_f32(float a, float b), gelu_grad_f32(float a, float b)
     float gelu_tanh_grad_f32(float a, float b), silu_grad_f32(float a, float b)
     double exp_f64(double x), expm1_f64(double x), exp2_f64(double x), log_f64(double x), log2_f64(double x), log1p_f64(double x)
@@ -454,19 +461,23 @@ cdef extern from * nogil:
     double abs_f64(double x), floor_f64(double x), ceil_f64(double x), round_f64(double x), trunc_f64(double x), relu_f64(double x)
     double sign_f64(double x), gelu_f64(double x), gelu_tanh_f64(double x), silu_f64(double x)
     double pow_f64(double a, double b), maximum_f64(double a, double b), minimum_f64(double a, double b)
+    double clamp_f64(double x, double low, double high)
     double fmod_f64(double a, double b), remainder_f64(double a, double b), floor_divide_f64(double a, double b)
     double gelu_grad_f64(double a, double b), gelu_tanh_grad_f64(double a, double b), silu_grad_f64(double a, double b)
     int32_t abs_i32(int32_t x), relu_i32(int32_t x), sign_i32(int32_t x)
     int32_t pow_i32(int32_t a, int32_t b), maximum_i32(int32_t a, int32_t b), minimum_i32(int32_t a, int32_t b)
+    int32_t clamp_i32(int32_t x, int32_t low, int32_t high)
     int32_t fmod_i32(int32_t a, int32_t b), remainder_i32(int32_t a, int32_t b), floor_divide_i32(int32_t a, int32_t b)
     int32_t fmod_by_double_i32(int32_t a, int32_t b), remainder_by_double_i32(int32_t a, int32_t b)
     int32_t divide_by_double_i32(int32_t a, int32_t b, int floored)
     int64_t abs_i64(int64_t x), relu_i64(int64_t x), sign_i64(int64_t x)
     int64_t pow_i64(int64_t a, int64_t b), maximum_i64(int64_t a, int64_t b), minimum_i64(int64_t a, int64_t b)
+    int64_t clamp_i64(int64_t x, int64_t low, int64_t high)
     int64_t fmod_i64(int64_t a, int64_t b), remainder_i64(int64_t a, int64_t b), floor_divide_i64(int64_t a, int64_t b)
     int64_t fmod_by_double_i64(int64_t a, int64_t b), remainder_by_double_i64(int64_t a, int64_t b)
     int64_t divide_by_double_i64(int64_t a, int64_t b, int floored)
     int beyond_double(int64_t a) noexcept nogil
     uint8_t abs_u8(uint8_t x), relu_u8(uint8_t x), sign_u8(uint8_t x)
     uint8_t pow_u8(uint8_t a, uint8_t b), maximum_u8(uint8_t a, uint8_t b), minimum_u8(uint8_t a, uint8_t b)
+    uint8_t clamp_u8(uint8_t x, uint8_t low, uint8_t high)
     uint8_t fmod_u8(uint8_t a, uint8_t b), remainder_u8(uint8_t a, uint8_t b), floor_divide_u8(uint8_t a, uint8_t b)
