@@ -15,69 +15,9 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code, pointer
 from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.sample_vectors cimport (
+    PAIRED, gather_32, gather_64, gather_pairs, pair_elements, pick_32, pick_64, weigh_pairs)
 from volta._kernels.cpu.tile cimport real
-
-cdef extern from *:
-    """
-    #if defined(_MSC_VER)
-      #define VOLTA_APART __restrict
-    #else
-      #define VOLTA_APART __restrict__
-    #endif
-    #define VOLTA_BLOCK 256
-    #if defined(__AVX512F__) && defined(__GNUC__)
-      #include <immintrin.h>
-      #define VOLTA_PICK_32(x, at, n, out, j)                                                                       \\
-          for (; j + 16 <= n; j += 16) {                                                                            \\
-              __m512i i = _mm512_loadu_si512(at + j);                                                               \\
-              __mmask16 inside = _mm512_cmpge_epi32_mask(i, _mm512_setzero_si512());                                \\
-              _mm512_storeu_ps(out + j, _mm512_mask_i32gather_ps(_mm512_setzero_ps(), inside, i, x, 4));            \\
-          }
-      #define VOLTA_GATHER_32(x, at, w, count, n, out, add, j)                                                      \\
-          for (; j < n; j += 16) {                                                                                  \\
-              __mmask16 some = n - j < 16 ? (__mmask16)((1u << (n - j)) - 1) : (__mmask16)-1;                       \\
-              __m512 total = _mm512_maskz_loadu_ps(add ? some : 0, out + j);                                        \\
-              for (int c = 0; c < count; c++) {                                                                     \\
-                  __m512i i = _mm512_maskz_loadu_epi32(some, at + c * VOLTA_BLOCK + j);                             \\
-                  __mmask16 inside = _mm512_mask_cmpge_epi32_mask(some, i, _mm512_setzero_si512());                 \\
-                  __m512 v = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), inside, i, x, 4);                        \\
-                  total = _mm512_add_ps(total, _mm512_mul_ps(v, _mm512_maskz_loadu_ps(some, w + c * VOLTA_BLOCK + j))); \\
-              }                                                                                                     \\
-              _mm512_mask_storeu_ps(out + j, some, total);                                                          \\
-          }
-    #else
-      #define VOLTA_PICK_32(x, at, n, out, j)
-      #define VOLTA_GATHER_32(x, at, w, count, n, out, add, j)
-    #endif
-    #define VOLTA_PICK_64(x, at, n, out, j)
-    #define VOLTA_GATHER_64(x, at, w, count, n, out, add, j)
-    /* out[j] = the sum of x[at[c][j]] * w[c][j], 0 for the element -1; `add`: to what is there. Compilers make no gathers themselves. */
-    #define VOLTA_SAMPLE(S, T)                                                                                      \\
-    static void volta_pick_##S(const T* VOLTA_APART x, const int* VOLTA_APART at, Py_ssize_t n, T* VOLTA_APART out) { \\
-        Py_ssize_t j = 0;                                                                                           \\
-        VOLTA_PICK_##S(x, at, n, out, j)                                                                            \\
-        for (; j < n; j++) out[j] = at[j] < 0 ? 0 : x[at[j]];                                                       \\
-    }                                                                                                               \\
-    static void volta_gather_##S(const T* VOLTA_APART x, const int* VOLTA_APART at, const T* VOLTA_APART w, int count, Py_ssize_t n, \\
-                                 T* VOLTA_APART out, int add) {                                                     \\
-        Py_ssize_t j = 0;                                                                                           \\
-        VOLTA_GATHER_##S(x, at, w, count, n, out, add, j)                                                           \\
-        for (; j < n; j++) {                                                                                        \\
-            T total = add ? out[j] : 0;                                                                             \\
-            for (int c = 0; c < count; c++) {                                                                       \\
-                int i = at[c * VOLTA_BLOCK + j];                                                                    \\
-                total += (i < 0 ? 0 : x[i]) * w[c * VOLTA_BLOCK + j];                                               \\
-            }                                                                                                       \\
-            out[j] = total;                                                                                         \\
-        }                                                                                                           \\
-    }
-    VOLTA_SAMPLE(32, float)
-    VOLTA_SAMPLE(64, double)
-    """
-    void volta_pick_32(const float* x, const int* at, Py_ssize_t n, float* out) noexcept nogil      # the same of weights of 1
-    void volta_pick_64(const double* x, const int* at, Py_ssize_t n, double* out) noexcept nogil
-    void volta_gather_32(const float* x, const int* at, const float* w, int count, Py_ssize_t n, float* out, bint add) noexcept nogil
-    void volta_gather_64(const double* x, const int* at, const double* w, int count, Py_ssize_t n, double* out, bint add) noexcept nogil
 
 cdef enum:
     NEAREST, BILINEAR, BICUBIC
@@ -269,16 +209,24 @@ cdef void fill_tables(Sampler* p, const real* grid, Py_ssize_t n, int orders, re
 cdef inline void gather(const real* x, const int* at, const real* weight, int count, Py_ssize_t n, real* out, bint add) noexcept nogil:
     """out = the sum of x at the elements of each place, each times its weight; added to what is there."""
     if real is float:
-        volta_gather_32(x, at, weight, count, n, out, add)
+        gather_32(x, at, weight, count, n, out, add)
     else:
-        volta_gather_64(x, at, weight, count, n, out, add)
+        gather_64(x, at, weight, count, n, out, add)
 
 
 cdef inline void pick(const real* x, const int* at, Py_ssize_t n, real* out) noexcept nogil:
     if real is float:
-        volta_pick_32(x, at, n, out)
+        pick_32(x, at, n, out)
     else:
-        volta_pick_64(x, at, n, out)
+        pick_64(x, at, n, out)
+
+
+cdef inline bint in_pairs(Sampler* p, const int* index, int* at, Py_ssize_t n, real kind) noexcept nogil:
+    """Whether the elements of places are read in pairs, which `at` then tells. `kind` only names the type."""
+    if real is float and PAIRED and p.mode == BILINEAR and p.rank == 2 and p.size[0] > 1:
+        pair_elements(index, at, n, <int>p.size[0])
+        return True
+    return False
 
 
 cdef void sample_blocks(Sampler* p, const real* x, const real* grid, const real* direction, Py_ssize_t start, Py_ssize_t stop, real* memory,
@@ -297,6 +245,10 @@ cdef void sample_blocks(Sampler* p, const real* x, const real* grid, const real*
                 pick(x + channel * p.plane, at, n, out + channel * p.places + place)
             continue
         weigh(p, memory, -1, NULL if direction == NULL else direction + first, n, weight)
+        if in_pairs(p, index, at, n, x[0]):
+            for channel in range(image * p.channels, (image + 1) * p.channels):
+                gather_pairs(<const float*>x + channel * p.plane, at, <const float*>weight, n, <float*>out + channel * p.places + place)
+            continue
         for channel in range(image * p.channels, (image + 1) * p.channels):
             gather(x + channel * p.plane, at, weight, p.count, n, out + channel * p.places + place, False)
 
@@ -309,13 +261,18 @@ cdef void grid_blocks(Sampler* p, const real* g, const real* x, const real* grid
     cdef real* total = weight + MOST * BLOCK
     cdef int* at = index + 12 * BLOCK
     cdef int c, d
+    cdef bint paired
     for block in range(start, stop):
         image, place = block // blocks, block % blocks * BLOCK
         first, n = (image * p.places + place) * p.rank, min(BLOCK, p.places - place)
         fill_tables(p, grid + first, n, 1 if direction == NULL else 2, memory, index)
         fill_elements(p, n, index, at)
         memset(total, 0, p.count * BLOCK * sizeof(real))
+        paired = in_pairs(p, index, at, n, x[0])
         for channel in range(image * p.channels, (image + 1) * p.channels):
+            if paired:
+                weigh_pairs(<const float*>x + channel * p.plane, at, <const float*>g + channel * p.places + place, n, <float*>total)
+                continue
             for c in range(p.count):
                 gather(x + channel * p.plane, at + c * BLOCK, g + channel * p.places + place, 1, n, total + c * BLOCK, True)
         for d in range(p.rank):

@@ -48,7 +48,7 @@ def _check(op, input, weight, sparse, scale_grad_by_freq, shortened=False):
         raise RankError(f"{op}: weight must be a matrix, got shape {weight.shape}")
     if not weight.dtype.is_floating_point and (op != "embedding" or shortened):
         raise DTypeError(f"{op}: weight must be floating point, got {weight.dtype}")
-    return positions(op, flat(input), weight.shape[0])
+    return positions(op, flat(input), weight.shape[0], kernel_checks=op == "embedding" and not (shortened or scale_grad_by_freq))
 
 
 class _SparseRows(Function):
@@ -111,7 +111,11 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
     """
     at = _check("embedding", input, weight, sparse, scale_grad_by_freq, max_norm is not None)
     padding = _row("embedding", padding_idx, weight.shape[0])
-    out = _rows(at, weight, padding, max_norm, norm_type, scale_grad_by_freq, sparse)
+    try:
+        out = _rows(at, weight, padding, max_norm, norm_type, scale_grad_by_freq, sparse)
+    except IndexRangeError as error:                # the kernel's, which selects
+        error.args = (str(error).replace("index_select", "embedding", 1),)
+        raise
     return out if input.ndim == 1 else reshape_op(out, shape=input.shape + weight.shape[1:])
 
 
