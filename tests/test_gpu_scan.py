@@ -32,3 +32,29 @@ def test_gradients_of_long_scans(gpu, name, low, high, shape, dim):
         getattr(volta, name)(y, dim).backward(volta.tensor(g.astype(dtype), device=device))
         found.append(y.grad.numpy())
     np.testing.assert_allclose(*found, rtol=2e-4, atol=2e-5 * np.abs(found[1]).max())
+
+
+SHAPES = [((262140,), 0), ((262144,), 0), ((40000, 3), 0), ((3, 70001), 1), ((2, 131072), 1), ((5000, 8), 0), ((7, 5003, 2), 1)]
+
+
+@pytest.mark.parametrize("shape, dim", SHAPES)
+@pytest.mark.parametrize("name", ["prod", "cumprod"])
+def test_long_products_of_numbers_near_1_are_as_exact_as_short_ones(gpu, name, shape, dim, rng):
+    x = (1 + rng.uniform(-1e-4, 1e-4, shape)).astype(np.float32)
+    expected = getattr(np, name)(x.astype(np.float64), axis=dim)
+    on_gpu, on_cpu = (getattr(volta.tensor(x, device=device), name)(dim) for device in ("gpu", "cpu"))
+    assert on_gpu.device.type == "gpu"
+    np.testing.assert_allclose(on_gpu.cpu().numpy(), expected, rtol=1.3e-7)
+    np.testing.assert_allclose(on_gpu.cpu().numpy(), on_cpu.numpy(), rtol=1.3e-7)
+
+
+@pytest.mark.parametrize("values", [[1e-30, 1e-9], [1e30, 1e9], [np.inf, 2.0], [np.nan, 2.0], [-np.inf, 0.0], [-0.0, 3.0], [2e-38, 1.5], [3e38, 1.0]])
+@pytest.mark.parametrize("count", [2, 5000])
+def test_products_at_the_ends_of_the_range(gpu, values, count):
+    x = np.ones(count, np.float32)
+    x[::count - 1] = values
+    with np.errstate(all="ignore"):
+        expected = np.cumprod(x)
+    for result in (volta.tensor(x, device="gpu").cumprod(0)[-1:], volta.tensor(x, device="gpu").prod().reshape(1)):
+        np.testing.assert_allclose(result.cpu().numpy(), expected[-1:], rtol=2e-7, atol=1.2e-38)
+        assert np.isnan(expected[-1]) or np.signbit(result.cpu().numpy()[0]) == np.signbit(expected[-1])

@@ -25,6 +25,37 @@ fn add_product(n: u32, a: vec4<f32>, b: vec4<f32>, sum: vec4<f32>) -> vec4<f32> 
     return fma(a, b, sum);
 }
 
+// The numbers x[0] + x[1] times y[0] + y[1], where [1] is what was rounded off: a product of thousands of numbers near 1 has else an error
+// of a thousandth. The parts of x[0] and y[0] have 12 bits each, whose products are exact, so that it does not matter what a compiler
+// fuses. Near the ends of the range nothing goes along.
+fn exact_products(x: mat2x4<f32>, y: mat2x4<f32>) -> mat2x4<f32> {
+    let sign = bitcast<vec4<u32>>(x[0] * x[0]) >> vec4<u32>(31u);       // 0, as in rounded_first
+    let bits = bitcast<vec4<u32>>(x[0] * y[0]) | sign;
+    let product = bitcast<vec4<f32>>(bits);
+    let a = bitcast<vec4<f32>>(bitcast<vec4<u32>>(x[0]) & vec4<u32>(0xfffff000u));
+    let b = bitcast<vec4<f32>>(bitcast<vec4<u32>>(y[0]) & vec4<u32>(0xfffff000u));
+    let c = x[0] - a;
+    let d = y[0] - b;
+    let rest = (((a * b - product) + a * d) + c * b) + c * d;
+    let known = (bits & vec4<u32>(0x7fffffffu)) - vec4<u32>(0x0d800000u) < vec4<u32>(0x72000000u);       // from 2^-100 on, finite
+    return mat2x4<f32>(product, select(vec4<f32>(), rest + (x[0] * y[1] + x[1] * (y[0] + y[1])), known));
+}
+
+fn exact_product(x: vec2<f32>, y: vec2<f32>) -> vec2<f32> {
+    let product = exact_products(mat2x4<f32>(vec4<f32>(x.x), vec4<f32>(x.y)), mat2x4<f32>(vec4<f32>(y.x), vec4<f32>(y.y)));
+    return vec2<f32>(product[0].x, product[1].x);
+}
+
+fn product_of_four(x: mat2x4<f32>) -> vec2<f32> {
+    let four = transpose(x);
+    return exact_product(exact_product(four[0], four[1]), exact_product(four[2], four[3]));
+}
+
+// What they come to; -0 stays.
+fn with_rests(x: mat2x4<f32>) -> vec4<f32> { return select(x[0] + x[1], x[0], x[1] == vec4<f32>()); }
+
+fn with_rest(x: vec2<f32>) -> f32 { return select(x.x + x.y, x.x, x.y == 0.0); }
+
 // ---- NaN and infinity.
 
 fn is_nan(x: f32) -> bool {

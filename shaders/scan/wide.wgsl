@@ -1,4 +1,4 @@
-// scan_wide: the scan of long lines side by side, by vectors; running values are numbers.
+// scan_wide: the scan of long lines side by side, by vectors of four elements; F are four running values.
 //
 // A workgroup goes along a part of a line, ITEMS * 256 vectors at a time, of which a thread has those that are 256 apart. What vectors come
 // to goes through workgroup memory: there a thread has neighbours, combines them, and leaves in place of each what is before it.
@@ -8,15 +8,18 @@
 // Launch:   x = lines * parts workgroups of 256; length and part count vectors.
 // Sums:     in V, in an order that follows from the shape.
 
+alias N = f32;
 alias E = vec4<f32>;
 alias V = f32;
+alias F = vec4<f32>;
 alias O = vec4<f32>;
 const ITEMS: u32 = 4u;
 const TOTALS: bool = false;
 const CARRIED: bool = false;
 fn initial() -> V { return 0.0; }
+fn enter(x: N) -> V { return x; }
 fn combine(a: V, b: V) -> V { return a + b; }
-fn leave(v: vec4<V>) -> O { return O(v); }
+fn leave(v: F) -> O { return O(v); }
 
 struct Params {
     lines: u32, length: u32, x_offset: u32,
@@ -32,15 +35,19 @@ var<workgroup> staged: array<V, STEP + STEP / 32u>;
 var<workgroup> totals: array<V, 256>;
 var<workgroup> near_totals: array<V, 16>;
 
-fn load(start: u32, i: u32, stop: u32) -> vec4<V> {         // without a branch, so that all reads are on their way at once
-    return select(vec4<V>(initial()), vec4<V>(x[p.x_offset + start + min(i, stop - 1u)]), i < stop);
+fn load(start: u32, i: u32, stop: u32) -> E {       // without a branch, so that all reads are on their way at once
+    return x[p.x_offset + start + min(i, stop - 1u)];
 }
 
-fn running(v: vec4<V>) -> vec4<V> {
-    let two = combine(v.x, v.y);
-    let three = combine(two, v.z);
-    return vec4<V>(v.x, two, three, combine(three, v.w));
+fn running(x: E) -> F {
+    let one = enter(x.x);
+    let two = combine(one, enter(x.y));
+    let three = combine(two, enter(x.z));
+    return F(one, two, three, combine(three, enter(x.w)));
 }
+
+// What vector i, whose running values are v, comes to.
+fn in_all(v: F, i: u32, stop: u32) -> V { return select(initial(), v[3], i < stop); }
 
 // What all threads have, combined.
 fn of_all(local: u32, own: V) -> V {
@@ -68,12 +75,12 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     if (TOTALS) {
         var total = initial();
         for (var first = part * p.part + local; first < stop; first += STEP) {
-            var v: array<vec4<V>, ITEMS>;
+            var v: array<E, ITEMS>;
             for (var j = 0u; j < ITEMS; j++) { v[j] = load(start, first + j * 256u, stop); }
-            for (var j = 0u; j < ITEMS; j++) { total = combine(total, running(v[j]).w); }
+            for (var j = 0u; j < ITEMS; j++) { total = combine(total, in_all(running(v[j]), first + j * 256u, stop)); }
         }
         total = of_all(local, total);
-        if (local == 0u) { out[part * p.lines + line] = leave(vec4<V>(total)); }
+        if (local == 0u) { out[part * p.lines + line] = leave(F(total, total, total, total)); }
         return;
     }
     var passed = initial();
@@ -81,13 +88,13 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         for (var i = local; i < part; i += 256u) { passed = combine(passed, part_totals[i * p.lines + line]); }
         passed = of_all(local, passed);
     }
-    var upcoming: array<vec4<V>, ITEMS>;                // the vectors of the next step, on their way during this one
+    var upcoming: array<E, ITEMS>;                // the vectors of the next step, on their way during this one
     for (var j = 0u; j < ITEMS; j++) { upcoming[j] = load(start, part * p.part + j * 256u + local, stop); }
     for (var first = part * p.part; first < stop; first += STEP) {
-        var v: array<vec4<V>, ITEMS>;
+        var v: array<F, ITEMS>;
         for (var j = 0u; j < ITEMS; j++) {
             v[j] = running(upcoming[j]);
-            staged[banked(j * 256u + local)] = v[j].w;
+            staged[banked(j * 256u + local)] = in_all(v[j], first + j * 256u + local, stop);
             upcoming[j] = load(start, first + STEP + j * 256u + local, stop);
         }
         workgroupBarrier();
@@ -115,8 +122,8 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
             let i = first + j * 256u + local;
             let ahead_here = staged[banked(j * 256u + local)];
             if (i < stop) {
-                out[start + i] = leave(vec4<V>(combine(ahead_here, v[j].x), combine(ahead_here, v[j].y), combine(ahead_here, v[j].z),
-                                               combine(ahead_here, v[j].w)));
+                out[start + i] = leave(F(combine(ahead_here, v[j][0]), combine(ahead_here, v[j][1]), combine(ahead_here, v[j][2]),
+                                         combine(ahead_here, v[j][3])));
             }
         }
     }

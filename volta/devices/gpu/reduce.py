@@ -20,6 +20,7 @@ from volta.devices.gpu.plans import At, Kernel, Plan, unsigned
 WORKGROUPS = 2048           # workgroups at which the largest GPUs are full
 PART = 2048                 # least units that a split is worth
 PAIR = "vec2<i32>"          # accumulator of argmax and argmin
+PRODUCT = "vec2<f32>"       # accumulator of products: what was rounded off goes along, else products of numbers near 1 lose digits
 
 
 class Rule:
@@ -44,6 +45,8 @@ def _rule(name: str, dtype) -> Rule:
     """The rule of a reduction of elements of `dtype`."""
     floating = dtype.is_floating_point
     kind = COMPUTED[dtype.code]
+    if name == "prod" and floating:
+        return Rule(PRODUCT, "V({f}(1), {f}(0))", "V({f}(x), {f}(0))", "exact_product(x, y)", "with_rest(x)", dtype)
     if name in ("sum", "prod", "mean"):
         sign, zero = ("*", "1") if name == "prod" else ("+", "0")
         kind = "f32" if floating or name == "mean" else "i32"
@@ -84,7 +87,14 @@ def _combined(rule: Rule, a: str, b: str) -> str:
 def _leave(rule: Rule, width: int, rows: bool, stored: str, last: bool) -> str:
     """Text of `leave`: folds the four parts of a row, converts where this is the last pass."""
     value = "x"
-    if width == 4 and rows:
+    if width == 4 and rule.kind == PRODUCT:
+        if rows:
+            value = "product_of_four(x)"
+        elif last:
+            return "fn leave(x: V) -> O { return O(with_rests(x)); }"
+        else:
+            value = "transpose(x)"
+    elif width == 4 and rows:
         value = _combined(rule, _combined(rule, "x.x", "x.y"), _combined(rule, "x.z", "x.w"))
     if last and rule.leave == "from_order(x)":
         if width == 4 and not rows:
@@ -97,6 +107,9 @@ def _leave(rule: Rule, width: int, rows: bool, stored: str, last: bool) -> str:
 
 
 def _vector(kind: str, width: int) -> str:
+    """The type of so many elements beside each other in memory."""
+    if kind == PRODUCT and width == 4:
+        return "mat4x2<f32>"
     return f"vec4<{kind}>" if width == 4 else kind
 
 
@@ -159,9 +172,11 @@ def _add_pass(plan: Plan, rule: Rule, geometry, offset: int, loaded: str, out_st
     several, part = splits(blocks, count, lanes)
     last = several == 1
     results = kept * (4 if width == 4 and not rows else 1)
-    target = 1 if last else plan.scratch(several * results * (8 if rule.kind == PAIR else 4))
-    names = {"v": _vector(rule.kind, width), "w": _vector("u32", width), "e": _vector(loaded, width), "f": _vector("f32", width)}
-    enter = rule.enter.format(**names) if raw else "x"
+    target = 1 if last else plan.scratch(several * results * (8 if rule.kind in (PAIR, PRODUCT) else 4))
+    products = rule.kind == PRODUCT and width == 4
+    names = {"v": "mat2x4<f32>" if products else _vector(rule.kind, width), "w": _vector("u32", width), "e": _vector(loaded, width), "f": _vector("f32", width)}
+    enter = rule.enter.format(**names) if raw else "transpose(x)" if products else "x"
+    combine = rule.combine.replace("exact_product", "exact_products") if products else rule.combine
     plan.step(
         "reduce/reduce", (0 if raw else source, target),
         (kept, inner, *unsigned((outer_stride, inner_stride, stride)), At(0, width) if raw else 0, count, part, 0, 0, number, 0),
@@ -169,7 +184,7 @@ def _add_pass(plan: Plan, rule: Rule, geometry, offset: int, loaded: str, out_st
         O=_vector(out_stored if last else rule.kind, 1 if rows else width),
         initial=f"fn initial() -> V {{ return {rule.initial.format(**names)}; }}",
         enter=f"fn enter(x: E, r: u32) -> V {{ return {enter}; }}",
-        combine=f"fn combine(x: V, y: V) -> V {{ return {rule.combine}; }}",
+        combine=f"fn combine(x: V, y: V) -> V {{ return {combine}; }}",
         leave=_leave(rule, width, rows, out_stored, last))
     return None if last else (target, several, results)
 

@@ -27,6 +27,7 @@ class Rule(NamedTuple):
     leave: str
     result: object          # dtype
     ordered: bool = False   # whether combining does not commute
+    four: tuple = ("vec4<{}>", "O(v)")  # the type of four running values, and these as results
 
 
 _FOLDS = {"cumsum": ("0", "return a + b;"), "cumprod": ("1", "return a * b;"),
@@ -40,6 +41,9 @@ _LATER = "return select(a, b, b.y >= 0 && (a.y < 0 || b.x > a.x || (b.x == a.x &
 
 def _rule(name: str, dtype) -> Rule:
     floating = dtype.is_floating_point
+    if name == "cumprod" and floating:                  # what was rounded off goes along, as in reduce.PRODUCT
+        return Rule("vec2<f32>", 8, "vec2<f32>(1, 0)", "vec2<f32>(f32(x), 0)", "return exact_product(a, b);",
+                    f"{STORED[dtype.code]}(with_rest(v))", dtype, four=("mat4x2<f32>", "O(with_rests(transpose(v)))"))
     if name in _FOLDS:
         initial, combine = _FOLDS[name]
         kind, result = ("f32", dtype) if floating else ("i32", INT64)
@@ -88,13 +92,15 @@ def _add_wide(plan: Plan, rule: Rule, dtype, lines: int, length: int) -> Plan:
     step = WIDE_ITEMS * THREADS
     size = ceil_div(ceil_div(length, ceil_div(WORKGROUPS, lines)), step) * step
     parts = ceil_div(length, size)
-    rules = {"E": f"vec4<{STORED[dtype.code]}>", "V": rule.kind, "initial": f"fn initial() -> V {{ return {rule.initial}; }}",
-             "combine": f"fn combine(a: V, b: V) -> V {{ {rule.combine} }}", "ITEMS": WIDE_ITEMS}
+    rules = {"N": STORED[dtype.code], "E": f"vec4<{STORED[dtype.code]}>", "V": rule.kind, "F": rule.four[0].format(rule.kind),
+             "ITEMS": WIDE_ITEMS, "initial": f"fn initial() -> V {{ return {rule.initial}; }}",
+             "enter": f"fn enter(x: N) -> V {{ return {rule.enter}; }}",
+             "combine": f"fn combine(a: V, b: V) -> V {{ {rule.combine} }}"}
     totals, words, kind = spare(plan.ctx), (lines, length, At(0, 4), size, parts), f"vec4<{STORED[rule.result.code]}>"
     if parts > 1:
         totals = plan.scratch(rule.size * parts * lines)
-        plan.step("scan/wide", (0, spare(plan.ctx), totals), words, lines * parts, TOTALS=True, O=rule.kind, leave="v.x", **rules)
-    plan.step("scan/wide", (0, totals, 1), words, lines * parts, CARRIED=parts > 1, O=kind, **rules)
+        plan.step("scan/wide", (0, spare(plan.ctx), totals), words, lines * parts, TOTALS=True, O=rule.kind, leave="v[0]", **rules)
+    plan.step("scan/wide", (0, totals, 1), words, lines * parts, CARRIED=parts > 1, O=kind, leave=rule.four[1], **rules)
     return plan
 
 
