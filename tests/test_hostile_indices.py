@@ -8,6 +8,7 @@ import pytest
 import volta
 import volta.nn.functional as F
 from volta.errors import ArgumentError, IndexRangeError
+from volta.vision.ops import roi_align
 
 WILD = (99, -99, 2 ** 31 - 1, -2 ** 31)
 
@@ -74,7 +75,32 @@ def test_index_add_to_nothing_reads_no_index(device):
     assert volta.index_add(volta.empty(0, 3, device=device), 0, computed([1, 2], device), volta.ones(2, 3, device=device)).shape == (0, 3)
 
 
+@pytest.mark.parametrize("index", [(4, -5), (5, 99), (-1, 2 ** 31 - 1), (-2 ** 31, 0)])
+def test_indices_of_take_along_dim_go_around(device, index):
+    x = np.arange(12, dtype="f4").reshape(4, 3)
+    at = np.array(index).reshape(2, 1)
+    want = np.take_along_axis(x, np.broadcast_to(at % 4, (2, 3)), 0)
+    for indices in (volta.tensor(at, device=device), computed(at, device)):
+        np.testing.assert_array_equal(volta.take_along_dim(volta.tensor(x, device=device), indices, 0).numpy(), want)
+
+
+def test_negative_indices_of_index_copy_do_not_count_from_the_end(gpu):
+    out = volta.index_copy(volta.zeros(5, device=gpu), 0, computed([3, -1], gpu), volta.tensor([1.0, 2.0], device=gpu))
+    assert out.tolist() == [2.0, 0.0, 0.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("side", [np.nan, np.inf, -np.inf, 1e30, -1e30])
+def test_boxes_whose_sides_are_no_numbers_show_nothing(device, side):
+    boxes = volta.tensor([[0.0, 1, 1, 4, 4], [0, 1, 1, 4, side], [0, side, 1, 4, 4]], device=device)
+    x = volta.ones(1, 2, 6, 6, device=device)
+    for ratio in (-1, 2):
+        found = roi_align(x, boxes, 2, sampling_ratio=ratio).numpy()
+        assert np.allclose(found[0], 1) and np.isfinite(found).all()
+
+
 def test_lengths_of_segments_that_cannot_be(device):
+    with pytest.raises(ArgumentError, match="must not be negative, got -1"):
+        volta.segment_reduce(volta.ones(6, device=device), "sum", lengths=volta.tensor([-1, 7], device=device), unsafe=True)
     for lengths in ([7, 1], [-1, 7]):
         with pytest.raises(ArgumentError, match="must not be negative, and add up to the 6 elements"):
             volta.segment_reduce(volta.ones(6, device=device), "sum", lengths=volta.tensor(lengths, device=device))

@@ -19,7 +19,7 @@ from volta.ops.parts import narrow, select, slice_view, unbind
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op, scatter_sum_op
 from volta.ops.records.join import triangle_op
-from volta.ops.records.math import where_op, wrapped
+from volta.ops.records.math import remainder, where_op, wrapped
 from volta.ops.records.places import changes_op, true_starts
 from volta.ops.records.places import true_places as true_places_op
 from volta.ops.records.places import true_values as true_values_op
@@ -126,7 +126,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     return _gather("gather", input, as_dim("gather", dim, input.ndim), index, False)
 
 
-def _gather(op, input, d, index, wrap):
+def _gather(op, input, d, index, around):
     x, at = as_vector(input), as_vector(index)
     check_integers(op, index)
     if not index._size:                         # of any rank, as in PyTorch
@@ -135,11 +135,19 @@ def _gather(op, input, d, index, wrap):
         raise ShapeError(f"{op}: index has shape {index.shape}, the input {input.shape}; their ranks must be the same")
     if at.shape != x.shape and any(a > b for i, (a, b) in enumerate(zip(at.shape, x.shape)) if i != d):
         raise ShapeError(f"{op}: index {index.shape} is larger than the input {input.shape} outside dimension {d}")
-    at = positions(op, at, x.shape[d], wrap, op == "gather")
+    at = _around(op, at, x.shape[d]) if around else positions(op, at, x.shape[d], False, op == "gather")
     if at.shape != x.shape and any(a != b for i, (a, b) in enumerate(zip(at.shape, x.shape)) if i != d):
         x = slice_view(x, tuple(slice(None) if i == d else slice(0, n) for i, n in enumerate(at.shape)))
     out = gather_op(x, at, dim=d)
     return out if index.shape else reshape_op(out, shape=())
+
+
+def _around(op, index, size):
+    """An index as int64 in [0, size): one outside goes around, as often as it takes."""
+    known = known_range(index)
+    if size == 0 or known is not None and 0 <= known[0] and known[1] < size:
+        return positions(op, index, size)
+    return remainder(cast(index, int64), size)
 
 
 def _np_take(x, index, dim=None):
@@ -159,7 +167,8 @@ def _np_added(x, dim, index, source, alpha=1):
 
 @composed(apart=0, samples=(case((3, 5), Labels((1, 2), 5), dim=1), case((3, 2), Labels((4,), 6))), kinds="fib", numpy=_np_take)
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """`gather` whose other dimensions broadcast, and whose negative indices count from the end; without `dim`, of both flattened.
+    """`gather` whose other dimensions broadcast, and whose indices go around: -1 and 2 * size - 1 are the last one; without `dim`, of
+    both flattened.
 
     Raises: ShapeError unless the ranks agree; IndexRangeError.
 

@@ -18,12 +18,12 @@ from volta.device import mixed_devices
 from volta.dtypes import as_integer, bool_, iinfo, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.ops.creation import full_like, new_zeros, ones, ones_like, zeros_like
-from volta.ops.indexing import as_vector, check_index, check_integers, gather, masked_fill, positions, scatter_add
+from volta.ops.indexing import as_vector, check_index, check_integers, gather, known_range, masked_fill, positions, scatter_add
 from volta.ops.math import div
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_put_op, scale_gradient, scatter_reduce_op
-from volta.ops.records.math import where_op
+from volta.ops.records.math import clamp_min, where_op
 from volta.ops.records.view import clone_op, contiguous_op, expand_op, reshape_op
 from volta.ops.reduce import sum as reduce_sum
 from volta.ops.subscript import setitem
@@ -290,6 +290,8 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     d = as_dim("index_copy", dim, input.ndim)
     index, source = _slices("index_copy", d, input, index, source)
     check_index("index_copy", index, input.shape[d] if input.shape else 1)
+    if known_range(index) is None:              # a subscript's would count from the end
+        index = clamp_min(index, 0)
     setitem(as_vector(input), (slice(None),) * d + (cast(index, int64),), as_vector(source))
     return input
 

@@ -55,6 +55,8 @@ def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None, 
     else:
         ends = reshape_op(given, shape=(lead, given.shape[-1]))[:, 1:]
         counts = ends - reshape_op(given, shape=(lead, given.shape[-1]))[:, :-1]
+    if unsafe and known is not None and lengths is not None and known[0] < 0:
+        raise ArgumentError(f"segment_reduce: the lengths must not be negative, got {known[0]}")
     if not unsafe and core.host_sees(counts) and lengths is not None and counts._size:
         if (counts < 0).any().item() or (ends[:, -1] != steps).any().item():
             raise ArgumentError(f"segment_reduce: the lengths must not be negative, and add up to the {steps} elements along axis {axis}")

@@ -11,6 +11,7 @@ from volta.nn import functional as F
 from volta.ops.creation import arange, empty, full
 from volta.ops.join import cat
 from volta.ops.linalg import matmul
+from volta.ops.math import where
 from volta.shapes import per_dim
 
 if TYPE_CHECKING:
@@ -37,13 +38,14 @@ def _shares(start, size, bins, length, ratio):
     Shape: (boxes, bins, length)."""
     step = size / bins
     samples = full(size.shape, float(ratio), dtype=size.dtype, device=size.device) if ratio > 0 else step.ceil()
+    samples = where(samples.abs() < 2 ** 31, samples, 0.0)                  # a box with a side that is no number shows nothing
     count = max(ratio, 1) if ratio > 0 else max(int(samples.max().item()), 1) if samples.numel() else 1
     inner = arange(count, dtype=size.dtype, device=size.device)
     within = (inner + 0.5) / samples.clamp(min=1)[:, None]                                                  # (boxes, samples)
     at = start[:, None, None] + (arange(bins, dtype=size.dtype, device=size.device)[:, None] + within[:, None]) * step[:, None, None]
     counts = (at >= -1) & (at <= length) & (inner < samples[:, None])[:, None]
     near = (1 - (at.clamp(0, length - 1)[..., None] - arange(length, dtype=size.dtype, device=size.device)).abs()).clamp(min=0)
-    return (near * counts[..., None]).sum(2) / samples.clamp(min=1)[:, None, None]
+    return where(counts[..., None], near, 0.0).sum(2) / samples.clamp(min=1)[:, None, None]
 
 
 def roi_align(input: Tensor, boxes: Tensor | Sequence[Tensor], output_size: int | tuple[int, int], spatial_scale: float = 1.0,
