@@ -48,7 +48,8 @@ def test_long_products_of_numbers_near_1_are_as_exact_as_short_ones(gpu, name, s
     np.testing.assert_allclose(on_gpu.cpu().numpy(), on_cpu.numpy(), rtol=1.3e-7)
 
 
-@pytest.mark.parametrize("values", [[1e-30, 1e-9], [1e30, 1e9], [np.inf, 2.0], [np.nan, 2.0], [-np.inf, 0.0], [-0.0, 3.0], [2e-38, 1.5], [3e38, 1.0]])
+@pytest.mark.parametrize("values", [[1e-30, 1e-9], [1e30, 1e9], [np.inf, 2.0], [np.nan, 2.0], [-np.inf, 0.0], [-0.0, 3.0], [2e-38, 1.5],
+                                    [3e38, 1.0]])
 @pytest.mark.parametrize("count", [2, 5000])
 def test_products_at_the_ends_of_the_range(gpu, values, count):
     x = np.ones(count, np.float32)

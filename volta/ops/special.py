@@ -179,7 +179,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     >>> volta.ldexp(volta.tensor([1.0, 3.0]), volta.tensor([2, -1]))
     tensor([4.0000, 1.5000])
     """
-    if other.requires_grad and input.shape != other.shape and host_sees(other) and not np.isfinite(other.detach().numpy()).all():
+    if other.requires_grad and input.shape != other.shape and not (host_sees(other) and np.isfinite(other.detach().numpy()).all()):
         other = expand_op(other, shape=broadcast_shapes(input.shape, other.shape))         # gradients are added as they are, inf - inf
     return input * r.exp2(row_major(other))
 

@@ -174,7 +174,8 @@ def _add_pass(plan: Plan, rule: Rule, geometry, offset: int, loaded: str, out_st
     results = kept * (4 if width == 4 and not rows else 1)
     target = 1 if last else plan.scratch(several * results * (8 if rule.kind in (PAIR, PRODUCT) else 4))
     products = rule.kind == PRODUCT and width == 4
-    names = {"v": "mat2x4<f32>" if products else _vector(rule.kind, width), "w": _vector("u32", width), "e": _vector(loaded, width), "f": _vector("f32", width)}
+    names = {"v": "mat2x4<f32>" if products else _vector(rule.kind, width), "w": _vector("u32", width), "e": _vector(loaded, width),
+             "f": _vector("f32", width)}
     enter = rule.enter.format(**names) if raw else "transpose(x)" if products else "x"
     combine = rule.combine.replace("exact_product", "exact_products") if products else rule.combine
     plan.step(
