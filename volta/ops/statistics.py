@@ -8,7 +8,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core import TensorBase
-from volta.dtypes import HALVES, as_dtype, float32, int64, result_type
+from volta.dtypes import HALVES, as_dtype, float32, float64, int64, result_type
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import full
 from volta.ops.indexing import known_range
@@ -136,6 +136,10 @@ def nansum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool 
     >>> volta.nansum(volta.tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
     """
+    if core.host_sees(input) and input.dtype in (float32, float64):
+        total = sum(input, dim, keepdim, dtype=dtype)
+        if core.same_values(total, total):              # none is NaN, and so no element was
+            return total
     return sum(_numbers(input), dim, keepdim, dtype=dtype)
 
 
