@@ -166,7 +166,8 @@ def parse(TensorBase x not None, key):
     cdef bint moved = False
     cdef object item
     cdef list places = None
-    if rank and isinstance(key, TensorBase) and (<TensorBase>key).dtype.code != BOOL and (<TensorBase>key).dtype.code != UINT8 and len((<TensorBase>key).shape):
+    if (rank and isinstance(key, TensorBase) and (<TensorBase>key).dtype.code != BOOL and (<TensorBase>key).dtype.code != UINT8
+            and len((<TensorBase>key).shape)):
         return None
     if not PyTuple_CheckExact(key) and (isinstance(key, tuple) or isinstance(key, list) and _stands_for_tuple(<list>key)):
         key = tuple(key)

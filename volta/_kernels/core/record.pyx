@@ -77,7 +77,8 @@ cdef dict _stored(str op, dict options, names):
 cdef list _parameters(function):
     """Names of a function's parameters. `inspect.signature` would take a fifth of the time of `import volta`."""
     code = getattr(function, "__code__", None)
-    if code is None or hasattr(function, "__self__") or hasattr(function, "__wrapped__") or code.co_flags & 0b1100:         # bound, or with *args or **kwargs
+    if code is None or hasattr(function, "__self__") or hasattr(function, "__wrapped__") or code.co_flags & 0b1100:
+        # bound, or with *args or **kwargs
         return list(inspect.signature(function).parameters)
     return list(code.co_varnames[:code.co_argcount + code.co_kwonlyargcount])
 
@@ -158,10 +159,10 @@ cdef int _kind(object x):
 
 cdef class Composed(Op):
     """A function of other ops. Arguments are compared with the annotations before it runs, by a bit each; what that does not
-    decide (an integer of NumPy's), `_settled` does. A call without options goes to the elementwise `record`, where there is one. `takes` says what some of its
-    arguments may be, in the words of `Primitive`. With `in_float32`, a float16 or bfloat16 first input, and what comes with it, is widened
-    and the result is rounded once: steps of their own in float16 would overflow at 65,504 and round many times. It is refused where
-    `details.halves` is False, and unless it is empty where that is None."""
+    decide (an integer of NumPy's), `_settled` does. A call without options goes to the elementwise `record`, where there is one.
+    `takes` says what some of its arguments may be, in the words of `Primitive`. With `in_float32`, a float16 or bfloat16 first input,
+    and what comes with it, is widened and the result is rounded once: steps of their own in float16 would overflow at 65,504 and round
+    many times. It is refused where `details.halves` is False, and unless it is empty where that is None."""
 
     def __init__(self, str name, function, *, Primitive record=None, bint in_float32=False, dict takes=None, details=None):
         cdef list parameters = _parameters(function)

@@ -18,13 +18,13 @@ from volta._kernels.cpu.tile cimport real
 cdef extern from *:
     """
     #if defined(_MSC_VER)
-      #define VOLTA_APART __restrict
+      #define VOLTA_RESTRICT __restrict
     #else
-      #define VOLTA_APART __restrict__
+      #define VOLTA_RESTRICT __restrict__
     #endif
     /* Sums in 16 parts, which compilers make vectors of. */
     #define VOLTA_ROWS(S, T)                                                                                        \\
-    static inline T volta_squares_##S(const T* VOLTA_APART a, const T* VOLTA_APART b, Py_ssize_t n) {               \\
+    static inline T volta_squares_##S(const T* VOLTA_RESTRICT a, const T* VOLTA_RESTRICT b, Py_ssize_t n) {         \\
         T part[16] = {0}, total = 0;                                                                                \\
         Py_ssize_t i = 0;                                                                                           \\
         int k;                                                                                                      \\
@@ -38,7 +38,8 @@ cdef extern from *:
         for (; i < n; i++) { const T d = a[i] - b[i]; total += d * d; }                                             \\
         return total;                                                                                               \\
     }                                                                                                               \\
-    static inline void volta_add_way_##S(T* VOLTA_APART out, const T* VOLTA_APART a, const T* VOLTA_APART b, T scale, Py_ssize_t n) {\\
+    static inline void volta_add_way_##S(T* VOLTA_RESTRICT out, const T* VOLTA_RESTRICT a, const T* VOLTA_RESTRICT b,  \\
+                                         T scale, Py_ssize_t n) {                                                   \\
         Py_ssize_t i;                                                                                               \\
         for (i = 0; i < n; i++) out[i] += scale * (a[i] - b[i]);                                                    \\
     }

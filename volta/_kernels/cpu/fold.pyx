@@ -16,13 +16,13 @@ from volta._kernels.cpu.tile cimport real
 cdef extern from *:
     """
     #if defined(_MSC_VER)
-      #define VOLTA_APART __restrict
+      #define VOLTA_RESTRICT __restrict
     #else
-      #define VOLTA_APART __restrict__
+      #define VOLTA_RESTRICT __restrict__
     #endif
     /* out[j * stride] += x[j] */
     #define VOLTA_ADD_APART(S, T)                                                                                   \\
-    static void volta_add_apart_##S(const T* VOLTA_APART x, Py_ssize_t n, Py_ssize_t stride, T* VOLTA_APART out) {  \\
+    static void volta_add_apart_##S(const T* VOLTA_RESTRICT x, Py_ssize_t n, Py_ssize_t stride, T* VOLTA_RESTRICT out) { \\
         Py_ssize_t j;                                                                                               \\
         if (stride == 1) for (j = 0; j < n; j++) out[j] += x[j];                                                    \\
         else if (stride == 2) for (j = 0; j < n; j++) out[2 * j] += x[j];                                           \\

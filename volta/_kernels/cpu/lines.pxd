@@ -15,9 +15,9 @@ cdef extern from *:
       #define VOLTA_UNROLL_24 VOLTA_UNROLL
     #endif
     #if defined(__GNUC__)
-      #define VOLTA_INLINE inline __attribute__((always_inline))
+      #define VOLTA_LINES_INLINE inline __attribute__((always_inline))
     #else
-      #define VOLTA_INLINE inline
+      #define VOLTA_LINES_INLINE inline
     #endif
     /* out[i] = the sum of the numbers of vector i of `count`; out has room for a multiple of 16. */
     #define VOLTA_TOTALS(S, T)                                                                                                         \\
@@ -72,7 +72,7 @@ cdef extern from *:
     /* out[i][j] = sum over p < n of x[i][p] * y[j][p], for `rows` of at most ROWS lines of x and `count` of at most COUNT of y, with H
        vectors of sums for each. Lines that do not exist are the first one's again. What lies `ahead` is fetched, unless 0. */
     #define VOLTA_LINES(NAME, ROWS, COUNT, H, T, V, LANES, S)                                                                          \\
-    static VOLTA_INLINE void NAME##_any(int rows, int count, Py_ssize_t n, const T* x, Py_ssize_t x_row, const T* y,                   \\
+    static VOLTA_LINES_INLINE void NAME##_any(int rows, int count, Py_ssize_t n, const T* x, Py_ssize_t x_row, const T* y,             \\
                                         Py_ssize_t y_row, Py_ssize_t ahead, T* out, Py_ssize_t out_row) {                              \\
         const T *a[ROWS], *b[COUNT];                                                                                                   \\
         V sum[ROWS * COUNT][H], one[ROWS], other;                                                                                      \\

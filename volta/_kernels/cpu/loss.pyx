@@ -282,8 +282,8 @@ def nll_grad(TensorBase g not None, TensorBase target not None, TensorBase weigh
 # ---------------------------------------------------------------- scores within a margin of the label's
 
 cdef double margin_line(const real* x, real far, Py_ssize_t n, bint squared, bint slopes, real scale, real* out) noexcept nogil:
-    """The sum of far + x where that is above 0, of its square, or of its slope. OUT: the slopes times `scale`, 0 where they are 0, unless NULL. In lanes, of at
-    most 1024 elements each time, so that compilers use vectors and the error does not grow with the length."""
+    """The sum of far + x where that is above 0, of its square, or of its slope. OUT: the slopes times `scale`, 0 where they are 0, unless NULL.
+    In lanes, of at most 1024 elements each time, so that compilers use vectors and the error does not grow with the length."""
     cdef real lanes[16]
     cdef real z, v
     cdef double total = 0

@@ -28,10 +28,10 @@ cdef extern from *:
     #endif
     #if defined(_MSC_VER)
       #define VOLTA_RESTRICT __restrict
-      #define VOLTA_APART __declspec(noinline)
+      #define VOLTA_OUTLINE __declspec(noinline)
     #else
       #define VOLTA_RESTRICT __restrict__
-      #define VOLTA_APART __attribute__((noinline))
+      #define VOLTA_OUTLINE __attribute__((noinline))
     #endif
     /* Take v where it is larger or NaN. */
     #define VOLTA_POOL_STEP(v, i) { int wins = (v > top) | (v != v); k = wins ? i : k; top = wins ? v : top; }
@@ -61,7 +61,7 @@ cdef extern from *:
     #define volta_pool_few_64(x, at, n, out, place) volta_pool_some_64(x, 1, at, n, out, place)
     #define VOLTA_POOL(S, T, I)                                                                                     \\
     /* One element of each of n windows side by side: the elements lie `stride` apart from place `at` on. */        \\
-    static VOLTA_APART void volta_pool_some_##S(const T* VOLTA_RESTRICT x, Py_ssize_t stride, I at, Py_ssize_t n,   \\
+    static VOLTA_OUTLINE void volta_pool_some_##S(const T* VOLTA_RESTRICT x, Py_ssize_t stride, I at, Py_ssize_t n, \\
                                                 T* VOLTA_RESTRICT out, I* VOLTA_RESTRICT place) {                   \\
         Py_ssize_t j;                                                                                               \\
         I* bits = (I*)out;                                                                                          \\
@@ -129,7 +129,7 @@ cdef extern from *:
     #endif
     /* n whole windows of HEIGHT x WIDTH, STRIDE apart along rows of `width`, from place `at` on. */
     #define VOLTA_POOL_WHOLE(S, T, I, HEIGHT, WIDTH, STRIDE)                                                        \\
-    static VOLTA_APART void volta_pool_##HEIGHT##WIDTH##STRIDE##_##S(const T* VOLTA_RESTRICT x, Py_ssize_t width, I at, Py_ssize_t n,\\
+    static VOLTA_OUTLINE void volta_pool_##HEIGHT##WIDTH##STRIDE##_##S(const T* VOLTA_RESTRICT x, Py_ssize_t width, I at, Py_ssize_t n, \\
                                                                      T* VOLTA_RESTRICT out, int64_t* VOLTA_RESTRICT index) {\\
         const I row = (I)width;                                                                                     \\
         I place[256];                                                                                               \\
@@ -154,7 +154,7 @@ cdef extern from *:
     }
     #if defined(__AVX512F__)
     #define VOLTA_POOL_MASKED(HEIGHT, WIDTH, STRIDE)                                                               \\
-    static VOLTA_APART void volta_pool_##HEIGHT##WIDTH##STRIDE##_32(const float* x, Py_ssize_t width, int at, Py_ssize_t n, float* out,\\
+    static VOLTA_OUTLINE void volta_pool_##HEIGHT##WIDTH##STRIDE##_32(const float* x, Py_ssize_t width, int at, Py_ssize_t n, float* out, \\
                                                                     int64_t* index) {                               \\
         const __m512i j = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);                  \\
         for (; n > 0; n -= 16, x += 16 * STRIDE, at += 16 * STRIDE, out += 16, index += 16) {                       \\

@@ -22,10 +22,10 @@ cdef extern from *:
     """
     #if defined(_MSC_VER)
       #define VOLTA_RESTRICT __restrict
-      #define VOLTA_APART __declspec(noinline)
+      #define VOLTA_OUTLINE __declspec(noinline)
     #else
       #define VOLTA_RESTRICT __restrict__
-      #define VOLTA_APART __attribute__((noinline))
+      #define VOLTA_OUTLINE __attribute__((noinline))
     #endif
     #define VOLTA_SUM_LINE(S, T)                                                                                    \\
     static void volta_sum_line_##S(const T* VOLTA_RESTRICT x, Py_ssize_t stride, Py_ssize_t n, T* VOLTA_RESTRICT out) { \\
@@ -61,7 +61,7 @@ cdef extern from *:
     VOLTA_SUM_LINE(64, double)
     /* Whole windows of HEIGHT x WIDTH, STRIDE apart along rows of `width`, n of each of some lines, `step` apart. */
     #define VOLTA_MEAN_WHOLE(S, T, HEIGHT, WIDTH, STRIDE)                                                           \\
-    static VOLTA_APART void volta_mean_##HEIGHT##WIDTH##STRIDE##_##S(const T* VOLTA_RESTRICT x, Py_ssize_t width, Py_ssize_t step, \\
+    static VOLTA_OUTLINE void volta_mean_##HEIGHT##WIDTH##STRIDE##_##S(const T* VOLTA_RESTRICT x, Py_ssize_t width, Py_ssize_t step, \\
             Py_ssize_t lines, Py_ssize_t n, Py_ssize_t outs, T divisor, T* VOLTA_RESTRICT out) {                    \\
         Py_ssize_t j;                                                                                               \\
         int a, b;                                                                                                   \\

@@ -4,9 +4,9 @@
 cdef extern from *:
     """
     #if defined(_MSC_VER)
-      #define VOLTA_APART __restrict
+      #define VOLTA_RESTRICT __restrict
     #else
-      #define VOLTA_APART __restrict__
+      #define VOLTA_RESTRICT __restrict__
     #endif
     #define VOLTA_BLOCK 256
     #if defined(__AVX512F__) && defined(__GNUC__)
@@ -95,13 +95,13 @@ cdef extern from *:
     #define VOLTA_GATHER_64(x, at, w, count, n, out, add, j)
     /* out[j] = the sum of x[at[c][j]] * w[c][j], 0 for the element -1; `add`: to what is there. Compilers make no gathers themselves. */
     #define VOLTA_SAMPLE(S, T)                                                                                      \\
-    static void volta_pick_##S(const T* VOLTA_APART x, const int* VOLTA_APART at, Py_ssize_t n, T* VOLTA_APART out) { \\
+    static void volta_pick_##S(const T* VOLTA_RESTRICT x, const int* VOLTA_RESTRICT at, Py_ssize_t n, T* VOLTA_RESTRICT out) { \\
         Py_ssize_t j = 0;                                                                                           \\
         VOLTA_PICK_##S(x, at, n, out, j)                                                                            \\
         for (; j < n; j++) out[j] = at[j] < 0 ? 0 : x[at[j]];                                                       \\
     }                                                                                                               \\
-    static void volta_gather_##S(const T* VOLTA_APART x, const int* VOLTA_APART at, const T* VOLTA_APART w, int count, Py_ssize_t n, \\
-                                 T* VOLTA_APART out, int add) {                                                     \\
+    static void volta_gather_##S(const T* VOLTA_RESTRICT x, const int* VOLTA_RESTRICT at, const T* VOLTA_RESTRICT w, int count, Py_ssize_t n, \\
+                                 T* VOLTA_RESTRICT out, int add) {                                                     \\
         Py_ssize_t j = 0;                                                                                           \\
         VOLTA_GATHER_##S(x, at, w, count, n, out, add, j)                                                           \\
         for (; j < n; j++) {                                                                                        \\

@@ -91,21 +91,21 @@ cdef extern from *:
 
     /* out[j][ROWS] = x[ROWS][j] + bias[ROWS], and back without bias: loops that the compiler makes shuffles of. */
     #if defined(_MSC_VER)
-      #define VOLTA_APART __restrict
+      #define VOLTA_RESTRICT __restrict
     #else
-      #define VOLTA_APART __restrict__
+      #define VOLTA_RESTRICT __restrict__
     #endif
     #define VOLTA_INTERLEAVE(S, T)                                                                                      \\
-    static void volta_interleave##S(Py_ssize_t rows, Py_ssize_t n, const T* VOLTA_APART x, Py_ssize_t x_row, const T* bias, \\
-                                    T* VOLTA_APART out) {                                                           \\
+    static void volta_interleave##S(Py_ssize_t rows, Py_ssize_t n, const T* VOLTA_RESTRICT x, Py_ssize_t x_row, const T* bias, \\
+                                    T* VOLTA_RESTRICT out) {                                                        \\
         const T* y = x + x_row; const T* z = y + x_row;                                                             \\
         const T a = bias ? bias[0] : 0, b = bias ? bias[1] : 0, c = bias && rows > 2 ? bias[2] : 0;                 \\
         Py_ssize_t j;                                                                                               \\
         if (rows == 2) for (j = 0; j < n; j++) { out[2 * j] = x[j] + a; out[2 * j + 1] = y[j] + b; }                \\
         else for (j = 0; j < n; j++) { out[3 * j] = x[j] + a; out[3 * j + 1] = y[j] + b; out[3 * j + 2] = z[j] + c; } \\
     }                                                                                                               \\
-    static void volta_deinterleave##S(Py_ssize_t rows, Py_ssize_t n, const T* VOLTA_APART x, T* VOLTA_APART out) {  \\
-        T* VOLTA_APART y = out + n; T* VOLTA_APART z = y + n;                                                       \\
+    static void volta_deinterleave##S(Py_ssize_t rows, Py_ssize_t n, const T* VOLTA_RESTRICT x, T* VOLTA_RESTRICT out) { \\
+        T* VOLTA_RESTRICT y = out + n; T* VOLTA_RESTRICT z = y + n;                                                 \\
         Py_ssize_t j;                                                                                               \\
         if (rows == 2) for (j = 0; j < n; j++) { out[j] = x[2 * j]; y[j] = x[2 * j + 1]; }                          \\
         else for (j = 0; j < n; j++) { out[j] = x[3 * j]; y[j] = x[3 * j + 1]; z[j] = x[3 * j + 2]; }               \\

@@ -2,7 +2,8 @@
 """The GPU's hot path: what is launched, copied and moved, checked and recorded, in order.
 
 A Stream is composed of a device link (native), blocks (pool), bind groups (groups), the open batch (batch) and transfers;
-when memory runs out it waits for the batch, gives free blocks and their groups back, and tries again. Knows buffers and pipelines; must not know tensors or shaders.
+when memory runs out it waits for the batch, gives free blocks and their groups back, and tries again.
+Knows buffers and pipelines; must not know tensors or shaders.
 
 wgpu-native aborts the process on an error inside submit or poll, so whatever could be wrong is checked before it is recorded.
 
