@@ -93,21 +93,10 @@ def test_refusals(call, text):
 
 
 def test_refused_gradients():
-    class Twice(volta.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return 2 * x
-
-        @staticmethod
-        def backward(ctx, g):
-            return 2 * g
-
     x = volta.ones(3, 2, requires_grad=True)
-    for call, text in ((Twice.apply, "Twice|FunctionCtx"), (lambda a: a.sum().backward(), "not inside vmap"),
-                       (lambda a: a.requires_grad_(), "not inside vmap")):
-        with pytest.raises(AutogradError, match=text):
+    for call in (lambda a: a.sum().backward(), lambda a: a.requires_grad_()):
+        with pytest.raises(AutogradError, match="not inside vmap"):
             vmap(call)(x)
-    assert vmap(Twice.apply)(x.detach()).tolist() == [[2.0, 2.0]] * 3
 
 
 def test_randomness():

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from volta import batching_writes
+from volta import batching_functions, batching_writes, custom
 from volta._kernels import core
 from volta._kernels.core.call import Observer
 from volta.batching_rules import RULES, Call, Level, Sample, elementwise, lifted, one_by_one, running, sample
@@ -82,6 +82,7 @@ class _Entered:
             with _lock:
                 _readers += 1
                 core.watch_reads(_reads)
+                custom.set_batches(lambda cls, args: batching_functions.apply(cls, args, _Entered))
             self.observer = _Mapping().__enter__()
         running().append(self.level)
 
@@ -95,6 +96,7 @@ class _Entered:
                 _readers -= 1
                 if not _readers:
                     core.watch_reads(None)
+                    custom.set_batches(None)
 
 
 # ---------------------------------------------------------------- vmap

@@ -1,6 +1,7 @@
 """Custom functions: what a program differentiates by a rule of its own. Public as `volta.autograd.Function`."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
@@ -152,6 +153,15 @@ def set_forward(duals: Any) -> None:
     _forward = duals
 
 
+_batches: Callable | None = None            # set by volta.batching while a vmap runs: what calls functions with samples
+
+
+def set_batches(apply: Callable | None) -> None:
+    """Give this module what calls functions with samples, or None."""
+    global _batches
+    _batches = apply
+
+
 class _Forward(Protocol[P, R]):
     """For type checkers: `apply` takes what `forward` takes after its context, and gives what that gives."""
 
@@ -164,6 +174,7 @@ class Function:
     `forward(*args)` and `setup_context(ctx, inputs, output)`, which keeps what backward needs."""
 
     setup_context: Any = None
+    generate_vmap_rule = False              # True says what holds without it, too: where there is no static vmap, the methods take samples
 
     @staticmethod
     def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
@@ -177,9 +188,17 @@ class Function:
     def jvp(ctx: Any, *tangents: Any) -> Any:
         raise NotImplementedError("Function: define a static jvp(ctx, *tangents)")
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *args: Any) -> tuple:
+        """Called by `volta.vmap` in place of the other methods, with whole batches whose samples lie along `in_dims` (None: the same for
+        all); gives (output, out_dims). `info` has batch_size and randomness."""
+        raise NotImplementedError("Function: define a static vmap(info, in_dims, *args)")
+
     @classmethod
     def apply(cls: type[_Forward[P, R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run forward unrecorded and attach backward to its outputs."""
+        if _batches is not None and (found := _batches(cls, args)) is not NotImplemented:
+            return found
         ctx = FunctionCtx(cls, args)
         setup = getattr(cls, "setup_context", None)
         along = None if _forward is None else _forward.tangents(args)
