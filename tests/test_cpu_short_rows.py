@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import volta
+from volta._kernels.core import threads
 
 
 @pytest.mark.parametrize("length", [*range(1, 70), 130])
@@ -99,3 +100,22 @@ def test_masks_of_the_whole():
     want = np.zeros((3, 4), "f4")
     want[mask] = [1, 2, 3, 4]
     assert np.array_equal(g.numpy(), want)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 5])
+@pytest.mark.parametrize("length", [700, 20001, 70000])
+def test_integers_that_look_random(length, count):
+    """Sorted by two digits, stably, whether few keys share these or most do, on any number of threads."""
+    rng, before = np.random.default_rng(0), threads.get_num_threads()
+    high = (np.arange(length) % 16 << 28) - 2**31
+    lines = (rng.integers(-2**31, 2**31, length), high, high + (length - np.arange(length)) // 16,
+             rng.integers(-2**31, 2**31, length) >> 20 << 20)
+    threads.set_num_threads(count)
+    try:
+        for line in lines:
+            for descending in (False, True):
+                found = volta.sort(volta.tensor(line.astype("i4")), descending=descending, stable=True)
+                order = np.argsort(-line if descending else line, kind="stable")
+                assert np.array_equal(found.indices.numpy(), order) and np.array_equal(found.values.numpy(), line[order])
+    finally:
+        threads.set_num_threads(before)

@@ -6,7 +6,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from volta._kernels.cpu.sort_words cimport digit, insertion, item, sort_digits, sort_even, sort_words, spread_evenly
+from volta._kernels.cpu.sort_words cimport bits_of, insertion, item, sort_digits, sort_even, sort_words, spread_evenly
 
 cdef enum:
     FEWEST = 6                  # elements up to which a line of words is sorted by insertion
@@ -74,31 +74,31 @@ cdef inline uint64_t key_of(item v) noexcept nogil:
         return v.key
 
 
-cdef inline void count_digits(const item* a, Py_ssize_t n, int shift, Py_ssize_t* counts) noexcept nogil:
+cdef inline void count_digits(const item* a, Py_ssize_t n, int shift, int digit, Py_ssize_t* counts) noexcept nogil:
     cdef Py_ssize_t i
-    memset(counts, 0, 256 * sizeof(Py_ssize_t))
+    memset(counts, 0, (digit + 1) * sizeof(Py_ssize_t))
     for i in range(n):
-        counts[digit(a[i], shift)] += 1
+        counts[bits_of(a[i], shift) & digit] += 1
 
 
-cdef inline void move_by_digit(const item* a, item* b, Py_ssize_t n, int shift, Py_ssize_t* starts) noexcept nogil:
+cdef inline void move_by_digit(const item* a, item* b, Py_ssize_t n, int shift, int digit, Py_ssize_t* starts) noexcept nogil:
     cdef Py_ssize_t i
     cdef uint64_t d
     for i in range(n):
-        d = digit(a[i], shift)
+        d = bits_of(a[i], shift) & digit
         b[starts[d]] = a[i]
         starts[d] += 1
 
 
-cdef inline Py_ssize_t place_digits(Py_ssize_t* counts, int threads) noexcept nogil:
+cdef inline Py_ssize_t place_digits(Py_ssize_t* counts, int threads, int digits) noexcept nogil:
     """Counts by thread become where each one's run of a digit starts. Gives how many keys have the most frequent digit."""
     cdef Py_ssize_t total = 0, count, of_digit, most = 0
     cdef int d, t
-    for d in range(256):
+    for d in range(digits):
         of_digit = total
         for t in range(threads):
-            count = counts[t * 256 + d]
-            counts[t * 256 + d] = total
+            count = counts[t * digits + d]
+            counts[t * digits + d] = total
             total += count
         most = max(most, total - of_digit)
     return most
@@ -116,9 +116,9 @@ cdef inline void sort_items(item* a, item* spare, Py_ssize_t n, int bits) noexce
             sort_even(a, spare, n, bits)
             return
     if FEW < n <= MANY and (bits < 32 or not narrow):
-        count_digits(a, n, bits - 8, counts)
-        if place_digits(counts, 1) <= CROWD:
-            move_by_digit(a, spare, n, bits - 8, counts)
+        count_digits(a, n, bits - 8, 255, counts)
+        if place_digits(counts, 1, 256) <= CROWD:
+            move_by_digit(a, spare, n, bits - 8, 255, counts)
             insertion(spare, n)
             memcpy(a, spare, n * sizeof(item))
             return
