@@ -26,7 +26,7 @@ from volta.ops.records.places import true_values as true_values_op
 from volta.ops.records.reduce import amax_op, amin_op, sum_op
 from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op, row_major
 from volta.ops.table import Flags, Labels, case, composed
-from volta.shapes import as_dim, broadcast_shapes
+from volta.shapes import as_dim, broadcast_shapes, broadcasts_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -279,7 +279,13 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     return cast(reshape_op(row_major(input), shape=input.shape + (1,)) == arange(num_classes, device=input.device), int64)
 
 
-@composed(samples=(case((3, 4), Flags((4,)), 2), case((), Flags(()), 1.0)), kinds="fib", inplace=True,
+def _filled_in_place(input, mask, value):
+    """See `Places.one`."""
+    fits = mask.dtype.code == 0 and (mask._shape == input._shape or broadcasts_to(mask.shape, input.shape))
+    return (where_op, (mask, value, input)) if fits else None
+
+
+@composed(samples=(case((3, 4), Flags((4,)), 2), case((), Flags(()), 1.0)), kinds="fib", inplace=True, one=_filled_in_place,
           numpy=lambda x, mask, value: np.where(mask, np.asarray(value, x.dtype), x))
 def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
     """`input` with `value` (a number or a 0-d tensor, in the dtype of `input`) where `mask` holds.

@@ -2,14 +2,16 @@
 from __future__ import annotations
 
 import operator
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, indexing, inplace, stands_in
+from volta._kernels.core import TensorBase, graph, indexing, inplace, stands_in, view
 from volta._kernels.core.order import dense_strides
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
+from volta.ops.copy import fill_into
 from volta.ops.creation import arange, full
 from volta.ops.indexing import as_vector, check_integers, coordinates, flat, positions
 from volta.ops.join import stack
@@ -193,9 +195,16 @@ def fill_diagonal_(input: Tensor, fill_value: Number, wrap: bool = False) -> Ten
     """
     if input.ndim < 2 or input.ndim > 2 and len(set(input.shape)) > 1:
         raise ShapeError(f"fill_diagonal_: needs a matrix, or dimensions of one size, got shape {input.shape}")
+    fill_value = as_held(input, fill_value)
+    plain = not (stands_in(input) or graph.is_grad_enabled() and input.requires_grad or isinstance(fill_value, TensorBase))
+    if plain and not (wrap and input.shape[0] > input.shape[1]):
+        shown = view(input, (min(input.shape),), (reduce(operator.add, input._strides),), input.offset)
+        inplace.check_elements("fill_diagonal", shown)
+        fill_into(shown, fill_value)
+        return input
     if wrap and input.ndim == 2:
         key = unravel_index(arange(0, input._size, input.shape[1] + 1, device=input.device), input.shape)
     else:
         key = (arange(min(input.shape), device=input.device),) * input.ndim
-    setitem(input, key, as_held(input, fill_value))
+    setitem(input, key, fill_value)
     return input

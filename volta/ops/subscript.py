@@ -25,6 +25,7 @@ from volta.ops.creation import empty, full
 from volta.ops.from_data import tensor
 from volta.ops.indexing import known_range, positions, true_places, true_values
 from volta.ops.records.copy import cast
+from volta.ops.records.create import full_op
 from volta.ops.records.index import index_add_op, index_put_op, index_select_op
 from volta.ops.records.math import where_op
 from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op, slice_op
@@ -152,6 +153,16 @@ class Positions:
             self.at = marked[0] if marked and marked[-1] - marked[0] < len(marked) else 0
         self.version = self.rows.storage.version
 
+    @classmethod
+    def of_neighbours(cls, x, rows, first, count, shape):
+        """Those that `indexing.neighbours` has found."""
+        self = object.__new__(cls)
+        self.view, self.unique, self.turned, self.rows, self.shape, self.at = None, False, (), rows, shape, first
+        self.dims = list(range(first, first + count))
+        self.others = [*range(first), *range(first + count, x.ndim)]
+        self.version = rows.storage.version
+        return self
+
     def check(self):
         """Raise where the index has been changed since."""
         if self.rows.storage.version != self.version:
@@ -203,8 +214,8 @@ class Positions:
 
     def entries(self, value, shape):
         """A value that broadcasts to what is written, of a view of `shape`, as one slice for each of the positions."""
-        k, at = len(self.shape), self.at
-        value = expand_op(value, shape=self.target(shape))
+        k, at, target = len(self.shape), self.at, self.target(shape)
+        value = value if value._shape == target else expand_op(value, shape=target)
         if at:
             value = permute_op(value, dims=(*range(at, at + k), *range(at), *range(at + k, value.ndim)))
         return value if k == 1 else reshape_op(value, shape=(self.rows._size,) + value.shape[k:])
@@ -219,16 +230,20 @@ class Positions:
     def write(self, x, value):
         """x at these positions = value, in place; unrecorded."""
         view = x if self.view is None else indexing.slice_view(x, **self.view)
-        value = _fitting(value, self.target(view.shape)) if isinstance(value, core.TensorBase) else full(
-            (), value, dtype=x.dtype, device=x.device)
-        if value._size == 1:
-            value = reshape_op(value, shape=())
-        elif self.rows._size and value._size:
-            value = self.entries(value, view.shape)
+        rows = contiguous_op(self.rows) if core.same_memory(self.rows, x) else self.rows
+        if not isinstance(value, core.TensorBase):
+            value = run_kernel(full_op, x.device, ((), value), {"dtype": x.dtype, "device": x.device})
         else:
-            return
-        rows, value = (contiguous_op(t) if core.same_memory(t, x) else t for t in (self.rows, value))
-        target = indexing.permute_view(view, dims=(*self.dims, *self.others))
+            value = _fitting(value, self.target(view.shape))
+            if value._size == 1:
+                value = reshape_op(value, shape=())
+            elif not rows._size or not value._size:
+                return
+            else:
+                value = self.entries(value, view.shape)
+            value = contiguous_op(value) if core.same_memory(value, x) else value
+        order = (*self.dims, *self.others)
+        target = view if order == tuple(range(len(order))) else indexing.permute_view(view, dims=order)
         run_kernel(index_put_op, x.device, (target, rows, value), {"rank": len(self.dims), "unique": self.unique})
 
 
@@ -237,10 +252,23 @@ def _fitting(value, shape):
 
     Raises: ShapeError where it does not broadcast to `shape`.
     """
+    if value._shape == shape:
+        return value
     lead = next((i for i, n in enumerate(value.shape) if n != 1), value.ndim)
     if not broadcasts_to(value.shape[lead:], shape):
         raise ShapeError(f"setitem: a value of shape {value.shape} does not broadcast to the indexed shape {shape}")
     return reshape_op(value, shape=value.shape[lead:]) if lead else value
+
+
+_SMALL = 4096                       # elements of a matrix up to which its columns are read one element at a time
+
+
+def _read_neighbours(x, rows, first, count, shape):
+    """The elements at positions in neighbouring dimensions of what is contiguous, or at those in one dimension of a small matrix."""
+    if count > 1:
+        x = reshape_op(x, shape=x._shape[:first] + (math.prod(x._shape[first:first + count]),) + x._shape[first + count:])
+    out = index_select_op(x, rows, dim=first)
+    return out if len(shape) == 1 else reshape_op(out, shape=x._shape[:first] + shape + x._shape[first + 1:])
 
 
 # ---------------------------------------------------------------- x[...]
@@ -249,6 +277,10 @@ def getitem(x: Tensor, key: object) -> Tensor:
 
     Raises: IndexRangeError.
     """
+    if type(key) is tuple and (x._contiguous or x.ndim == 2 and x._size < _SMALL):
+        found = indexing.neighbours(x, key)
+        if found is not None and (x._contiguous or found[2] == 1 == len(found[3])):
+            return _read_neighbours(x, *found)
     parsed = indexing.parse(x, key)
     if type(parsed) is dict:
         return graph.call(slice_op, (x,), parsed)
@@ -346,7 +378,7 @@ class _Masked:
     """Where a mask holds, for one value: nothing has to be read to write it."""
 
     def __init__(self, x, mask):
-        self.mask = reshape_op(mask, shape=mask.shape + (1,) * (x.ndim - mask.ndim))
+        self.mask = mask if mask.ndim == x.ndim else reshape_op(mask, shape=mask.shape + (1,) * (x.ndim - mask.ndim))
         self.version = mask.storage.version
 
     def check(self):
@@ -364,6 +396,9 @@ class _Masked:
             value = reshape_op(value, shape=())
         elif not x.dtype.is_floating_point:
             value = int(value) if x.dtype.category else bool(value)
+        elif self.mask.device is x.device and not core.stands_in(x) and not core.stands_in(self.mask):
+            inplace.change(where_op, x, (self.mask, float(value), x))
+            return
         copy_into(x, cast(where_op(self.mask, value, x), x.dtype))
 
 
@@ -398,6 +433,9 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
         elif value.device is not x.device:
             value = value.to(x.device)
         value = cast(value, x.dtype)            # recorded, so that its gradient comes back in its own dtype
+    found = indexing.neighbours(x, key if type(key) is tuple else (key,)) if number or kind is x.dtype else None
+    if found is not None:
+        return _assign(x, Positions.of_neighbours(x, *found), value)
     parsed = indexing.parse(x, key)
     if core.stands_in(x):
         return _set_in_batch(x, parsed, key, value)

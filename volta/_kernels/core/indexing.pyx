@@ -6,7 +6,7 @@ Knows geometry only: what a view is to the graph is `graph.pyx`'s, what is done 
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE
 
-from volta._kernels.core.base import dtype_from_code
+from volta._kernels.core.base import dtype_from_code, host_sees
 from volta._kernels.core.base cimport BOOL, INT8, INT16, INT32, INT64, MAX_RANK, UINT8, TensorBase, address, empty_host, make_tensor
 from volta._kernels.core.size cimport plain
 from volta.errors import IndexRangeError
@@ -291,3 +291,40 @@ def rows(list indices, lengths, shape):
         if not _rows(index, shape, length, k == 0, <long long*>address(out), &wrong):
             raise IndexRangeError(f"indexing: index {wrong} is out of range for a dimension of size {length}")
     return out
+
+
+cdef inline bint _whole(object item):
+    cdef PySliceObject* bounds = <PySliceObject*>item
+    return <object>bounds.start is None and <object>bounds.stop is None and <object>bounds.step is None
+
+
+def neighbours(TensorBase x not None, tuple key):
+    """(positions, first dimension, how many dimensions, shape of the index) of a subscript of the commonest kind: row-major int64 or int32
+    tensors of one shape at dimensions side by side, all else whole, on the host; None for any other.
+
+    Raises: IndexRangeError.
+    """
+    cdef Py_ssize_t i, n = PyTuple_GET_SIZE(key), first = -1
+    cdef TensorBase index, other = None
+    cdef list indices = []
+    cdef object item
+    if n > len(x.shape) or x.storage.version < 0 or not host_sees(x):
+        return None
+    for i in range(n):
+        item = <object>key[i]
+        if isinstance(item, TensorBase):
+            index = <TensorBase>item
+            if index.dtype.code != INT64 and index.dtype.code != INT32 or not index.contiguous or not index.shape or (
+                    index.storage.version < 0 or index.storage.device is not x.storage.device or not host_sees(index)):
+                return None
+            if other is None:
+                first, other = i, index
+            elif first + len(indices) != i or index.shape != other.shape:
+                return None
+            indices.append(index)
+        elif not PySlice_Check(item) or not _whole(item):
+            return None
+    if other is None:
+        return None
+    n = len(indices)
+    return rows(indices, x.shape[first:first + n], other.shape), first, n, other.shape

@@ -55,6 +55,7 @@ cdef class InPlace(Op):
         self.details = op.details
 
     def __call__(self, input, *args, **options):
+        cdef str record = "-"
         if not isinstance(input, TensorBase):
             raise DTypeError(f"{self.name}: input must be a tensor, got {type(input).__name__}")
         if options and "out" in options:
@@ -73,12 +74,14 @@ cdef class InPlace(Op):
                     found = self.one(input, *args, **options)
                 except TypeError:                                       # other arguments, of which `_replace` knows more
                     found = None
-                if found is not None and _alike(<TensorBase>input, <tuple>found[1]):
+                if found is not None and _alike(<TensorBase>input, <tuple>found[1], <Primitive>found[0]):
+                    record = (<Primitive>found[0]).name
                     return run_into(<Primitive>found[0], <TensorBase>input, <tuple>found[1])
             return _replace(self, input, args, options)
         except VoltaError as error:
-            if str(error).startswith(self.op.name + ":"):           # of what knows nothing of this form
-                error.args = (f"{self.op.name}_{str(error)[len(self.op.name):]}",)
+            for name in (self.op.name + ":", record + "_:"):        # of what knows nothing of this form
+                if str(error).startswith(name):
+                    error.args = (f"{self.op.name}_:{str(error)[len(name):]}",)
             raise
 
     @property
@@ -94,15 +97,19 @@ cdef class InPlace(Op):
         return self.op.__module__
 
 
-cdef bint _alike(TensorBase target, tuple inputs):
-    """Whether what is to be changed in place is met by numbers and tensors like it alone, none of which shares its memory."""
+cdef bint _alike(TensorBase target, tuple inputs, Primitive op):
+    """Whether what is to be changed in place is met by numbers and tensors like it alone (`where`: and by a mask), none of which shares its
+    memory."""
     cdef object x
     cdef TensorBase t
     for x in inputs:
         if isinstance(x, TensorBase):
             t = <TensorBase>x
-            if t is not target and (t.dtype is not target.dtype or t.shape != target.shape or t.storage.device is not target.storage.device
-                                    or same_bytes(t.storage, target.storage)):
+            if t is target:
+                continue
+            if t.storage.device is not target.storage.device or same_bytes(t.storage, target.storage):
+                return False
+            if (t.dtype is not target.dtype or t.shape != target.shape) and (t.dtype.code != BOOL or op.name != "where"):
                 return False
         elif type(x) is not float and type(x) is not int:
             return False
@@ -185,6 +192,11 @@ cdef int refuse_shape(Primitive op, shape, TensorBase target) except -1:
 def into(Primitive op not None, TensorBase target not None, *others):
     """An elementwise record in place: target = op(target, *others), recorded where gradients are wanted."""
     return apply_into(op, target, others)
+
+
+def change(Primitive op not None, TensorBase target not None, tuple inputs not None):
+    """target = op(*inputs) in place, wherever it is among these."""
+    return run_into(op, target, inputs)
 
 
 def write(Primitive op not None, TensorBase out not None, tuple inputs not None):
