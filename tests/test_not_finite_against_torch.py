@@ -164,3 +164,64 @@ def test_infinite_matrices():
     assert volta.linalg.svdvals(volta.stack([volta.eye(3), endless]))[0].tolist() == [1.0, 1.0, 1.0]
     with pytest.raises(volta.linalg.LinAlgError, match="an element is NaN"):
         volta.linalg.svdvals(volta.tensor([[NAN, INF], [1.0, 1.0]]))
+
+
+def test_maxima_of_bags(rng):
+    """NaN counts where a bag begins with it, and the gradient goes to the first of equals."""
+    for trial in range(200):
+        weight = rng.integers(-2, 3, (5, 3)).astype(float)
+        for value in (NAN, INF, -INF):
+            weight[rng.random((5, 3)) < 0.15] = value
+        padding = (None, 1)[trial % 2]
+        index, offsets = rng.integers(0, 5, (2, 3)), None
+        if trial % 3:
+            index, offsets = index.reshape(-1), np.sort([0, *rng.integers(0, 7, 2)])
+        results = []
+        for T in (torch, volta):
+            w = T.tensor(weight.tolist(), dtype=T.float64).requires_grad_()
+            out = T.nn.functional.embedding_bag(T.tensor(index.tolist()), w, None if offsets is None else T.tensor(offsets.tolist()),
+                                                mode="max", padding_idx=padding)
+            results.append((out.detach().numpy(), T.autograd.grad(out.sum(), w)[0].numpy()))
+        for x, y in zip(*results):
+            np.testing.assert_array_equal(y, x)
+
+
+@pytest.mark.parametrize("value", [NAN, INF])
+def test_products_with_zeros(value, rng):
+    """A product of all elements of which two are 0 has the gradient 0 whatever the others are."""
+    for zeros in (1, 2, 3):
+        x = rng.standard_normal(6)
+        x[:zeros], x[4] = 0.0, value
+        grads = []
+        for T in (torch, volta):
+            a = T.tensor(x.tolist(), dtype=T.float64).requires_grad_()
+            grads.append(T.autograd.grad(a.prod(), a)[0].numpy())
+        np.testing.assert_allclose(grads[1], grads[0], rtol=1e-9)
+
+
+def test_alignments_that_begin_with_nothing(rng):
+    """NaN of a label that stands too far from the beginning is not seen in the first step; a loss that is NaN has NaN for a gradient."""
+    labels, lengths = [[1, 2, 3], [2, 1, 2]], [5, 5]
+    for step, label in ((0, 3), (0, 1), (2, 2)):
+        x = rng.standard_normal((5, 2, 6))
+        x[step, 0, label] = NAN
+        results = []
+        for T in (torch, volta):
+            a = T.tensor(x.tolist(), dtype=T.float64).requires_grad_()
+            losses = T.nn.functional.ctc_loss(a, T.tensor(labels), T.tensor(lengths), T.tensor([3, 2]), reduction="none")
+            grad = T.autograd.grad(losses.sum(), a)[0].numpy()
+            results.append((losses.detach().numpy(), np.where(np.isnan(x), 0, grad)))
+        for ours, theirs in zip(results[1], results[0]):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-12)
+
+
+def test_means_of_channels_beside_infinity():
+    for shape in ((2, 3), (2, 3, 4)):
+        x = np.ones(shape)
+        x[0, 0], x[1, 1], x[:, 2] = INF, -INF, NAN
+        found = []
+        for T in (torch, volta):
+            mean = T.zeros(3, dtype=T.float64)
+            rows, var = T.tensor(x.tolist(), dtype=T.float64), T.ones(3, dtype=T.float64)
+            found.append((T.native_batch_norm(rows, None, None, mean, var, True, 0.5, 1e-5)[1].numpy(), mean.numpy()))
+        np.testing.assert_array_equal(found[1], found[0])

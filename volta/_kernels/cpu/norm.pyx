@@ -26,7 +26,7 @@ cdef void statistics(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t 
                      real* rstd) noexcept nogil:
     cdef Py_ssize_t i
     cdef double total = 0, count = <double>(n * pixels)
-    cdef real pivot = x[0] if n * pixels else 0
+    cdef real pivot = x[0] if n * pixels and x[0] - x[0] == 0 else 0       # the mean beside infinity is infinity, not NaN
     for i in range(n):
         total += line_away(x + i * stride, pivot, pixels)
     mean[0] = <real>(pivot + total / count)

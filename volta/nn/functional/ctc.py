@@ -135,7 +135,8 @@ def _losses(lp, labels, inputs, lengths, blank):
     open_ways = stack([others, expand_op(places >= 1, shape=states.shape), expand_op(places >= 0, shape=states.shape)], 1)
     barred = where_op(reshape_op(open_ways, shape=(batch, 3 * count)), lp.new_zeros(()), _NEVER)
     alphas = [where_op(places == 0, 0.0, lp.new_full(states.shape, _NEVER))]
-    for now in emitted.unbind():
+    for step, now in enumerate(emitted.unbind()):
+        now = now if step else where_op(places <= 1, now, _NEVER)              # NaN of what no alignment begins with is not seen
         ways = index_select_op(alphas[-1], origins, dim=1) + barred
         alphas.append(logsumexp_op(reshape_op(ways, shape=(batch, 3, count)), dim=1) + now)
     at = expand_op(reshape_op(inputs, shape=(1, batch, 1)), shape=(1, batch, count))
@@ -144,6 +145,8 @@ def _losses(lp, labels, inputs, lengths, blank):
     total = logsumexp(stack([first, where_op(lengths > 0, second, _NEVER)]), 0)
     losses = where_op(total <= _NEVER / 2, math.inf, -total)                   # NaN stays NaN
     # PyTorch's gradient counts each step's probabilities in, which log_softmax's derivative takes out again.
-    # NaN of a class that is no label's counts nowhere.
+    # NaN of a class that is no label's counts nowhere; where the loss is NaN, the gradients of all classes are.
     finite = where_op(logical_and(used, lp == lp), clamp_min(lp, _NEVER), 0.0)
-    return losses + sum(where_op(used, exp(finite.detach()) * (finite - finite.detach()), 0.0), (0, 2))
+    lost = reshape_op(total != total, shape=(1, batch, 1))
+    slope = where_op(lost, math.nan, exp(finite.detach()))
+    return losses + sum(where_op(used, slope * (finite - finite.detach()), 0.0), (0, 2))

@@ -6,20 +6,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels import core
 from volta._kernels.core import graph
 from volta._kernels.core.grad_mode import call_under
 from volta.autograd import Function
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, RankError, ShapeError
-from volta.ops.creation import full, ones_like
+from volta.ops.creation import arange, full, ones_like
 from volta.ops.indexing import flat, known_range, positions
 from volta.ops.math import clamp
 from volta.ops.norms import norm
 from volta.ops.records.copy import cast
-from volta.ops.records.index import index_add_op, index_select_op, scale_gradient
-from volta.ops.records.math import where_op
-from volta.ops.records.view import reshape_op
-from volta.ops.reduce import shared_extreme, sum
+from volta.ops.records.index import gather_op, index_add_op, index_select_op, scale_gradient
+from volta.ops.records.math import logical_or, where_op
+from volta.ops.records.reduce import argmax_op
+from volta.ops.records.view import expand_op, reshape_op
+from volta.ops.reduce import sum
 from volta.ops.scan import cumsum
 from volta.ops.scatter import index_reduce
 from volta.ops.sparse import SparseTensor
@@ -143,7 +145,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
                   scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None,
                   include_last_offset: bool = False, padding_idx: int | None = None) -> Tensor:
     """Sums, means or maxima of the rows of `weight` that each bag of `input` numbers: a row of it, or of a vector what is from one of the
-    `offsets` to the next. Rows `padding_idx` do not count; an empty bag gives 0, and a maximum with a NaN is NaN.
+    `offsets` to the next. Rows `padding_idx` do not count; an empty bag gives 0, and a maximum whose first is NaN is NaN.
     `per_sample_weights` scale the rows of a sum.
 
     Shape: (bags, n), or (n,) with offsets (bags,), or (bags + 1,) where they include the last -> (bags, size).
@@ -179,11 +181,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
         return _totals(rows, bag, bags) / cast(clamp(count, 1, None), weight.dtype)
     if not rows._size:
         return _totals(rows, bag, bags)
-    if bag is None:
-        out = shared_extreme("embedding_bag", True, reshape_op(rows, shape=(bags, at._size // bags, weight.shape[1])), 1, False)
-    else:
-        start = full((bags + 1, weight.shape[1]), -math.inf, dtype=weight.dtype, device=weight.device)
-        out = index_reduce(start, 0, bag, rows, "amax")[:bags]
+    out = _largest(rows, bag, bags, counts)
     return where_op(count == 0, 0.0, out)
 
 
@@ -205,6 +203,37 @@ def _bags(input, offsets, include_last_offset):
     offsets = clamp(cast(offsets, int64), 0, size)
     begun = index_add_op(ones_like(offsets), offsets, dim=0, size=size + 1)[:size]
     return clamp(cumsum(begun, 0) - 1, 0, bags), bags
+
+
+def _largest(rows, bag, bags, counts):
+    """The largest numbers of each bag, and their gradients to the first of equals. NaN counts where it is the first in its bag, as in
+    PyTorch, since nothing is larger."""
+    (size, width), known = rows.shape, rows.detach()
+    if bag is None and counts is None:
+        rows, known = (reshape_op(x, shape=(bags, size // bags, width)) for x in (rows, known))
+        out = gather_op(rows, argmax_op(known, dim=1, keepdim=True), dim=1)
+        lost = (out.detach() != out.detach()).any()
+        if not core.host_sees(lost) or lost.item():
+            known = _leading(known, arange(size // bags, device=rows.device).reshape(-1, 1) == 0)
+            out = gather_op(rows, argmax_op(known, dim=1, keepdim=True), dim=1)
+        return reshape_op(out, shape=(bags, width))
+    if bag is None:
+        bag = reshape_op(expand_op(arange(bags, device=rows.device).reshape(bags, 1), shape=(bags, size // bags)), shape=(size,))
+    places = arange(size, device=rows.device)
+    own = places if counts is None else where_op(counts, places, size)
+    first = index_reduce(full((bags + 1,), size, dtype=int64, device=rows.device), 0, bag, own, "amin")
+    leads = reshape_op(index_select_op(first, bag, dim=0) == places, shape=(size, 1))
+    known = _leading(known, leads)
+    top = index_reduce(full((bags + 1, width), -math.inf, dtype=rows.dtype, device=rows.device), 0, bag, known, "amax")
+    own = where_op(known == index_select_op(top, bag, dim=0), reshape_op(own, shape=(size, 1)), size)
+    at = index_reduce(full((bags + 1, width), size, dtype=int64, device=rows.device), 0, bag, own, "amin")[:bags]
+    return gather_op(rows, clamp(at, 0, size - 1), dim=0)
+
+
+def _leading(x, first):
+    """x with infinity for NaN that is first, -infinity for other NaN."""
+    real = x == x
+    return where_op(logical_or(real, first), where_op(real, x, math.inf), -math.inf)
 
 
 def _totals(rows, bag, bags):

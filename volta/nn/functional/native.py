@@ -14,7 +14,7 @@ from volta.ops.math import where
 from volta.ops.records.copy import cast
 from volta.ops.records.math import rsqrt
 from volta.ops.records.view import reshape_op
-from volta.ops.reduce import var_mean
+from volta.ops.reduce import mean, var_mean
 from volta.ops.sort import searchsorted
 from volta.ops.table import case, composed
 
@@ -28,8 +28,8 @@ __all__: list[str] = []
 
 def _statistics(x, dims, shape, eps):
     """Mean and reciprocal standard deviation."""
-    variance, mean = var_mean(cast(x, float32) if x.dtype in HALVES else x, dims, correction=0)
-    return tuple([cast(reshape_op(v, shape=shape), x.dtype) for v in (mean, rsqrt(variance + eps))])
+    variance, middle = var_mean(cast(x, float32) if x.dtype in HALVES else x, dims, correction=0)
+    return tuple([cast(reshape_op(v, shape=shape), x.dtype) for v in (middle, rsqrt(variance + eps))])
 
 
 def _np_statistics(out, x, axes, shape, eps):
@@ -83,7 +83,9 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     """
     statistics = empty(0, dtype=input.dtype, device=input.device), empty(0, dtype=input.dtype, device=input.device)
     if training and input.ndim > 1:
-        statistics = _statistics(input.detach(), (0, *range(2, input.ndim)), input.shape[1:2], eps)
+        axes = (0, *range(2, input.ndim))
+        _, rstd = _statistics(input.detach(), axes, input.shape[1:2], eps)
+        statistics = mean(input.detach(), axes), rstd                          # beside infinity the mean is infinity
     return norm.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps), *statistics
 
 

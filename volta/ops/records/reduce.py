@@ -8,7 +8,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta.ops.records.copy import cast
-from volta.ops.records.math import exp, root_grad, where_op
+from volta.ops.records.math import exp, logical_and, root_grad, where_op
 from volta.ops.records.scan import cumprod_op, flipped
 from volta.ops.records.view import expand_op, part, permute_op, place, reshape_op
 from volta.ops.table import case, register
@@ -58,8 +58,17 @@ def _prod_vjp(g, x, out, dim, keepdim):
         return g * x
     every = all_op(x, dim=tuple(range(x.ndim)), keepdim=False)
     if core.host_sees(every):
-        return g * (whole / x if every.item() else _others(x, dim))
-    return g * where_op(every, whole / where_op(x == 0, 1, x), _others(x, dim))
+        return g * (whole / x if every.item() else _beside_zeros(x, dim))
+    return g * where_op(every, whole / where_op(x == 0, 1, x), _beside_zeros(x, dim))
+
+
+def _beside_zeros(x, dim):
+    """`_others`, but for a product of all elements of which two are 0: there NaN and infinity do not count, as in PyTorch."""
+    others = _others(x, dim)
+    if len(dim) < x.ndim or x.ndim == 0:
+        return others
+    several = sum_op(cast(x == 0, core.dtype_from_code(3)), dim=dim, keepdim=False) > 1
+    return where_op(logical_and(several, others != others), 0.0, others)
 
 
 def _others(x, dim):
