@@ -172,7 +172,7 @@ def decisions(library):
     choose = [library.cond(p, lambda a: a + 1, lambda a: a - 1, (x,)).tolist() for p in (True, library.tensor(False))]
     return [*choose, [library.sym_int(v) for v in (2.6, -2.6, 3)], library.sym_float(2), library.sym_not(1 > 2), library.sym_sqrt(4.0),
             *((v, type(v)) for v in (library.sym_max(1, 2.0), library.sym_min(1, 2.0), library.sym_max(1, 2))), library.sym_ite(True, 1, 2),
-            library.sym_sum([1, 2, 3]), library.is_storage(x.untyped_storage()), library.is_storage(x)]
+            library.sym_sum([1, 2, 3]), library.sym_sum(1, 2, 3), library.is_storage(x.untyped_storage()), library.is_storage(x)]
 
 
 def test_decisions():

@@ -331,3 +331,43 @@ def test_a_dict_of_parameters_prints_as_in_pytorch():
     shown = [repr(lib.nn.ParameterDict({"a": lib.nn.Parameter(lib.ones(2, 3)), "b": lib.nn.Parameter(lib.ones(1, dtype=lib.float64))}))
              for lib in (torch, volta)]
     assert shown[0] == shown[1].replace("volta.", "torch.")
+
+
+def test_weights_have_the_dtype_of_what_they_weigh():
+    x = volta.ones(2)
+    for weight in (volta.ones(2, dtype=volta.float64), volta.ones(1, dtype=volta.int64)):
+        for call in (volta.lerp, volta.Tensor.lerp_):
+            with pytest.raises(DTypeError, match="lerp_?: weight must be float32 as input is"):
+                call(x, x + 1, weight)
+    assert volta.lerp(x, x + 1, volta.tensor(0.5, dtype=volta.float64)).dtype is volta.float32
+    half = volta.ones(2, dtype=volta.float16)
+    assert volta.lerp(half, half, half).dtype is volta.float16
+
+
+def test_dimensions_are_looked_at_before_the_kind_of_reduction():
+    x, source, index = volta.ones(2), volta.ones(2), volta.zeros(2, dtype=volta.int64)
+    for call in (x.scatter_reduce, x.scatter_reduce_):
+        with pytest.raises(IndexRangeError, match="dim 5 is out of range"):
+            call(5, index, source, "neither")
+    for call in (x.scatter, x.scatter_):
+        with pytest.raises(IndexRangeError, match="dim 5 is out of range"):
+            call(5, index, source, reduce="neither")
+    with pytest.raises(IndexRangeError, match="dim 5 is out of range"):
+        x.gather(5, index, sparse_grad=True)
+
+
+def test_forms_of_calls_that_pytorch_takes():
+    assert volta.ones(1).broadcast_to(5).shape == volta.ones(1).expand(5, implicit=True).shape == (5,)
+    assert volta.view_copy(volta.ones(2), dtype=volta.int32).tolist() == [1065353216] * 2
+    for options in ({}, {"size": (1, 2), "dtype": volta.int32}):
+        with pytest.raises(TypeError, match="needs a size or a dtype"):
+            volta.view_copy(volta.ones(2), **options)
+    whole = volta.tensor([1, 2])
+    assert whole.sub(1, 2).tolist() == [-1, 0] and whole.subtract(0.5, 2).tolist() == [0.0, 1.0]
+    assert volta.margin_ranking_loss(volta.ones(1, 2), volta.tensor(1.0), volta.tensor(-1.0)).shape == (1, 2)
+    with pytest.raises(ShapeError, match="as many dimensions"):
+        F.margin_ranking_loss(volta.ones(1, 2), volta.tensor(1.0), volta.tensor(-1.0))
+    index = volta.zeros(1, dtype=volta.int64)
+    assert volta.ones(2).gather(0, index, sparse_grad=True).tolist() == [1.0]
+    with pytest.raises(ArgumentError, match="no sparse gradients"):
+        volta.ones(2, requires_grad=True).gather(0, index, sparse_grad=True)

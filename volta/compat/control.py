@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from volta._kernels.core import TensorBase
@@ -73,6 +73,6 @@ def sym_sqrt(a: float) -> float:
     return math.sqrt(a)
 
 
-def sym_sum(args: Iterable[Any]) -> Any:
-    """The sum of numbers."""
-    return sum(args)
+def sym_sum(*args: Any) -> Any:
+    """The sum of numbers, given as such or as one sequence."""
+    return sum(args[0] if len(args) == 1 else args)

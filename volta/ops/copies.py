@@ -46,12 +46,17 @@ def detach_copy(input: Tensor) -> Tensor:
 
 
 @composed(samples=(case((3, 4), size=(4, 3)), case((2, 3), size=(-1,))), kinds="fib", numpy=lambda x, size: x.reshape(size), method=False)
-def view_copy(input: Tensor, size: Sequence[int] | DType) -> Tensor:
+def view_copy(input: Tensor, size: Sequence[int] | DType | None = None, *, dtype: DType | None = None) -> Tensor:
     """`view` to a size or an element type, as a copy.
+
+    Raises: TypeError unless there is one of them.
 
     >>> volta.view_copy(volta.ones(4), (2, 2)).shape
     volta.Size([2, 2])
     """
+    if (size is None) == (dtype is None):
+        raise TypeError(f"view_copy: needs a size or a dtype, got size={size} and dtype={dtype}")
+    size = dtype if size is None else size
     return contiguous_op(view.view(input, size) if isinstance(size, DType) else view.reshape(input, size))
 
 

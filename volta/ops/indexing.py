@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import TensorBase, indexing
+from volta._kernels.core import TensorBase, graph, indexing
 from volta._kernels.core.call import run_kernel
 from volta.dtypes import as_integer, bool_, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, IndexTypeError, RankError, ShapeError
@@ -116,14 +116,15 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     """Elements of `input` at `index` along `dim`: out[i][j] = input[index[i][j]][j] for dim 0.
 
     Raises: ShapeError unless the ranks agree and `index` is no larger in the other dimensions; IndexRangeError for one outside [0, size);
-    ArgumentError for sparse_grad=True.
+    ArgumentError for sparse_grad=True where a gradient is recorded.
 
     >>> volta.gather(volta.tensor([[1, 2], [3, 4]]), 1, volta.tensor([[1], [0]])).tolist()
     [[2], [3]]
     """
-    if sparse_grad:
+    d = as_dim("gather", dim, input.ndim)
+    if sparse_grad and input.requires_grad and graph.is_grad_enabled():
         raise ArgumentError("gather: there are no sparse gradients; call it with sparse_grad=False")
-    return _gather("gather", input, as_dim("gather", dim, input.ndim), index, False)
+    return _gather("gather", input, d, index, False)
 
 
 def _gather(op, input, d, index, around):

@@ -63,7 +63,15 @@ def _quotient_in_place(input, tensor1, tensor2, *, value=1):
     return r.add_quotient, (input, tensor1, tensor2, value)
 
 
+def _check_weight(input, weight):
+    """A weight with dimensions has the dtype of what it weighs."""
+    if isinstance(weight, TensorBase) and weight.ndim and weight.dtype is not input.dtype:
+        raise DTypeError(f"lerp: weight must be {input.dtype.name} as input is, got {weight.dtype.name}; "
+                         f"convert it with .to({input.dtype})")
+
+
 def _lerp_in_place(input, end, weight):
+    _check_weight(input, weight)
     return None if end is input else (r.lerp_op, (input, end, weight))      # of which some GPUs' compilers take the difference for 0
 
 
@@ -252,15 +260,20 @@ def _addcdiv(input, tensor1, tensor2, *, value):
 @composed(out="cast", samples=(*TERNARY_CASES, case((3, 4), (4,), 0.3), case((4,), (4,), 0.7)), rtol=2e-5, elementwise=True, inplace=True,
           one=_lerp_in_place, takes={"input": "f", "end": "=input"}, numpy=lambda input, end, weight: np.where(
               np.abs(weight) < 0.5, input + weight * (end - input), end - (end - input) * (1 - weight)))
-@promoted
 def lerp(input: Tensor, end: Tensor, weight: Number | Tensor) -> Tensor:
     """input + weight * (end - input), counted from the nearer end, so that both are exact.
 
-    Raises: DTypeError for integers, and where the two differ in dtype.
+    Raises: DTypeError for integers, and where the tensors differ in dtype, but for a weight without dimensions.
 
     >>> volta.lerp(volta.tensor([0.0, 10.0]), volta.tensor([4.0, 20.0]), 0.5)
     tensor([ 2., 15.])
     """
+    _check_weight(input, weight)
+    return _between(input, end, weight)
+
+
+@promoted
+def _between(input, end, weight):
     return r.lerp_op(input, end, weight)
 
 

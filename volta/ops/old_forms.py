@@ -21,6 +21,8 @@ def reordered(name: str, args: tuple, options: dict) -> tuple[tuple, dict] | Non
         return args[:place], {**options, "dtype": args[-1]}
     keyword, count = _FACTOR.get(name, ("", 0))
     if keyword and len(args) == count and keyword not in options and not isinstance(args[1], TensorBase):
+        if count == 3 and not isinstance(args[2], TensorBase):                  # two numbers: the second is the factor
+            return args[:2], {**options, keyword: args[2]}
         return (args[0], *args[2:]), {**options, keyword: args[1]}
     tensors = tuple([x for x in args if isinstance(x, TensorBase)])
     factors = [x for x in args if isinstance(x, (int, float))]

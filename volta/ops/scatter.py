@@ -151,6 +151,7 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None 
     if src is None or value is not None and src is not value:
         raise ArgumentError("scatter: needs either src or value")
     if reduce is not None:
+        dim = as_dim("scatter", dim, input.ndim)
         if reduce not in ("add", "multiply"):
             raise ArgumentError(f"scatter: reduce must be 'add' or 'multiply', got {reduce!r}")
         source = src if isinstance(src, TensorBase) else full_like(index, as_held(input, src), dtype=input.dtype)
@@ -199,6 +200,7 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     >>> volta.scatter_reduce(volta.ones(2), 0, volta.tensor([1, 1]), volta.tensor([2.0, 3.0]), "prod").tolist()
     [1.0, 6.0]
     """
+    dim = as_dim("scatter_reduce", dim, input.ndim)
     if reduce not in _REDUCE:
         raise ArgumentError(f"scatter_reduce: reduce must be one of {', '.join(_REDUCE)}, got {reduce!r}")
     check_integers("scatter_reduce", index)

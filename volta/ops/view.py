@@ -167,8 +167,8 @@ def ravel(input: Tensor) -> Tensor:
 
 @composed(samples=(case((3, 1), size=(2, -1, 4)), case((1,), size=(0,))), kinds="fib", view=True, function=False,
           numpy=lambda x, size: np.broadcast_to(x, [n if s == -1 else s for s, n in zip(size, (1,) * (len(size) - x.ndim) + x.shape)]))
-def expand(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Tensor:
-    """Size-1 dimensions repeated without copying; -1 keeps a size.
+def expand(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | None = None, implicit: bool = False) -> Tensor:
+    """Size-1 dimensions repeated without copying; -1 keeps a size. `implicit` says who asks, and changes nothing.
 
     Raises: ShapeError where a size other than 1 would change.
 
@@ -190,8 +190,8 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 @composed(samples=(case((3, 1), size=(2, 3, 4)),), kinds="fib", view=True, numpy=lambda x, size: np.broadcast_to(x, size))
-def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
-    """`expand` with the shape as a tuple.
+def broadcast_to(input: Tensor, size: int | Sequence[int]) -> Tensor:
+    """`expand` with the shape as a tuple, or one size.
 
     >>> volta.broadcast_to(volta.arange(2), (2, 2)).tolist()
     [[0, 1], [0, 1]]

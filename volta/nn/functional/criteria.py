@@ -246,6 +246,10 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
     if not input1.ndim == input2.ndim == target.ndim:
         raise ShapeError(f"margin_ranking_loss: the tensors must have as many dimensions, got shapes {input1.shape}, {input2.shape} and "
                          f"{target.shape}")
+    return _ranked(input1, input2, target, margin, reduction)
+
+
+def _ranked(input1, input2, target, margin, reduction):
     return _reduce("margin_ranking_loss", clamp_min(-target * (input1 - input2) + margin, 0.0), reduction)
 
 

@@ -79,7 +79,7 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
     >>> volta.margin_ranking_loss(volta.tensor([1.0]), volta.tensor([3.0]), volta.tensor([1]), 0.5)
     tensor([2.5000])
     """
-    return criteria.margin_ranking_loss(input1, input2, target, margin, reduction=_name(reduction))
+    return criteria._ranked(input1, input2, target, margin, _name(reduction))
 
 
 @_form_of(criteria.poisson_nll_loss, samples=(case((3, 4), (3, 4), log_input=True, full=False, eps=1e-8, reduction=1),),
