@@ -68,6 +68,10 @@ PUT = (((7000,), 5000, 1), ((7000,), 3, 1), ((30,), 5000, 1), ((70, 40), 3000, 1
        ((500, 20), 1, 1))
 
 
+DISTANCES = ((1, 60, None, 30, 2.0), (1, 60, None, 5, 1.0), (1, 70, 50, 3, 3.0), (3, 20, 30, 17, 2.0), (1, 4, 900, 3, 1.0),
+             (1, 3, 2, 2000, 2.0))
+
+
 def _index_cases(name):
     for shape, dim, size in INDEXED:
         n = shape[dim]
@@ -118,7 +122,10 @@ OWN = {
     "conv2d_grad_weight": [case(out, x, kernel=w[2:], **p) for x, w, p, out in CONVOLUTIONS],
     "max_pool": [case(s, size=_pooled(s, k, p)[2:], kernel=k, **p) for s, k, p in (*POOLS, DILATED)],
     "middle": [case((3, 900), dim=1), case((700, 4), dim=0, skip=True)],
-    "pair_distances": [case((60, 30))], "pair_distances_grad": [case((60 * 59 // 2,), (60, 30))],
+    "distances": [case((b, n, m), r and (b, r, m), p=p) for b, n, r, m, p in DISTANCES[:-1]],
+    "distances_grad": [case((b, n, r) if r else (b, n * (n - 1) // 2), (b, n, m), r and (b, r, m),
+                            Derived(lambda g, x1, x2, p=p: RECORDS["distances"].details.numpy(x1, x2, p)), p=p)
+                       for b, n, r, m, p in DISTANCES],
     "max_pool_values": [case(s, size=_pooled(s, k, p)[2:], kernel=k, **p) for s, k, p in (*POOLS, DILATED)],
     "max_pool_grad": [case(_pooled(s, k, p), Derived(lambda g, s=s, k=k, p=p: _first_of_windows(s, k, p)), size=s[2:], kernel=k, **p)
                       for s, k, p in (*POOLS, DILATED)],

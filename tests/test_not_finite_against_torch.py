@@ -225,3 +225,35 @@ def test_means_of_channels_beside_infinity():
             rows, var = T.tensor(x.tolist(), dtype=T.float64), T.ones(3, dtype=T.float64)
             found.append((T.native_batch_norm(rows, None, None, mean, var, True, 0.5, 1e-5)[1].numpy(), mean.numpy()))
         np.testing.assert_array_equal(found[1], found[0])
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, INF])
+def test_distances_of_any_power(device, p):
+    """Of numbers, equal ones and largest ones beside each other, NaN and infinities: as in PyTorch, gradients too."""
+    rows = np.array([[0, 1, 2], [3, NAN, 1], [0, 1, 2], [1, 1, 1], [INF, 0, 1], [2, -1, 2]], np.float32)
+    calls = {"cdist": lambda T, x, y: T.cdist(x, y, p, compute_mode="donot_use_mm_for_euclid_dist"), "pdist": lambda T, x, y: T.pdist(x, p)}
+    for name, call in calls.items():
+        found = []
+        for T in (torch, volta):
+            place = {"device": device} if T is volta else {}
+            x = T.tensor(rows[[0, 1, 5]] if name == "cdist" else rows, **place).requires_grad_()
+            y = T.tensor(rows[2:5], **place).requires_grad_()
+            out = call(T, x, y)
+            grads = T.autograd.grad(out.sum(), [x, y] if name == "cdist" else [x])
+            found.append([t.detach().cpu().numpy() for t in (out, *grads)])
+        for want, got in zip(*found):
+            np.testing.assert_allclose(got, want, rtol=2e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("p", [0.5, 1.0, 2.0, 2.5, INF])
+@pytest.mark.parametrize("shapes", [((70, 33), (90, 33)), ((2, 3, 17), (1, 4, 17)), ((900, 2), (800, 2)), ((3, 1, 300), (5, 300)),
+                                    ((4, 0), (3, 0))])
+def test_distances_of_many_rows(device, rng, shapes, p):
+    arrays, found = [rng.integers(-3, 4, s) + rng.choice([0, 0.25]) for s in shapes], []
+    for T, dtype in ((torch, np.float64), (volta, np.float32)):
+        place = {"device": device} if T is volta else {}
+        x, y = (T.tensor(a.astype(dtype), **place).requires_grad_() for a in arrays)
+        out = T.cdist(x, y, p, compute_mode="donot_use_mm_for_euclid_dist")
+        found.append([t.detach().cpu().numpy() for t in (out, *T.autograd.grad((out * out).sum(), [x, y]))])
+    for want, got in zip(*found):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-6 * np.abs(want).max(initial=0))

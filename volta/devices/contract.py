@@ -91,8 +91,9 @@ conv         stride, padding, dilation: (height, width) tuples; groups: int; lay
              conv3d_grad_input(g, weight, size, stride, padding, dilation, groups)        size: x's depth, height and width
              conv3d_grad_weight(g, x, kernel, stride, padding, dilation, groups)
 
-distance     pair_distances(x[n, m]) -> out[n (n - 1) / 2]        of the rows (0, 1), (0, 2), ..., (1, 2), ...
-             pair_distances_grad(g, x)                0 where the distance is
+distance     distances(x1[b, n, m], x2[b, r, m] or None, p)   [b, n, r]: norms of what rows differ by; without x2 [b, n (n - 1) / 2],
+                                                      of the rows (0, 1), (0, 2), ..., (1, 2), ... of x1
+             distances_grad(g, x1, x2 or None, size, p)       of x1, by g, that of the distances `size`; 0 where these are
 
 pool         size, kernel, stride, padding, dilation: a number for each of one to three dimensions; kernel None: adaptive windows
              max_pool(x[N, C, ...], size, kernel, stride, padding, dilation) -> (out, index)   size is the output's; index int64 into a

@@ -187,6 +187,11 @@ def _nll(op, inputs, params):
     return (shape, inputs[0].dtype), ((1 if params["reduction"] == "mean" else 0,), inputs[0].dtype)
 
 
+def _distances(x1, x2):
+    batch, n = x1._shape[:2]
+    return (batch, n * (n - 1) // 2) if x2 is None else (batch, n, x2._shape[1])
+
+
 _RULES: dict[str, Callable] = {
     **dict.fromkeys(("contiguous", "clone", "softmax", "log_softmax", "triangle", "dropout", "softmax_grad", "log_softmax_grad",
                      "scatter_sum", "scatter_reduce", "logcumsumexp", "scale_gradient", "logsigmoid", "cross", "batch_norm_given",
@@ -221,6 +226,7 @@ _RULES: dict[str, Callable] = {
     "fold": lambda op, x, params: ((x[0]._shape[0], x[0]._shape[1] // math.prod(params["kernel"]), *params["size"]), x[0].dtype),
     "grid_sample": lambda op, x, params: ((*x[0]._shape[:2], *x[1]._shape[1:-1]), x[0].dtype),
     "grid_sample_input": lambda op, x, params: ((*x[0]._shape[:2], *params["size"]), x[0].dtype),
+    "distances": lambda op, x, params: (_distances(*x), x[0].dtype), "distances_grad": _each_of(1),
     "grid_sample_grid": _each_of(2), "recurrent": _recurrent, "recurrent_grad": _recurrent_grad,
     # of nothing
     **dict.fromkeys(("uniform", "normal", "randint"), lambda op, x, params: (x[0], params["dtype"])),

@@ -13,19 +13,20 @@ from volta.ops.join import cat
 from volta.ops.linalg import matmul
 from volta.ops.norms import norm
 from volta.ops.parts import split
-from volta.ops.records.copy import cast
-from volta.ops.records.distance import pairs_of, pairs_op
-from volta.ops.records.index import index_select_op, scale_gradient
-from volta.ops.records.math import abs, ceil, clamp_max, clamp_min, positive_part, reciprocal, where_op
+from volta.ops.records.distance import distances_op, pairs_of
+from volta.ops.records.index import index_select_op
+from volta.ops.records.math import abs, ceil, clamp_max, clamp_min, positive_part, reciprocal
+from volta.ops.records.view import expand_op, reshape_op
 from volta.ops.reduce import amax, root, sum
 from volta.ops.table import case, composed
 from volta.ops.view import broadcast_tensors, transpose, unsqueeze
+from volta.shapes import broadcast_shapes
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
-PAIRED = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
 BLOCK = 1 << 19                     # differences of rows that are made at a time
+PAIRED = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
 
 
 def _np_cosine(x1, x2, dim=1, eps=1e-8):
@@ -88,25 +89,25 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = PAIRED[0])
     if p == 2 and (compute_mode == PAIRED[1] or compute_mode == PAIRED[0] and many):
         squares = unsqueeze(sum(x1 * x1, -1), -1) + unsqueeze(sum(x2 * x2, -1), -2) - 2.0 * matmul(x1, transpose(x2, -1, -2))
         return root(clamp_min(squares, 0.0), 0.5)
-    # On a CPU in blocks of rows, whose differences stay in its caches; on a GPU, and in what is traced, in one.
-    rows = max(BLOCK // max(math.prod(x1.shape[:-2]) * x2.shape[-2] * x2.shape[-1], 1), 1)
-    if x1.shape[-2] <= rows or not core.host_sees(x1):
-        return _apart(x1, x2, p)
-    return cat([_apart(block, x2, p) for block in split(x1, rows, -2)], -2)
+    if not _has_kernel(x1, p):
+        rows = max(BLOCK // max(math.prod(x1.shape[:-2]) * x2.shape[-2] * x2.shape[-1], 1), 1)      # whose differences stay in caches
+        if x1.shape[-2] <= rows or not core.host_sees(x1):
+            return _apart(x1, x2, p)
+        return cat([_apart(block, x2, p) for block in split(x1, rows, -2)], -2)
+    lead = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    first, second = (reshape_op(expand_op(x, shape=lead + x.shape[-2:]), shape=(math.prod(lead), *x.shape[-2:])) for x in (x1, x2))
+    return reshape_op(distances_op(first, second, p=float(p)), shape=(*lead, x1.shape[-2], x2.shape[-2]))
 
 
-def _finite(x):
-    return bool(np.isfinite(x.detach().numpy()).all())
+def _has_kernel(x, p):
+    """Whether distances are not made of simpler operations: so they are in what is traced, and on a CPU of powers that take most of the
+    time, where `pow` has ways of its own for some."""
+    return x.device.is_gpu or core.host_sees(x) and p in (0, 1, 2, math.inf)
 
 
 def _apart(x1, x2, p):
     way = unsqueeze(x1, -2) - unsqueeze(x2, -3)
-    if p in (1, math.inf) and way.requires_grad and core.host_sees(way) and not all(map(_finite, (x1, x2))):
-        known = way == way if p == 1 else way.isfinite()
-        way = scale_gradient(way, cast(where_op(known, 1.0, math.nan), way.dtype))          # as in PyTorch
-    if p == math.inf and way.shape[-1]:
-        return amax(positive_part(abs(way)), -1)                # the largest of the numbers, as in PyTorch: NaN becomes 0
-    return _length(way, p)
+    return amax(positive_part(abs(way)), -1) if p == math.inf and way.shape[-1] else _length(way, p)
 
 
 def _length(x, p):
@@ -128,7 +129,8 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         raise ShapeError(f"pdist: needs a matrix, got shape {input.shape}")
     if not p >= 0:
         raise ArgumentError(f"pdist: p must be >= 0, got {p}")
-    if p == 2 and core.host_sees(input):
-        return pairs_op(input)
-    first, second = pairs_of(input)
+    rows = reshape_op(input, shape=(1, *input.shape))
+    if _has_kernel(input, p):
+        return reshape_op(distances_op(rows, None, p=float(p)), shape=(input.shape[0] * (input.shape[0] - 1) // 2,))
+    first, second = pairs_of(rows)
     return _length(index_select_op(input, first, dim=0) - index_select_op(input, second, dim=0), p)

@@ -1,11 +1,12 @@
-# Euclidean distances of the rows of a matrix from one another, and their gradient.
+# Distances of rows, of those of two tensors or of the pairs of one, in any norm, and their gradients.
 #
-# Layout: x[n, m], contiguous; the pair (i, j), i < j, is number i (2n - i - 1) / 2 + j - i - 1.
-# Threads: over rows; the gradient of a row is a sum over all others, in their order, so that it does not depend on how many there are.
+# Layout: x1[batch, n, m] and x2[batch, r, m], contiguous; without x2 the pair (i, j), i < j, is number i (2n - i - 1) / 2 + j - i - 1.
+# Threads: over rows, and blocks of the others; the gradient of a row is a sum over all others, in their order, so that it does not depend
+# on how many there are.
 # Sizes: the front end.
 
 from cython.parallel cimport prange
-from libc.math cimport sqrt
+from libc.math cimport INFINITY, sqrt
 
 from volta.errors import ShapeError
 
@@ -13,6 +14,7 @@ from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code
 from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.scalar cimport pow_f32, pow_f64     # their declarations come with them
 from volta._kernels.cpu.tile cimport real
 
 cdef extern from *:
@@ -22,133 +24,261 @@ cdef extern from *:
     #else
       #define VOLTA_RESTRICT __restrict__
     #endif
-    /* Sums in 16 parts, which compilers make vectors of. */
-    #define VOLTA_ROWS(S, T)                                                                                        \\
-    static inline T volta_squares_##S(const T* VOLTA_RESTRICT a, const T* VOLTA_RESTRICT b, Py_ssize_t n) {         \\
+    #define VOLTA_FABS32 fabsf
+    #define VOLTA_FABS64 fabs
+    #define VOLTA_CEIL32 ceilf
+    #define VOLTA_CEIL64 ceil
+    #define VOLTA_ADDED(a, t) ((a) + (t))
+    #define VOLTA_LARGER(a, t) ((t) > (a) ? (t) : (a))                          /* no NaN of t */
+    #define VOLTA_LARGER_OR_NAN(a, t) ((t) > (a) || (t) != (t) ? (t) : (a))
+    /* What the differences d of two rows come to: in 16 parts, which compilers make vectors of. */
+    #define VOLTA_ROWS(NAME, S, T, JOIN, TERM)                                                                      \\
+    static inline T volta_##NAME##_##S(const T* VOLTA_RESTRICT a, const T* VOLTA_RESTRICT b, Py_ssize_t n, T power) {     \\
         T part[16] = {0}, total = 0;                                                                                \\
         Py_ssize_t i = 0;                                                                                           \\
         int k;                                                                                                      \\
         if (n >= 16) {                                                                                              \\
             for (; i <= n - 16; i += 16)                                                                            \\
-                for (k = 0; k < 16; k++) { const T d = a[i + k] - b[i + k]; part[k] += d * d; }                     \\
-            for (k = 0; k < 8; k++) part[k] += part[k + 8];                                                         \\
-            for (k = 0; k < 4; k++) part[k] += part[k + 4];                                                         \\
-            total = (part[0] + part[2]) + (part[1] + part[3]);                                                      \\
+                for (k = 0; k < 16; k++) { const T d = a[i + k] - b[i + k], t = TERM; part[k] = JOIN(part[k], t); } \\
+            for (k = 0; k < 8; k++) part[k] = JOIN(part[k], part[k + 8]);                                           \\
+            for (k = 0; k < 4; k++) part[k] = JOIN(part[k], part[k + 4]);                                           \\
+            part[0] = JOIN(part[0], part[2]);                                                                       \\
+            part[1] = JOIN(part[1], part[3]);                                                                       \\
+            total = JOIN(part[0], part[1]);                                                                         \\
         }                                                                                                           \\
-        for (; i < n; i++) { const T d = a[i] - b[i]; total += d * d; }                                             \\
+        for (; i < n; i++) { const T d = a[i] - b[i], t = TERM; total = JOIN(total, t); }                           \\
+        (void)power;                                                                                                \\
         return total;                                                                                               \\
-    }                                                                                                               \\
-    static inline void volta_add_way_##S(T* VOLTA_RESTRICT out, const T* VOLTA_RESTRICT a, const T* VOLTA_RESTRICT b,  \\
-                                         T scale, Py_ssize_t n) {                                                   \\
-        Py_ssize_t i;                                                                                               \\
-        for (i = 0; i < n; i++) out[i] += scale * (a[i] - b[i]);                                                    \\
     }
-    VOLTA_ROWS(32, float)
-    VOLTA_ROWS(64, double)
+    /* Adds the slopes of a distance `size`, times `scale`, by the elements of a. */
+    #define VOLTA_SLOPES_OF(NAME, S, T, TERM)                                                                       \\
+    static inline void volta_##NAME##_##S(T* VOLTA_RESTRICT out, const T* VOLTA_RESTRICT a, const T* VOLTA_RESTRICT b, T scale, T size,  \\
+                                          T power, Py_ssize_t n) {                                                  \\
+        Py_ssize_t i;                                                                                               \\
+        for (i = 0; i < n; i++) { const T d = a[i] - b[i]; out[i] += TERM; }                                        \\
+        (void)power; (void)size;                                                                                    \\
+    }
+    #define VOLTA_UP_TO_1(t) ((t) > 1 ? 1 : (t))
+    #define VOLTA_NORMS(S, T)                                                                                       \\
+    VOLTA_ROWS(counted, S, T, VOLTA_ADDED, VOLTA_UP_TO_1(VOLTA_CEIL##S(VOLTA_FABS##S(d))))                          \\
+    VOLTA_ROWS(sizes, S, T, VOLTA_ADDED, VOLTA_FABS##S(d))                                                          \\
+    VOLTA_ROWS(squares, S, T, VOLTA_ADDED, d * d)                                                                   \\
+    VOLTA_ROWS(powers, S, T, VOLTA_ADDED, pow_f##S(VOLTA_FABS##S(d), power))                                        \\
+    VOLTA_ROWS(largest, S, T, VOLTA_LARGER, VOLTA_FABS##S(d))                                                       \\
+    VOLTA_ROWS(largest_or_nan, S, T, VOLTA_LARGER_OR_NAN, VOLTA_FABS##S(d))                                         \\
+    VOLTA_SLOPES_OF(signs, S, T, scale * (d != d ? d : (T)((d > 0) - (d < 0))))                                     \\
+    VOLTA_SLOPES_OF(ways, S, T, scale * d)                                                                          \\
+    VOLTA_SLOPES_OF(sign_powers, S, T, d == 0 && power < 1 ? 0                                                      \\
+                    : scale * (T)((d > 0) - (d < 0)) * pow_f##S(VOLTA_FABS##S(d), power - 1))                       \\
+    VOLTA_SLOPES_OF(way_powers, S, T, scale * d * pow_f##S(VOLTA_FABS##S(d), power - 2))                            \\
+    VOLTA_SLOPES_OF(those_of_largest, S, T, scale * (d != d ? d : (T)((d > 0) - (d < 0)))                           \\
+                    * (1 - VOLTA_UP_TO_1(VOLTA_CEIL##S(VOLTA_FABS##S(VOLTA_FABS##S(d) - size)))))
+    VOLTA_NORMS(32, float)
+    VOLTA_NORMS(64, double)
     """
-    float squares_32 "volta_squares_32"(const float*, const float*, Py_ssize_t) noexcept nogil
-    double squares_64 "volta_squares_64"(const double*, const double*, Py_ssize_t) noexcept nogil
-    void add_way_32 "volta_add_way_32"(float*, const float*, const float*, float, Py_ssize_t) noexcept nogil
-    void add_way_64 "volta_add_way_64"(double*, const double*, const double*, double, Py_ssize_t) noexcept nogil
+    float counted_32 "volta_counted_32"(const float*, const float*, Py_ssize_t, float) noexcept nogil
+    float sizes_32 "volta_sizes_32"(const float*, const float*, Py_ssize_t, float) noexcept nogil
+    float squares_32 "volta_squares_32"(const float*, const float*, Py_ssize_t, float) noexcept nogil
+    float powers_32 "volta_powers_32"(const float*, const float*, Py_ssize_t, float) noexcept nogil
+    float largest_32 "volta_largest_32"(const float*, const float*, Py_ssize_t, float) noexcept nogil
+    float largest_or_nan_32 "volta_largest_or_nan_32"(const float*, const float*, Py_ssize_t, float) noexcept nogil
+    double counted_64 "volta_counted_64"(const double*, const double*, Py_ssize_t, double) noexcept nogil
+    double sizes_64 "volta_sizes_64"(const double*, const double*, Py_ssize_t, double) noexcept nogil
+    double squares_64 "volta_squares_64"(const double*, const double*, Py_ssize_t, double) noexcept nogil
+    double powers_64 "volta_powers_64"(const double*, const double*, Py_ssize_t, double) noexcept nogil
+    double largest_64 "volta_largest_64"(const double*, const double*, Py_ssize_t, double) noexcept nogil
+    double largest_or_nan_64 "volta_largest_or_nan_64"(const double*, const double*, Py_ssize_t, double) noexcept nogil
+    void signs_32 "volta_signs_32"(float*, const float*, const float*, float, float, float, Py_ssize_t) noexcept nogil
+    void ways_32 "volta_ways_32"(float*, const float*, const float*, float, float, float, Py_ssize_t) noexcept nogil
+    void sign_powers_32 "volta_sign_powers_32"(float*, const float*, const float*, float, float, float, Py_ssize_t) noexcept nogil
+    void way_powers_32 "volta_way_powers_32"(float*, const float*, const float*, float, float, float, Py_ssize_t) noexcept nogil
+    void those_of_largest_32 "volta_those_of_largest_32"(float*, const float*, const float*, float, float, float, Py_ssize_t) noexcept nogil
+    void signs_64 "volta_signs_64"(double*, const double*, const double*, double, double, double, Py_ssize_t) noexcept nogil
+    void ways_64 "volta_ways_64"(double*, const double*, const double*, double, double, double, Py_ssize_t) noexcept nogil
+    void sign_powers_64 "volta_sign_powers_64"(double*, const double*, const double*, double, double, double, Py_ssize_t) noexcept nogil
+    void way_powers_64 "volta_way_powers_64"(double*, const double*, const double*, double, double, double, Py_ssize_t) noexcept nogil
+    void those_of_largest_64 "volta_those_of_largest_64"(double*, const double*, const double*, double, double, double,
+                                                         Py_ssize_t) noexcept nogil
+
+cdef enum:
+    BLOCK = 512                                 # rows of x2 that a task sees
+
+cdef struct Sizes:
+    Py_ssize_t batch
+    Py_ssize_t n
+    Py_ssize_t r
+    Py_ssize_t m
+    Py_ssize_t apart                            # results of a batch
+    bint pairs
+    double power
 
 
-cdef inline real distance(const real* a, const real* b, Py_ssize_t m) noexcept nogil:
+cdef inline real distance(const real* a, const real* b, const Sizes* s) noexcept nogil:
+    cdef Py_ssize_t m = s.m
     if real is float:
-        return <float>sqrt(squares_32(a, b, m))
+        if s.power == 2:
+            return <float>sqrt(squares_32(a, b, m, 2))
+        if s.power == 1:
+            return sizes_32(a, b, m, 1)
+        if s.power == INFINITY:
+            return largest_or_nan_32(a, b, m, 0) if s.pairs else largest_32(a, b, m, 0)
+        if s.power == 0:
+            return counted_32(a, b, m, 0)
+        return pow_f32(powers_32(a, b, m, <float>s.power), <float>(1 / s.power))
     else:
-        return sqrt(squares_64(a, b, m))
+        if s.power == 2:
+            return sqrt(squares_64(a, b, m, 2))
+        if s.power == 1:
+            return sizes_64(a, b, m, 1)
+        if s.power == INFINITY:
+            return largest_or_nan_64(a, b, m, 0) if s.pairs else largest_64(a, b, m, 0)
+        if s.power == 0:
+            return counted_64(a, b, m, 0)
+        return pow_f64(powers_64(a, b, m, s.power), 1 / s.power)
 
 
 cdef inline Py_ssize_t pair(Py_ssize_t i, Py_ssize_t j, Py_ssize_t n) noexcept nogil:
     return i * (2 * n - i - 1) // 2 + j - i - 1
 
 
-cdef inline void one_row(const real* x, Py_ssize_t i, Py_ssize_t n, Py_ssize_t m, real* out) noexcept nogil:
-    cdef Py_ssize_t j
-    out += pair(i, i + 1, n)
-    for j in range(i + 1, n):
-        out[j - i - 1] = distance(x + i * m, x + j * m, m)
+cdef void some_rows(const real* x1, const real* x2, const Sizes* s, Py_ssize_t task, real* out) noexcept nogil:
+    """One row of x1 and a block of x2's."""
+    cdef Py_ssize_t blocks = (s.r + BLOCK - 1) // BLOCK, j, first = task % blocks * BLOCK
+    cdef Py_ssize_t i = task // blocks % s.n, batch = task // blocks // s.n, last = min(first + BLOCK, s.r)
+    x1 += (batch * s.n + i) * s.m
+    x2 += batch * s.r * s.m
+    if s.pairs:
+        first = max(first, i + 1)
+        out += batch * s.apart + pair(i, 0, s.n)
+    else:
+        out += batch * s.apart + i * s.r
+    for j in range(first, last):
+        out[j] = distance(x1, x2 + j * s.m, s)
 
 
-cdef void all_rows(const real* x, Py_ssize_t n, Py_ssize_t m, real* out) noexcept nogil:
-    cdef int threads = threads_for(n * (n - 1) // 2 * (m + 16))
-    cdef Py_ssize_t i
+cdef void all_rows(const real* x1, const real* x2, const Sizes* s, real* out) noexcept nogil:
+    cdef Py_ssize_t tasks = s.batch * s.n * ((s.r + BLOCK - 1) // BLOCK), task
+    cdef int threads = threads_for(s.batch * s.apart * (s.m + 16))
     if threads == 1:
-        for i in range(n):
-            one_row(x, i, n, m, out)
+        for task in range(tasks):
+            some_rows(x1, x2, s, task, out)
         return
-    for i in prange(n, num_threads=threads, schedule="dynamic", chunksize=8):
-        one_row(x, i, n, m, out)
+    for task in prange(tasks, num_threads=threads, schedule="dynamic", chunksize=8):
+        some_rows(x1, x2, s, task, out)
 
 
-def pair_distances(TensorBase x not None):
-    """The distance of each pair of rows."""
-    cdef int code = float_code("pair_distances", x)
-    x = packed(x)
-    cdef Py_ssize_t n = x.shape[0], m = x.shape[1]
-    cdef TensorBase out = empty_host((n * (n - 1) // 2,), x.dtype)
-    cdef void* source = address(x)
+cdef Sizes sizes_of(TensorBase x1, TensorBase x2, double p):
+    """x2 is None for the pairs of rows of x1."""
+    cdef Sizes s
+    s.batch, s.n, s.m = x1.shape
+    s.pairs, s.power = x2 is None, p
+    s.r = s.n if s.pairs else <Py_ssize_t>x2.shape[1]
+    s.apart = s.n * (s.n - 1) // 2 if s.pairs else s.n * s.r
+    return s
+
+
+def distances(TensorBase x1 not None, TensorBase x2, double p):
+    """The p-norms of what rows differ by."""
+    cdef int code = float_code("distances", x1) if x2 is None else float_code("distances", x1, x2)
+    x1 = packed(x1)
+    x2 = None if x2 is None else packed(x2)
+    cdef Sizes s = sizes_of(x1, x2, p)
+    cdef tuple shape = (s.batch, s.apart)
+    if not s.pairs:
+        shape = (s.batch, s.n, s.r)
+    cdef TensorBase out = empty_host(shape, x1.dtype)
+    cdef void* first = address(x1)
+    cdef void* second = first if x2 is None else address(x2)
     cdef void* target = address(out)
     if out.size:
         with nogil:
             if code == FLOAT32:
-                all_rows(<const float*>source, n, m, <float*>target)
+                all_rows(<const float*>first, <const float*>second, &s, <float*>target)
             else:
-                all_rows(<const double*>source, n, m, <double*>target)
+                all_rows(<const double*>first, <const double*>second, &s, <double*>target)
     return out
 
 
-cdef inline void one_gradient(const real* g, const real* x, Py_ssize_t i, Py_ssize_t n, Py_ssize_t m, real* out) noexcept nogil:
-    cdef Py_ssize_t j, k, at = i - 1            # the pair (j, i)
-    cdef const real* a = x + i * m
-    cdef const real* b = x
-    cdef real size
-    out += i * m
-    for k in range(m):
-        out[k] = 0
-    for j in range(n):
-        if j == i:
-            at = pair(i, i + 1, n)
+cdef inline void add_slopes(real* out, const real* a, const real* b, real g, real size, const Sizes* s) noexcept nogil:
+    """What the distance `size` of rows a and b, with the gradient g, adds to that of a."""
+    cdef real power = <real>s.power
+    if real is float:
+        if s.power == 2:
+            ways_32(out, a, b, g / size if size != 0 else 0, size, 2, s.m)
+        elif s.power == 1:
+            signs_32(out, a, b, g, size, 1, s.m)
+        elif s.power == INFINITY:
+            those_of_largest_32(out, a, b, g, size, 0, s.m)
+        elif s.power < 2:
+            sign_powers_32(out, a, b, g / pow_f32(size, power - 1) if size != 0 else 0, size, power, s.m)
         else:
-            size = distance(a, b, m)
-            size = g[at] / size if size != 0 else 0
-            if real is float:
-                add_way_32(out, a, b, size, m)
-            else:
-                add_way_64(out, a, b, size, m)
-            at += n - j - 2 if j < i else 1
-        b += m
+            way_powers_32(out, a, b, g / pow_f32(size, power - 1) if size != 0 else 0, size, power, s.m)
+    else:
+        if s.power == 2:
+            ways_64(out, a, b, g / size if size != 0 else 0, size, 2, s.m)
+        elif s.power == 1:
+            signs_64(out, a, b, g, size, 1, s.m)
+        elif s.power == INFINITY:
+            those_of_largest_64(out, a, b, g, size, 0, s.m)
+        elif s.power < 2:
+            sign_powers_64(out, a, b, g / pow_f64(size, power - 1) if size != 0 else 0, size, power, s.m)
+        else:
+            way_powers_64(out, a, b, g / pow_f64(size, power - 1) if size != 0 else 0, size, power, s.m)
 
 
-cdef void all_gradients(const real* g, const real* x, Py_ssize_t n, Py_ssize_t m, real* out) noexcept nogil:
-    cdef int threads = threads_for(2 * n * n * (m + 16))
-    cdef Py_ssize_t i
-    if threads == 1:
-        for i in range(n):
-            one_gradient(g, x, i, n, m, out)
+cdef void one_gradient(const real* g, const real* x1, const real* x2, const real* size, const Sizes* s, Py_ssize_t row,
+                       real* out) noexcept nogil:
+    cdef Py_ssize_t batch = row // s.n, i = row % s.n, j, k, at
+    cdef const real* a = x1 + row * s.m
+    cdef const real* b = x2 + batch * s.r * s.m
+    out += row * s.m
+    g += batch * s.apart
+    size += batch * s.apart
+    for k in range(s.m):
+        out[k] = 0
+    if s.power == 0:
         return
-    for i in prange(n, num_threads=threads, schedule="static"):
-        one_gradient(g, x, i, n, m, out)
+    for j in range(s.r):
+        if s.pairs and j == i:
+            continue
+        at = i * s.r + j if not s.pairs else pair(i, j, s.n) if i < j else pair(j, i, s.n)
+        add_slopes(out, a, b + j * s.m, g[at], size[at], s)
 
 
-def pair_distances_grad(TensorBase g not None, TensorBase x not None):
-    """The gradient of x by that of pair_distances."""
-    cdef int code = float_code("pair_distances_grad", g)
-    g, x = packed(g), packed(x)
-    cdef Py_ssize_t n = x.shape[0], m = x.shape[1]
-    if g.size != n * (n - 1) // 2 or x.dtype is not g.dtype:
-        raise ShapeError(f"pair_distances_grad: {n} rows have {n * (n - 1) // 2} pairs of {x.dtype.name}, got {g.size} of {g.dtype.name}")
-    cdef TensorBase out = empty_host((n, m), x.dtype)
+cdef void all_gradients(const real* g, const real* x1, const real* x2, const real* size, const Sizes* s, real* out) noexcept nogil:
+    cdef int threads = threads_for(s.batch * s.n * s.r * (s.m + 16))
+    cdef Py_ssize_t row
+    if threads == 1:
+        for row in range(s.batch * s.n):
+            one_gradient(g, x1, x2, size, s, row, out)
+        return
+    for row in prange(s.batch * s.n, num_threads=threads, schedule="static"):
+        one_gradient(g, x1, x2, size, s, row, out)
+
+
+def distances_grad(TensorBase g not None, TensorBase x1 not None, TensorBase x2, TensorBase size not None, double p):
+    """The gradient of x1 by g, that of the distances `size`."""
+    cdef int code = float_code("distances_grad", g)
+    g, x1, size = packed(g), packed(x1), packed(size)
+    x2 = None if x2 is None else packed(x2)
+    cdef Sizes s = sizes_of(x1, x2, p)
+    if g.size != s.batch * s.apart or size.size != g.size or x1.dtype is not g.dtype or size.dtype is not g.dtype:
+        raise ShapeError(f"distances_grad: there are {s.batch * s.apart} distances of {x1.dtype.name}, got gradients of {g.size} in "
+                         f"{g.dtype.name} and {size.size} of {size.dtype.name}")
+    cdef TensorBase out = empty_host(x1.shape, x1.dtype)
     cdef void* slopes = address(g)
-    cdef void* source = address(x)
+    cdef void* first = address(x1)
+    cdef void* second = first if x2 is None else address(x2)
+    cdef void* lengths = address(size)
     cdef void* target = address(out)
     if out.size:
         with nogil:
             if code == FLOAT32:
-                all_gradients(<const float*>slopes, <const float*>source, n, m, <float*>target)
+                all_gradients(<const float*>slopes, <const float*>first, <const float*>second, <const float*>lengths, &s, <float*>target)
             else:
-                all_gradients(<const double*>slopes, <const double*>source, n, m, <double*>target)
+                all_gradients(<const double*>slopes, <const double*>first, <const double*>second, <const double*>lengths, &s,
+                              <double*>target)
     return out
 
 
-KERNELS = {"pair_distances": pair_distances, "pair_distances_grad": pair_distances_grad}
+KERNELS = {"distances": distances, "distances_grad": distances_grad}
