@@ -171,6 +171,8 @@ cdef Sizes sizes_of(TensorBase x1, TensorBase x2, double p):
     """x2 is None for the pairs of rows of x1."""
     cdef Sizes s
     s.batch, s.n, s.m = x1.shape
+    if x2 is not None and (len(x2.shape) != 3 or x2.shape[0] != s.batch or x2.shape[2] != s.m):
+        raise ShapeError(f"distances: rows {x1.shape} and {x2.shape} do not fit")
     s.pairs, s.power = x2 is None, p
     s.r = s.n if s.pairs else <Py_ssize_t>x2.shape[1]
     s.apart = s.n * (s.n - 1) // 2 if s.pairs else s.n * s.r
