@@ -25,36 +25,71 @@ fn add_product(n: u32, a: vec4<f32>, b: vec4<f32>, sum: vec4<f32>) -> vec4<f32> 
     return fma(a, b, sum);
 }
 
-// The numbers x[0] + x[1] times y[0] + y[1], where [1] is what was rounded off: a product of thousands of numbers near 1 has else an error
-// of a thousandth. The parts of x[0] and y[0] have 12 bits each, whose products are exact, so that it does not matter what a compiler
-// fuses. Near the ends of the range nothing goes along.
-fn exact_products(x: mat2x4<f32>, y: mat2x4<f32>) -> mat2x4<f32> {
-    let sign = bitcast<vec4<u32>>(x[0] * x[0]) >> vec4<u32>(31u);       // 0, as in rounded_first
-    let bits = bitcast<vec4<u32>>(x[0] * y[0]) | sign;
-    let product = bitcast<vec4<f32>>(bits);
-    let a = bitcast<vec4<f32>>(bitcast<vec4<u32>>(x[0]) & vec4<u32>(0xfffff000u));
-    let b = bitcast<vec4<f32>>(bitcast<vec4<u32>>(y[0]) & vec4<u32>(0xfffff000u));
-    let c = x[0] - a;
-    let d = y[0] - b;
-    let rest = (((a * b - product) + a * d) + c * b) + c * d;
-    let known = (bits & vec4<u32>(0x7fffffffu)) - vec4<u32>(0x0d800000u) < vec4<u32>(0x72000000u);       // from 2^-100 on, finite
-    return mat2x4<f32>(product, select(vec4<f32>(), rest + (x[0] * y[1] + x[1] * (y[0] + y[1])), known));
+// ---- Products that lose nothing: of numbers x[0] + x[1], where [1] is what was rounded off (a product of thousands of numbers near 1 has
+// ---- else an error of a thousandth). A file that uses them declares FUSED, whether fma rounds once. `zero` is 0 that no compiler knows,
+// ---- so that products are rounded before what they lost is asked for.
+
+fn rounded_product(x: vec4<f32>, y: vec4<f32>, zero: u32) -> vec4<f32> {
+    return bitcast<vec4<f32>>(bitcast<vec4<u32>>(x * y) | vec4<u32>(zero));
 }
 
-fn exact_product(x: vec2<f32>, y: vec2<f32>) -> vec2<f32> {
-    let product = exact_products(mat2x4<f32>(vec4<f32>(x.x), vec4<f32>(x.y)), mat2x4<f32>(vec4<f32>(y.x), vec4<f32>(y.y)));
+// x * y - product. Without fma by parts of 12 bits, whose products are exact; near the ends of the range it is 0 then.
+fn rest_of(x: vec4<f32>, y: vec4<f32>, product: vec4<f32>) -> vec4<f32> {
+    if (FUSED) { return fma(x, y, -product); }
+    let a = bitcast<vec4<f32>>(bitcast<vec4<u32>>(x) & vec4<u32>(0xfffff000u));
+    let b = bitcast<vec4<f32>>(bitcast<vec4<u32>>(y) & vec4<u32>(0xfffff000u));
+    let c = x - a;
+    let d = y - b;
+    let rest = (((a * b - product) + a * d) + c * b) + c * d;
+    let known = (bitcast<vec4<u32>>(product) & vec4<u32>(0x7fffffffu)) - vec4<u32>(0x0d800000u) < vec4<u32>(0x72000000u);
+    return select(vec4<f32>(), rest, known);
+}
+
+fn exact_products(x: mat2x4<f32>, y: mat2x4<f32>, zero: u32) -> mat2x4<f32> {
+    let product = rounded_product(x[0], y[0], zero);
+    return mat2x4<f32>(product, fma(x[1], y[0] + y[1], fma(x[0], y[1], rest_of(x[0], y[0], product))));
+}
+
+fn exact_product(x: vec2<f32>, y: vec2<f32>, zero: u32) -> vec2<f32> {
+    let product = exact_products(mat2x4<f32>(vec4<f32>(x.x), vec4<f32>(x.y)), mat2x4<f32>(vec4<f32>(y.x), vec4<f32>(y.y)), zero);
     return vec2<f32>(product[0].x, product[1].x);
 }
 
-fn product_of_four(x: mat2x4<f32>) -> vec2<f32> {
-    let four = transpose(x);
-    return exact_product(exact_product(four[0], four[1]), exact_product(four[2], four[3]));
+// Of numbers that have no rest yet.
+fn exact_first_products(x: vec4<f32>, y: vec4<f32>, zero: u32) -> mat2x4<f32> {
+    let product = rounded_product(x, y, zero);
+    return mat2x4<f32>(product, rest_of(x, y, product));
 }
 
-// What they come to; -0 stays.
-fn with_rests(x: mat2x4<f32>) -> vec4<f32> { return select(x[0] + x[1], x[0], x[1] == vec4<f32>()); }
+fn exact_first_product(x: f32, y: f32, zero: u32) -> vec2<f32> {
+    let product = exact_first_products(vec4<f32>(x), vec4<f32>(y), zero);
+    return vec2<f32>(product[0].x, product[1].x);
+}
 
-fn with_rest(x: vec2<f32>) -> f32 { return select(x.x + x.y, x.x, x.y == 0.0); }
+// Of x and a number without a rest.
+fn exact_next_product(x: vec2<f32>, y: f32, zero: u32) -> vec2<f32> {
+    let product = rounded_product(vec4<f32>(x.x), vec4<f32>(y), zero);
+    return vec2<f32>(product.x, fma(x.y, y, rest_of(vec4<f32>(x.x), vec4<f32>(y), product).x));
+}
+
+fn product_of_four(x: mat2x4<f32>, zero: u32) -> vec2<f32> {
+    let four = transpose(x);
+    return exact_product(exact_product(four[0], four[1], zero), exact_product(four[2], four[3], zero), zero);
+}
+
+// What they come to: -0, infinities and NaN as they are.
+fn with_rests(x: mat2x4<f32>) -> vec4<f32> {
+    let known = (bitcast<vec4<u32>>(x[1]) & vec4<u32>(0x7fffffffu)) - vec4<u32>(1u) < vec4<u32>(0x7f7fffffu);
+    return select(x[0], x[0] + x[1], known);
+}
+
+fn with_rest(x: vec2<f32>) -> f32 { return with_rests(mat2x4<f32>(vec4<f32>(x.x), vec4<f32>(x.y))).x; }
+
+// What two come to together, rounded once.
+fn last_product(x: vec2<f32>, y: vec2<f32>) -> f32 {
+    let rest = fma(x.x, y.y, x.y * y.x);
+    return select(x.x * y.x, fma(x.x, y.x, rest), (bitcast<u32>(rest) & 0x7fffffffu) - 1u < 0x7f7fffffu);
+}
 
 // ---- NaN and infinity.
 

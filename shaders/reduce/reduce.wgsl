@@ -13,7 +13,9 @@ const ADJACENT: bool = true;
 fn initial() -> V { return V(0.0); }
 fn enter(x: E, r: u32) -> V { return V(x); }
 fn combine(x: V, y: V) -> V { return x + y; }
+fn two(x: E, y: E, r: u32, s: u32) -> V { return combine(enter(x, r), enter(y, s)); }
 fn leave(x: V) -> O { return O(x.x + x.y + x.z + x.w); }
+const FUSED: bool = true;
 
 struct Params {
     kept: u32,                  // positions; kept = outer * inner
@@ -27,7 +29,7 @@ struct Params {
     first: u32,                 // index of the first reduced unit
     out_offset: u32,
     number: f32,                // for `leave`
-    spare: u32,
+    zero: u32,
 }
 var<immediate> p: Params;
 
@@ -59,8 +61,8 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
             let x1 = a[base + (r + LANES) * p.reduce_stride];
             let x2 = a[base + (r + 2u * LANES) * p.reduce_stride];
             let x3 = a[base + (r + 3u * LANES) * p.reduce_stride];
-            acc = combine(acc, combine(combine(enter(x0, p.first + r), enter(x1, p.first + r + LANES)),
-                                       combine(enter(x2, p.first + r + 2u * LANES), enter(x3, p.first + r + 3u * LANES))));
+            acc = combine(acc, combine(two(x0, x1, p.first + r, p.first + r + LANES),
+                                       two(x2, x3, p.first + r + 2u * LANES, p.first + r + 3u * LANES)));
             r += 4u * LANES;
         }
         if (r < end) {                          // up to three more, all of which are on their way before the first is added

@@ -8,12 +8,15 @@
 // where it does not commute; CARRIED: a part begins with what those before it come to. Then the last parts come first, as caches still
 // hold what was read last.
 //
+// S is what is staged and stored of a running value: narrow(v), last(a, b) of two combined, widen(s) back again.
+//
 // Bindings: 0 x, 1 totals of parts, any buffer unless CARRIED (read), 2 out (read_write).
 // Launch:   x = ceil(lines / (256 / LANES)) * parts workgroups of 256.
 // Sums:     in V, in an order that follows from the shape.
 
 alias E = f32;
 alias V = f32;
+alias S = f32;
 alias O = f32;
 const LANES: u32 = 256u;
 const ITEMS: u32 = 8u;
@@ -21,14 +24,20 @@ const ADJACENT: bool = true;
 const TOTALS: bool = false;
 const CARRIED: bool = false;
 const ORDERED: bool = false;
+const FUSED: bool = true;
 fn initial() -> V { return 0.0; }
-fn enter(x: E, i: u32) -> V { return f32(x); }
+fn enter(x: E, i: u32) -> S { return f32(x); }
 fn combine(a: V, b: V) -> V { return a + b; }
-fn leave(v: V) -> O { return v; }
+fn next_of(a: V, b: S) -> V { return combine(a, widen(b)); }
+fn last(a: V, b: V) -> S { return narrow(combine(a, b)); }
+fn narrow(v: V) -> S { return v; }
+fn widen(s: S) -> V { return s; }
+fn leave(s: S) -> O { return s; }
+fn leave_total(v: V) -> O { return leave(narrow(v)); }
 
 struct Params {
     lines: u32, length: u32, inner: u32, x_offset: u32,
-    part: u32, parts: u32,
+    part: u32, parts: u32, zero: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<E>;
@@ -40,14 +49,14 @@ const NEXT: u32 = select(COLUMNS, 1u, ADJACENT);        // from a thread to the 
 const NEAR: u32 = min(LANES, 16u);                      // threads of a line that look at each other
 var<workgroup> totals: array<V, 256>;
 var<workgroup> near_totals: array<V, 256u / NEAR>;
-var<workgroup> staged: array<V, select(1u, 8u * ITEMS * 33u, ADJACENT)>;
+var<workgroup> staged: array<S, select(1u, 8u * ITEMS * 33u, ADJACENT)>;
 
-fn load(start: u32, i: u32, stop: u32) -> V {
+fn load(start: u32, i: u32, stop: u32) -> S {
     let at = min(i, max(stop, 1u) - 1u);                // without a branch, so that all reads are on their way at once
-    return select(initial(), enter(x[p.x_offset + start + select(at * p.inner, at, ADJACENT)], i), i < stop);
+    return select(narrow(initial()), enter(x[p.x_offset + start + select(at * p.inner, at, ADJACENT)], i), i < stop);
 }
 
-fn store(start: u32, i: u32, stop: u32, v: V) {
+fn store(start: u32, i: u32, stop: u32, v: S) {
     if (i < stop) {
         out[start + select(i * p.inner, i, ADJACENT)] = leave(v);
     }
@@ -95,13 +104,13 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     if (TOTALS) {
         var total = initial();
         for (var first = part * p.part; first < end; first += ITEMS * LANES) {
-            var v: array<V, ITEMS>;                     // all are on their way before the first is added
+            var v: array<S, ITEMS>;                     // all are on their way before the first is added
             for (var j = 0u; j < ITEMS; j++) {
                 v[j] = load(start, first + select(j * LANES + lane, lane * ITEMS + j, ORDERED), stop);
             }
-            var sum = select(total, v[0], ORDERED);
-            for (var j = select(0u, 1u, ORDERED); j < ITEMS; j++) {
-                sum = combine(sum, v[j]);
+            var sum = select(next_of(total, v[0]), widen(v[0]), ORDERED);
+            for (var j = 1u; j < ITEMS; j++) {
+                sum = next_of(sum, v[j]);
             }
             if (ORDERED) {
                 total = combine(total, of_line(local, lane, sum));
@@ -111,7 +120,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         }
         if (!ORDERED) { total = of_line(local, lane, total); }
         if (lane == 0u && line < p.lines) {
-            out[part * p.lines + line] = leave(total);
+            out[part * p.lines + line] = leave_total(total);
         }
         return;
     }
@@ -124,27 +133,25 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let own = banked((column * LANES + lane) * ITEMS);          // these lie side by side, whatever is left free between banks
     let across = banked(column * LANES * ITEMS + lane);
     let next = select(column * LANES * ITEMS + lane, LANES + LANES / 32u, LANES >= 32u);
-    var upcoming: array<V, ITEMS>;                      // the elements of the next step, on their way during this one
+    var upcoming: array<S, ITEMS>;                      // the elements of the next step, on their way during this one
     for (var j = 0u; j < ITEMS; j++) { upcoming[j] = load(start, part * p.part + own_place(lane, j), stop); }
     for (var first = part * p.part; first < end; first += ITEMS * LANES) {
         var v: array<V, ITEMS>;
+        var own_elements: array<S, ITEMS>;
         if (ADJACENT) {
             for (var j = 0u; j < ITEMS; j++) { staged[across_at(across, next, j)] = upcoming[j]; }
             workgroupBarrier();
         }
         for (var j = 0u; j < ITEMS; j++) {
             if (ADJACENT) {
-                v[j] = staged[own + j];
+                own_elements[j] = staged[own + j];
             } else {
-                v[j] = upcoming[j];
+                own_elements[j] = upcoming[j];
             }
             upcoming[j] = load(start, first + ITEMS * LANES + own_place(lane, j), stop);
         }
-        for (var j = 0u; j < ITEMS; j++) {
-            if (j > 0u) {
-                v[j] = combine(v[j - 1u], v[j]);
-            }
-        }
+        v[0] = widen(own_elements[0]);
+        for (var j = 1u; j < ITEMS; j++) { v[j] = next_of(v[j - 1u], own_elements[j]); }
         totals[local] = v[ITEMS - 1u];
         workgroupBarrier();
         var before = initial();                         // of the threads near this one
@@ -168,9 +175,9 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         before = combine(ahead, before);
         for (var j = 0u; j < ITEMS; j++) {
             if (ADJACENT) {
-                staged[own + j] = combine(before, v[j]);
+                staged[own + j] = last(before, v[j]);
             } else {
-                store(start, first + lane * ITEMS + j, stop, combine(before, v[j]));
+                store(start, first + lane * ITEMS + j, stop, last(before, v[j]));
             }
         }
         if (ADJACENT) {

@@ -1,4 +1,4 @@
-// scan_wide: the scan of long lines side by side, by vectors of four elements; F are four running values.
+// scan_wide: the scan of long lines side by side, by vectors of four elements; F are four running values, R four results.
 //
 // A workgroup goes along a part of a line, ITEMS * 256 vectors at a time, of which a thread has those that are 256 apart. What vectors come
 // to goes through workgroup memory: there a thread has neighbours, combines them, and leaves in place of each what is before it.
@@ -12,18 +12,24 @@ alias N = f32;
 alias E = vec4<f32>;
 alias V = f32;
 alias F = vec4<f32>;
+alias S = f32;
+alias R = vec4<f32>;
 alias O = vec4<f32>;
+const FUSED: bool = true;
 const ITEMS: u32 = 4u;
 const TOTALS: bool = false;
 const CARRIED: bool = false;
 fn initial() -> V { return 0.0; }
 fn enter(x: N) -> V { return x; }
 fn combine(a: V, b: V) -> V { return a + b; }
-fn leave(v: F) -> O { return O(v); }
+fn next_of(a: V, b: N) -> V { return combine(a, enter(b)); }
+fn last(a: V, b: V) -> S { return combine(a, b); }
+fn leave(v: R) -> O { return O(v); }
+fn leave_total(v: V) -> O { return O(v); }
 
 struct Params {
     lines: u32, length: u32, x_offset: u32,
-    part: u32, parts: u32,
+    part: u32, parts: u32, zero: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<E>;
@@ -41,9 +47,9 @@ fn load(start: u32, i: u32, stop: u32) -> E {       // without a branch, so that
 
 fn running(x: E) -> F {
     let one = enter(x.x);
-    let two = combine(one, enter(x.y));
-    let three = combine(two, enter(x.z));
-    return F(one, two, three, combine(three, enter(x.w)));
+    let two = next_of(one, x.y);
+    let three = next_of(two, x.z);
+    return F(one, two, three, next_of(three, x.w));
 }
 
 // What vector i, whose running values are v, comes to.
@@ -80,7 +86,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
             for (var j = 0u; j < ITEMS; j++) { total = combine(total, in_all(running(v[j]), first + j * 256u, stop)); }
         }
         total = of_all(local, total);
-        if (local == 0u) { out[part * p.lines + line] = leave(F(total, total, total, total)); }
+        if (local == 0u) { out[part * p.lines + line] = leave_total(total); }
         return;
     }
     var passed = initial();
@@ -122,8 +128,8 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
             let i = first + j * 256u + local;
             let ahead_here = staged[banked(j * 256u + local)];
             if (i < stop) {
-                out[start + i] = leave(F(combine(ahead_here, v[j][0]), combine(ahead_here, v[j][1]), combine(ahead_here, v[j][2]),
-                                         combine(ahead_here, v[j][3])));
+                out[start + i] = leave(R(last(ahead_here, v[j][0]), last(ahead_here, v[j][1]), last(ahead_here, v[j][2]),
+                                         last(ahead_here, v[j][3])));
             }
         }
     }

@@ -46,7 +46,7 @@ def _rule(name: str, dtype) -> Rule:
     floating = dtype.is_floating_point
     kind = COMPUTED[dtype.code]
     if name == "prod" and floating:
-        return Rule(PRODUCT, "V({f}(1), {f}(0))", "V({f}(x), {f}(0))", "exact_product(x, y)", "with_rest(x)", dtype)
+        return Rule(PRODUCT, "V({f}(1), {f}(0))", "V({f}(x), {f}(0))", "exact_product(x, y, p.zero)", "with_rest(x)", dtype)
     if name in ("sum", "prod", "mean"):
         sign, zero = ("*", "1") if name == "prod" else ("+", "0")
         kind = "f32" if floating or name == "mean" else "i32"
@@ -89,7 +89,7 @@ def _leave(rule: Rule, width: int, rows: bool, stored: str, last: bool) -> str:
     value = "x"
     if width == 4 and rule.kind == PRODUCT:
         if rows:
-            value = "product_of_four(x)"
+            value = "product_of_four(x, p.zero)"
         elif last:
             return "fn leave(x: V) -> O { return O(with_rests(x)); }"
         else:
@@ -104,6 +104,11 @@ def _leave(rule: Rule, width: int, rows: bool, stored: str, last: bool) -> str:
     if last and rule.leave != "x":
         value = rule.leave.replace("x", value, 1)
     return f"fn leave(x: V) -> O {{ return O({value}); }}"
+
+
+def fused(ctx) -> bool:
+    """Whether fma rounds once: processors that make it of two operations are those of software adapters."""
+    return not ctx.info.is_software
 
 
 def _vector(kind: str, width: int) -> str:
@@ -178,6 +183,11 @@ def _add_pass(plan: Plan, rule: Rule, geometry, offset: int, loaded: str, out_st
              "f": _vector("f32", width)}
     enter = rule.enter.format(**names) if raw else "transpose(x)" if products else "x"
     combine = rule.combine.replace("exact_product", "exact_products") if products else rule.combine
+    special = {}
+    if rule.kind == PRODUCT:
+        special["FUSED"] = fused(plan.ctx)
+        if raw:
+            special["two"] = "exact_first_product{s}({f}(x), {f}(y), p.zero)".format(s="s" * products, **names)
     plan.step(
         "reduce/reduce", (0 if raw else source, target),
         (kept, inner, *unsigned((outer_stride, inner_stride, stride)), At(0, width) if raw else 0, count, part, 0, 0, number, 0),
@@ -186,7 +196,7 @@ def _add_pass(plan: Plan, rule: Rule, geometry, offset: int, loaded: str, out_st
         initial=f"fn initial() -> V {{ return {rule.initial.format(**names)}; }}",
         enter=f"fn enter(x: E, r: u32) -> V {{ return {enter}; }}",
         combine=f"fn combine(x: V, y: V) -> V {{ return {combine}; }}",
-        leave=_leave(rule, width, rows, out_stored, last))
+        leave=_leave(rule, width, rows, out_stored, last), **special)
     return None if last else (target, several, results)
 
 

@@ -10,6 +10,7 @@ from volta.devices.gpu.common import INT64, STORED, THREADS, ceil_div
 from volta.devices.gpu.copy import cast, cat
 from volta.devices.gpu.limits.cut import call, halves, narrow, part, refuse
 from volta.devices.gpu.plans import At, Kernel, Plan, spare
+from volta.devices.gpu.reduce import fused
 
 WORKGROUPS = 2048           # wanted where lines are long
 SHORTEST = 4                # steps of a workgroup that a part of a line has at least
@@ -27,7 +28,7 @@ class Rule(NamedTuple):
     leave: str
     result: object          # dtype
     ordered: bool = False   # whether combining does not commute
-    four: tuple = ("vec4<{}>", "O(v)")  # the type of four running values, and these as results
+    exact: bool = False     # whether what is rounded off goes along, of which a result is one number (reduce.PRODUCT)
 
 
 _FOLDS = {"cumsum": ("0", "return a + b;"), "cumprod": ("1", "return a * b;"),
@@ -42,19 +43,19 @@ _LATER = "return select(a, b, b.y >= 0 && (a.y < 0 || b.x > a.x || (b.x == a.x &
 def _rule(name: str, dtype) -> Rule:
     floating = dtype.is_floating_point
     if name == "cumprod" and floating:                  # what was rounded off goes along, as in reduce.PRODUCT
-        return Rule("vec2<f32>", 8, "vec2<f32>(1, 0)", "vec2<f32>(f32(x), 0)", "return exact_product(a, b);",
-                    f"{STORED[dtype.code]}(with_rest(v))", dtype, four=("mat4x2<f32>", "O(with_rests(transpose(v)))"))
+        return Rule("vec2<f32>", 8, "vec2<f32>(1, 0)", "f32(x)", "return exact_product(a, b, p.zero);",
+                    f"{STORED[dtype.code]}(s)", dtype, exact=True)
     if name in _FOLDS:
         initial, combine = _FOLDS[name]
         kind, result = ("f32", dtype) if floating else ("i32", INT64)
-        return Rule(kind, 4, f"{kind}({initial})", f"{kind}(x)", combine, f"{STORED[result.code]}(v)", result)
+        return Rule(kind, 4, f"{kind}({initial})", f"{kind}(x)", combine, f"{STORED[result.code]}(s)", result)
     if name == "recurrence":
         return Rule("vec2<f32>", 8, "vec2<f32>(1, 0)", "V(f32(select(x.x, 0, i == 0u)), f32(x.y))", _LINEAR,
-                    f"{STORED[dtype.code]}(v.y)", dtype, ordered=True)
+                    f"{STORED[dtype.code]}(s.y)", dtype, ordered=True)
     rank = _RANK.format("") if floating else "i32(x)"
     if name == "cummin":
         rank = _RANK.format("-") if floating else "~i32(x)"
-    return Rule("vec2<i32>", 8, "vec2<i32>(0, -1)", f"vec2<i32>({rank}, i32(i))", _LATER, "v.y", INT64)
+    return Rule("vec2<i32>", 8, "vec2<i32>(0, -1)", f"vec2<i32>({rank}, i32(i))", _LATER, "s.y", INT64)
 
 
 def _scan(name: str, x, *, dim):
@@ -92,32 +93,44 @@ def _add_wide(plan: Plan, rule: Rule, dtype, lines: int, length: int) -> Plan:
     step = WIDE_ITEMS * THREADS
     size = ceil_div(ceil_div(length, ceil_div(WORKGROUPS, lines)), step) * step
     parts = ceil_div(length, size)
-    rules = {"N": STORED[dtype.code], "E": f"vec4<{STORED[dtype.code]}>", "V": rule.kind, "F": rule.four[0].format(rule.kind),
-             "ITEMS": WIDE_ITEMS, "initial": f"fn initial() -> V {{ return {rule.initial}; }}",
-             "enter": f"fn enter(x: N) -> V {{ return {rule.enter}; }}",
+    number = "f32" if rule.exact else rule.kind
+    rules = {"N": STORED[dtype.code], "E": f"vec4<{STORED[dtype.code]}>", "V": rule.kind, "S": number, "R": f"vec4<{number}>",
+             "F": "mat4x2<f32>" if rule.exact else f"vec4<{number}>", "ITEMS": WIDE_ITEMS,
+             "initial": f"fn initial() -> V {{ return {rule.initial}; }}",
+             "enter": f"fn enter(x: N) -> V {{ return {'V(f32(x), 0)' if rule.exact else rule.enter}; }}",
              "combine": f"fn combine(a: V, b: V) -> V {{ {rule.combine} }}"}
-    totals, words, kind = spare(plan.ctx), (lines, length, At(0, 4), size, parts), f"vec4<{STORED[rule.result.code]}>"
+    if rule.exact:
+        rules.update(FUSED=fused(plan.ctx), next_of="exact_next_product(a, f32(b), p.zero)", last="last_product(a, b)")
+    totals, words, kind = spare(plan.ctx), (lines, length, At(0, 4), size, parts, 0), f"vec4<{STORED[rule.result.code]}>"
     if parts > 1:
         totals = plan.scratch(rule.size * parts * lines)
-        plan.step("scan/wide", (0, spare(plan.ctx), totals), words, lines * parts, TOTALS=True, O=rule.kind, leave="v[0]", **rules)
-    plan.step("scan/wide", (0, totals, 1), words, lines * parts, CARRIED=parts > 1, O=kind, leave=rule.four[1], **rules)
+        plan.step("scan/wide", (0, spare(plan.ctx), totals), words, lines * parts, TOTALS=True, O=rule.kind,
+                  leave="O(v[0])" if not rule.exact else "O(v[0], 0)", **rules)
+    plan.step("scan/wide", (0, totals, 1), words, lines * parts, CARRIED=parts > 1, O=kind, leave_total="return O();", **rules)
     return plan
 
 
 def _items(rule: Rule) -> int:
     """Elements of a thread that workgroup memory holds on any adapter; a power of two up to 32."""
-    return 32 // rule.size
+    return 32 // (4 if rule.exact else rule.size)
 
 
 def _add(plan: Plan, rule: Rule, lines: int, inner: int, lanes: int, adjacent: bool, items: int, totals, target: int, stored: str,
          length: int, size: int, parts: int, **overrides) -> None:
     """One dispatch, into running values or the results."""
     last = target == 1
-    plan.step("scan/scan", (0, totals, target), (lines, length, inner, At(0), size, parts), ceil_div(lines, THREADS // lanes) * parts,
+    if rule.exact:
+        overrides.update(FUSED=fused(plan.ctx), S="f32", narrow="with_rest(v)", widen="V(s, 0)", next_of="exact_next_product(a, b, p.zero)",
+                         last="last_product(a, b)")
+    else:
+        overrides["S"] = rule.kind
+    if not last:
+        overrides["leave_total"] = "v"
+    plan.step("scan/scan", (0, totals, target), (lines, length, inner, At(0), size, parts, 0), ceil_div(lines, THREADS // lanes) * parts,
               E=stored, V=rule.kind, O=STORED[rule.result.code] if last else rule.kind, LANES=lanes, ADJACENT=adjacent, ITEMS=items,
-              initial=f"fn initial() -> V {{ return {rule.initial}; }}", enter=f"fn enter(x: E, i: u32) -> V {{ return {rule.enter}; }}",
+              initial=f"fn initial() -> V {{ return {rule.initial}; }}", enter=f"fn enter(x: E, i: u32) -> S {{ return {rule.enter}; }}",
               combine=f"fn combine(a: V, b: V) -> V {{ {rule.combine} }}",
-              leave=f"fn leave(v: V) -> O {{ return {rule.leave if last else 'v'}; }}", **overrides)
+              leave=f"fn leave(s: S) -> O {{ return {rule.leave if last else 'widen(s)'}; }}", **overrides)
 
 
 # ---------------------------------------------------------------- beyond one binding
