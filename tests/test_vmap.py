@@ -6,6 +6,7 @@ import pytest
 
 import volta
 import volta.nn.functional as F
+from volta._kernels.core.call import Observer
 from volta.errors import ArgumentError, AutogradError
 from volta.func import functional_call, grad, stack_module_state, vmap
 from volta.ops.table import Derived
@@ -210,3 +211,27 @@ def test_compositions_against_torch(device):
         yield t.vmap(lambda v: t.vmap(t.vjp(lambda x: tanh(x * v), x[0])[1])(x)[0])(x)
     for ours, theirs in zip(results(volta, volta.func, device), results(torch, torch.func, "cpu")):
         np.testing.assert_allclose(ours.detach().cpu().numpy(), theirs.numpy(), rtol=1e-4, atol=1e-5)
+
+
+class Seen(Observer):
+    def __init__(self):
+        self.names = []
+
+    def before(self, op, device, inputs, params, out):
+        self.names.append(op.name)
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0])
+def test_distances_of_batches_are_one_call(device, rng, p):
+    x, y = (volta.tensor(rng.standard_normal(s).astype("f4"), device=device) for s in ((3, 5, 4), (6, 4)))
+    calls = {"one": lambda a: volta.cdist(a, y, p, compute_mode="donot_use_mm_for_euclid_dist"),
+             "other": lambda a: volta.cdist(y, a, p, compute_mode="donot_use_mm_for_euclid_dist"), "pairs": lambda a: volta.pdist(a, p)}
+    for name, call in calls.items():
+        with Seen() as seen:
+            found = vmap(call)(x)
+        np.testing.assert_allclose(found.cpu().numpy(), np.stack([call(a).cpu().numpy() for a in x]), rtol=1e-6, err_msg=name)
+        assert device == "cpu" or seen.names.count("distances") == 1        # on a CPU of operations with rules of their own
+        slopes = vmap(grad(lambda a, call=call: (call(a) ** 2).sum()))(x)
+        leaf = x.clone().requires_grad_()
+        sum((call(a) ** 2).sum() for a in leaf).backward()
+        np.testing.assert_allclose(slopes.cpu().numpy(), leaf.grad.cpu().numpy(), rtol=2e-5, atol=1e-5, err_msg=name)
