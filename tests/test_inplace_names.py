@@ -150,3 +150,12 @@ def test_in_one_pass(name, count, how, met, device):
         for y, theirs in zip(found[0], expected[0], strict=True):
             assert str(y.dtype).split(".")[-1] == str(theirs.dtype).split(".")[-1] and y.stride() == theirs.stride()
             np.testing.assert_allclose(y.cpu().numpy(), theirs.numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["scatter_", "scatter_add_"])
+def test_operands_by_name_are_recorded(name, device):
+    x, y = volta.zeros(2, 2, device=device), volta.ones(2, 2, device=device, requires_grad=True)
+    getattr(x, name)(1, index=volta.tensor([[0, 1], [1, 0]], device=device), src=y)
+    assert x.requires_grad
+    x.sum().backward()
+    assert y.grad.tolist() == [[1, 1], [1, 1]]

@@ -205,12 +205,15 @@ def replace(form, input, args, options):
     function = form.op
     if form.geometry:
         return inplace.show_as(input, function(inplace.as_viewed(form.name, input), *args, **options))
-    if options.get("dtype") is not None and as_dtype(options["dtype"]) is not input.dtype:
+    if options and options.get("dtype") is not None and as_dtype(options["dtype"]) is not input.dtype:
         raise DTypeError(f"{form.name}: dtype {options['dtype']} is not that of the tensor changed in place, {input.dtype}")
-    for x in (*args, *options.values()):
-        if isinstance(x, core.TensorBase) and x.shape:          # one without dimensions is a number that is read first
-            inplace.check_apart(form.name, input, x, function.details.apart is not None)
-    if graph.is_grad_enabled() and (input.requires_grad or any(isinstance(x, core.TensorBase) and x.requires_grad for x in args)):
+    wants = input.requires_grad
+    for x in (*args, *options.values()) if options else args:
+        if isinstance(x, core.TensorBase):
+            wants = wants or x.requires_grad
+            if x.shape:                                         # one without dimensions is a number that is read first
+                inplace.check_apart(form.name, input, x, function.details.apart is not None)
+    if wants and graph.is_grad_enabled():
         inplace.check_inplace(function.name, input)
         source = clone(input if core.stands_in(input) else inplace.as_before(input))        # a copy: the function may save its input
     else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from volta._kernels.core import TensorBase, inplace, stands_in
+from volta._kernels.core import TensorBase, host_sees, inplace, same_values, stands_in
 from volta.dtypes import finfo, float32, float64, iinfo, int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.assign import unrecorded
@@ -18,7 +18,7 @@ from volta.ops.math import clamp
 from volta.ops.records.copy import cast
 from volta.ops.records.counts import binomial_op, poisson_op
 from volta.ops.records.create import normal_op, uniform_op
-from volta.ops.records.math import ceil, exp, log1p, tan, where_op, xlogy
+from volta.ops.records.math import ceil, clamp_op, exp, log1p, tan, where_op, xlogy
 from volta.ops.records.sort import searchsorted_op, sort_op
 from volta.ops.records.view import row_major
 from volta.ops.scan import cumsum
@@ -46,6 +46,8 @@ def _uniform(op, x, generator, shape=None):
 def _need(op, x, test, text):
     """Raise unless `test` holds for a number, or for a tensor of the CPU everywhere."""
     known = not isinstance(x, TensorBase) or not x.device.is_gpu
+    if isinstance(x, TensorBase) and test is _is_probability and host_sees(x) and not stands_in(x) and same_values(x, clamp_op(x, 0, 1)):
+        return
     if known and not (bool(test(x).all()) if isinstance(x, TensorBase) else test(x)):
         raise ArgumentError(f"{op}: {text}, got {x if not isinstance(x, TensorBase) else 'others in the tensor'}")
 

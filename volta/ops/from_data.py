@@ -67,11 +67,17 @@ def _check_fit(array, dtype):
         raise DTypeError(f"tensor: {high if high > limits.max else low} does not fit into {dtype}")
 
 
+_NUMBERS = frozenset((bool, int, float))
+_NESTED = _NUMBERS | {list, tuple}
+
+
 def _kinds(data):
     """The types of the elements of nested sequences."""
     if not isinstance(data, (list, tuple)):
         return {type(data)}
     kinds = set(map(type, data))
+    if kinds <= _NUMBERS:
+        return kinds
     return kinds.union(*map(_kinds, data)) if any(issubclass(kind, (list, tuple)) for kind in kinds) else kinds
 
 
@@ -87,7 +93,7 @@ def _numbers(data):
 def _as_array(data):
     """The array, and the types of what it was made of."""
     kinds = _kinds(data)
-    if any(issubclass(kind, core.TensorBase) for kind in kinds):
+    if not kinds <= _NESTED and any(issubclass(kind, core.TensorBase) for kind in kinds):
         data = _numbers(data)
         kinds = _kinds(data)
     try:

@@ -168,7 +168,8 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if input.ndim == 0:
         raise IndexRangeError("unbind: a 0-d tensor has no dimension to take apart")
     d = as_dim("unbind", dim, input.ndim)
-    return tuple([graph.call(slice_op, (input,), indexing.at(input, d, i)) for i in range(input._shape[d])])
+    own = (input,)
+    return tuple([graph.call(slice_op, own, place) for place in indexing.every(input, d)])
 
 
 @composed(samples=(case((7, 2), indices_or_sections=3), case((2, 7), indices_or_sections=(1, 4), dim=1)), kinds="fib", view=True,

@@ -59,6 +59,13 @@ def at(TensorBase x not None, Py_ssize_t dim, Py_ssize_t place):
     return taken
 
 
+def every(TensorBase x not None, Py_ssize_t dim):
+    """`at` for all places of a dimension, in order."""
+    cdef Py_ssize_t n = len(x.shape), i
+    cdef tuple sizes = _with(x.shape, dim, 1), steps = (1,) * n, none = (0,) * n, axes = tuple([i for i in range(n) if i != dim])
+    return [{"starts": _with(none, dim, i), "sizes": sizes, "steps": steps, "axes": axes} for i in range(x.shape[dim])]
+
+
 def permute_view(TensorBase x not None, *, tuple dims):
     """Dimensions in another order."""
     return make_tensor(x.storage, tuple([x.shape[i] for i in dims]), tuple([x._strides[i] for i in dims]), x.offset, x.dtype)

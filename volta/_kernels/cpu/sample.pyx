@@ -259,6 +259,7 @@ cdef void grid_blocks(Sampler* p, const real* g, const real* x, const real* grid
     cdef Py_ssize_t blocks = (p.places + BLOCK - 1) // BLOCK, block, image, place, first, n, channel, j
     cdef real* weight = memory + TABLE
     cdef real* total = weight + MOST * BLOCK
+    cdef real* line = memory + REALS - 2 * BLOCK    # where the tables were made
     cdef int* at = index + 12 * BLOCK
     cdef int c, d
     cdef bint paired
@@ -277,11 +278,12 @@ cdef void grid_blocks(Sampler* p, const real* g, const real* x, const real* grid
                 gather(x + channel * p.plane, at + c * BLOCK, g + channel * p.places + place, 1, n, total + c * BLOCK, True)
         for d in range(p.rank):
             weigh(p, memory, d, NULL if direction == NULL else direction + first, n, weight)
-            for j in range(n):
-                out[first + j * p.rank + d] = 0
+            memset(line, 0, BLOCK * sizeof(real))
             for c in range(p.count):
                 for j in range(n):
-                    out[first + j * p.rank + d] += weight[c * BLOCK + j] * total[c * BLOCK + j]
+                    line[j] += weight[c * BLOCK + j] * total[c * BLOCK + j]
+            for j in range(n):
+                out[first + j * p.rank + d] = line[j]
 
 
 cdef void input_planes(Sampler* p, const real* g, const real* grid, const real* direction, Py_ssize_t start, Py_ssize_t stop, real* memory,
