@@ -277,13 +277,13 @@ def getitem(x: Tensor, key: object) -> Tensor:
 
     Raises: IndexRangeError.
     """
-    if type(key) is tuple and (x._contiguous or x.ndim == 2 and x._size < _SMALL):
-        found = indexing.neighbours(x, key)
-        if found is not None and (x._contiguous or found[2] == 1 == len(found[3])):
-            return _read_neighbours(x, *found)
-    parsed = indexing.parse(x, key)
+    parsed = indexing.parse(x, key, True)
     if type(parsed) is dict:
         return graph.call(slice_op, (x,), parsed)
+    if parsed is not None and len(parsed) == 4:
+        if x._contiguous or x.ndim == 2 and x._size < _SMALL and parsed[2] == 1 == len(parsed[3]):
+            return _read_neighbours(x, *parsed)
+        parsed = indexing.parse(x, key)
     if parsed is not None:
         whole = isinstance(key, core.TensorBase) and key.dtype.code == 0 and key._shape == x._shape
         if whole and core.host_sees(x) and core.host_sees(key):
@@ -433,10 +433,9 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
         elif value.device is not x.device:
             value = value.to(x.device)
         value = cast(value, x.dtype)            # recorded, so that its gradient comes back in its own dtype
-    found = indexing.neighbours(x, key if type(key) is tuple else (key,)) if number or kind is x.dtype else None
-    if found is not None:
-        return _assign(x, Positions.of_neighbours(x, *found), value)
-    parsed = indexing.parse(x, key)
+    parsed = indexing.parse(x, key, number or kind is x.dtype)
+    if parsed is not None and len(parsed) == 4 and type(parsed) is tuple:
+        return _assign(x, Positions.of_neighbours(x, *parsed), value)
     if core.stands_in(x):
         return _set_in_batch(x, parsed, key, value)
     if type(parsed) is dict:
@@ -447,7 +446,8 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
     if not number and kind is not x.dtype and not (masks and value._size == 1):
         raise DTypeError(f"setitem: at index tensors a value must have the dtype of the tensor, {x.dtype}, got {kind}; use .to(dtype)")
     if parsed is None:
-        return _assign(x, Positions(x, None, [(0, key)]), value)
+        found = indexing.neighbours(x, (key,))
+        return _assign(x, Positions(x, None, [(0, key)]) if found is None else Positions.of_neighbours(x, *found), value)
     if masks and parsed[1][0][1] is key and key is not True and key is not False and (number or value._size == 1) and (
             x.device.is_gpu or key.ndim == x.ndim):
         return _assign(x, _Masked(x, key), value)

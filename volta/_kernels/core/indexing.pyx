@@ -163,9 +163,10 @@ cdef Py_ssize_t _covered(object item):
     return 0 if item is None or item is True or item is False else 1
 
 
-def parse(TensorBase x not None, key):
+def parse(TensorBase x not None, key, bint quick=False):
     """The parameters of `slice_view` that x[key] stands for; where tensors or bools are part of the key, a pair of them and of what stands
-    at which dimensions of that view: [(first dimension, index tensor, mask or bool), ...]. None where the key is one index tensor.
+    at which dimensions of that view: [(first dimension, index tensor, mask or bool), ...]. None where the key is one index tensor. With
+    `quick`, what `neighbours` gives, if that is anything.
 
     Raises: IndexRangeError; ArgumentError for what is no index.
     """
@@ -173,6 +174,13 @@ def parse(TensorBase x not None, key):
     cdef bint moved = False
     cdef object item
     cdef list places = None
+    if quick and PyTuple_CheckExact(key):
+        for i in range(PyTuple_GET_SIZE(key)):
+            if isinstance(<object>(<tuple>key)[i], TensorBase):
+                found = neighbours(x, <tuple>key)
+                if found is not None:
+                    return found
+                break
     if (rank and isinstance(key, TensorBase) and (<TensorBase>key).dtype.code != BOOL and (<TensorBase>key).dtype.code != UINT8
             and len((<TensorBase>key).shape)):
         return None
