@@ -272,3 +272,24 @@ def test_einsum_of_one_operand_is_row_major():
     for equation in ("abc->ca", "abc->cb", "abc->b", "abc->cab", "abc"):
         result = volta.einsum(equation, x)
         assert result.tolist() == np.einsum(equation, x.numpy()).tolist() and (result.is_contiguous() or equation == "abc->cab")
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("shape", [(3, 2, 3, 4), (2, 3, 2, 3, 4)])
+def test_normalized_channels_lie_as_in_pytorch(shape, training, rng):
+    """Last where they were last, with the same numbers; in any other order the result is row-major, recorded or not."""
+    torch = pytest.importorskip("torch")
+    n, values = len(shape), rng.standard_normal(shape)
+    for order in ((0, *range(2, n), 1), (1, 0, *range(2, n)), (*range(1, n), 0), tuple(range(n))):
+        back = [order.index(d) for d in range(n)]
+        for recorded in (False, True):
+            found = []
+            for T in (torch, volta):
+                x = T.from_numpy(np.ascontiguousarray(values.transpose(order))).permute(*back).requires_grad_(recorded)
+                channels = [T.linspace(0.5, k, shape[1], dtype=T.float64) for k in (1, 2, 3, 4)]
+                out = T.nn.functional.batch_norm(x, *channels, training=training)
+                dx = T.autograd.grad((out * out * out).sum(), x)[0] if recorded else out
+                found.append((out, dx, channels[0], channels[1]))
+            for theirs, ours in zip(*found):
+                assert ours.stride() == theirs.stride()
+                np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-9)

@@ -133,11 +133,11 @@ def _losses(lp, labels, inputs, lengths, blank):
     second = index_select_op(states, narrow(origins, 0, 0, count), dim=1)
     others = logical_and(logical_and(states != blank, states != second), places >= 2)
     open_ways = stack([others, expand_op(places >= 1, shape=states.shape), expand_op(places >= 0, shape=states.shape)], 1)
-    barred = where_op(reshape_op(open_ways, shape=(batch, 3 * count)), lp.new_zeros(()), _NEVER)
+    open_ways = reshape_op(open_ways, shape=(batch, 3 * count))
     alphas = [where_op(places == 0, 0.0, lp.new_full(states.shape, _NEVER))]
     for step, now in enumerate(emitted.unbind()):
         now = now if step else where_op(places <= 1, now, _NEVER)              # NaN of what no alignment begins with is not seen
-        ways = index_select_op(alphas[-1], origins, dim=1) + barred
+        ways = where_op(open_ways, index_select_op(alphas[-1], origins, dim=1), _NEVER)      # NaN does not go where there is no way
         alphas.append(logsumexp_op(reshape_op(ways, shape=(batch, 3, count)), dim=1) + now)
     at = expand_op(reshape_op(inputs, shape=(1, batch, 1)), shape=(1, batch, count))
     last = reshape_op(gather_op(stack(alphas), at, dim=0), shape=states.shape)

@@ -22,7 +22,7 @@ from volta.ops.records.math import clamp_min, reciprocal
 from volta.ops.records.norm import batch_norm_given, batch_norm_op, batch_norm_update, column, np_batch_norm
 from volta.ops.records.reduce import mean_op
 from volta.ops.records.row_norm import row_norm_op
-from volta.ops.records.view import reshape_op
+from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.table import case, composed
 
 if TYPE_CHECKING:
@@ -85,6 +85,12 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
                          f"convert it with .to({running_mean.dtype})")
     if input.ndim < 2:
         return _of_nothing(input, weight, bias)
+    if input.ndim in (4, 5) and not input.is_contiguous():
+        pixels = permute_op(input, dims=(0, *range(2, input.ndim), 1))
+        if pixels.is_contiguous():              # channels last: rows of channels, and the result lies so, too
+            rows = reshape_op(pixels, shape=(input._size // input.shape[1], input.shape[1]))
+            out = batch_norm(rows, running_mean, running_var, weight, bias, training, momentum, eps)
+            return permute_op(reshape_op(out, shape=pixels.shape), dims=(0, input.ndim - 1, *range(1, input.ndim - 1)))
     if not training:
         if running_mean is None:
             raise ArgumentError("batch_norm: evaluation needs running_mean and running_var; pass them or training=True")

@@ -8,7 +8,7 @@ import numpy as np
 from volta.ops.records.copy import cast
 from volta.ops.records.math import mulacc, reciprocal, rsqrt
 from volta.ops.records.reduce import mean_op, sum_op
-from volta.ops.records.view import reshape_op
+from volta.ops.records.view import reshape_op, row_major
 from volta.ops.table import Derived, case, register
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _batch_norm_given(x, mean, var, weight, bias, eps):
     scale = rsqrt(var + eps)
     scale = scale if weight is None else scale * weight
     shift = -mean * scale if bias is None else mulacc(mean, -scale, bias)
-    return mulacc(x, column(scale, x.ndim), column(shift, x.ndim))
+    return mulacc(row_major(x), column(scale, x.ndim), column(shift, x.ndim))
 
 
 def _np_batch_norm_given(x, mean, var, weight, bias, eps):
