@@ -371,3 +371,10 @@ def test_forms_of_calls_that_pytorch_takes():
     assert volta.ones(2).gather(0, index, sparse_grad=True).tolist() == [1.0]
     with pytest.raises(ArgumentError, match="no sparse gradients"):
         volta.ones(2, requires_grad=True).gather(0, index, sparse_grad=True)
+
+
+def test_histograms_need_two_edges():
+    for edges in (volta.ones(1), volta.ones(0)):
+        with pytest.raises(ShapeError, match="edges must be a vector of two or more"):
+            volta.histogram(volta.ones(3), edges)
+    assert volta.histogram(volta.ones(3), volta.tensor([0.0, 2.0])).hist.tolist() == [3.0]

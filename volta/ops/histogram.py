@@ -178,8 +178,9 @@ def _histogram(name, columns, bins, ranges, weight, density):
 def _bin_edges(name, x, bins, range):
     """Edges as a tensor gives them, or of as many equal parts of the range as a number says."""
     if isinstance(bins, TensorBase):
-        if bins.ndim != 1 or not bins._size or range is not None:
-            raise ShapeError(f"{name}: the edges must be a vector, without a range, got shape {bins.shape} and range {range}")
+        if bins.ndim != 1 or bins._size < 2 or range is not None:
+            raise ShapeError(f"{name}: the edges must be a vector of two or more, without a range, got shape {bins.shape} and "
+                             f"range {range}")
         return cast(bins.detach(), x.dtype)
     if range is None:
         return _edges(name, x, bins, None, None, 0.5) if x._size else _edges(name, x, bins, 0.0, 1.0, 0.5)
