@@ -270,8 +270,8 @@ cdef class Power(Binary):
             return product(x, x) if out is None else product.into(out, x, x)
         if x.dtype.code == FLOAT16:
             return None
-        if b == 3 and x.dtype.category == 2:
-            product = KERNELS["add_product"]                    # x * x * x to -0, which changes nothing
+        if b == 3 and x.dtype.category == 2 and x.size >= NOGIL_SIZE:
+            product = KERNELS["add_product"]                    # x * x * x to -0, which changes nothing: one pass over memory
             return product(-0.0, x, x, x) if out is None else product.into(out, -0.0, x, x, x)
         if b == 3:
             a = product(x, x)
