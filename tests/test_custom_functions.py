@@ -224,3 +224,46 @@ def test_an_input_that_forward_changes_gets_the_history():
     assert h.tolist() == [2.0, 0.0, 6.0] and x.grad.tolist() == [8.0, 0.0, 24.0]
     with pytest.raises(AutogradError, match="leaf tensor that requires grad"):
         Rectified.apply(x)
+
+
+def test_defaults_and_names():
+    """setup_context is given the defaults of forward, and what was given by name in its place, as in PyTorch."""
+    seen = []
+
+    class Scaled(volta.autograd.Function):
+        @staticmethod
+        def forward(x, factor=2.0, shift=0.0):
+            return x * factor + shift
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            _, ctx.factor, shift = inputs
+            seen.append((ctx.factor, shift, len(ctx.needs_input_grad)))
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.factor, None, None
+
+    class Power(volta.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, exponent=2):
+            ctx.given = len(ctx.needs_input_grad)
+            ctx.save_for_backward(x)
+            ctx.exponent = exponent
+            return x ** exponent
+
+        @staticmethod
+        def backward(ctx, g):
+            x, = ctx.saved_tensors
+            return (g * ctx.exponent * x ** (ctx.exponent - 1), None)[:ctx.given]
+
+    x = volta.tensor([1.0, 3.0], requires_grad=True)
+    for call, value in ((lambda a: Scaled.apply(a), 2.0), (lambda a: Scaled.apply(a, 4.0), 4.0),
+                        (lambda a: Scaled.apply(a, shift=1.0), 2.0), (lambda a: Scaled.apply(x=a, factor=5.0), 5.0)):
+        assert volta.autograd.grad(call(x).sum(), x)[0].tolist() == [value] * 2
+        assert volta.autograd.grad(volta.vmap(call)(x).sum(), x)[0].tolist() == [value] * 2
+    assert seen[::2] == [(2.0, 0.0, 3), (4.0, 0.0, 3), (2.0, 1.0, 3), (5.0, 0.0, 3)]
+    for call, value in ((lambda a: Power.apply(a), 6.0), (lambda a: Power.apply(a, 3), 27.0), (lambda a: Power.apply(a, exponent=3), 27.0)):
+        assert volta.autograd.grad(call(x).sum(), x)[0][1].item() == value
+    with pytest.raises(TypeError, match="Scaled.apply.*size"):
+        Scaled.apply(x, size=1)

@@ -1,6 +1,7 @@
 """Custom functions: what a program differentiates by a rule of its own. Public as `volta.autograd.Function`."""
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
@@ -162,6 +163,20 @@ def set_batches(apply: Callable | None) -> None:
     _batches = apply
 
 
+def _bound(cls: type, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """The arguments of forward in their order, as far as they can be given so, and the others by name. For setup_context with defaults."""
+    code, leading = getattr(cls.forward, "__code__", None), () if cls.setup_context else (None,)
+    if not kwargs and (leading or code is not None and code.co_argcount == len(args) and not code.co_kwonlyargcount):
+        return args, kwargs
+    try:
+        bound = inspect.signature(cls.forward).bind(*leading, *args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{cls.__name__}.apply: {error}") from None
+    if not leading:
+        bound.apply_defaults()
+    return bound.args[len(leading):], bound.kwargs
+
+
 class _Forward(Protocol[P, R]):
     """For type checkers: `apply` takes what `forward` takes after its context, and gives what that gives."""
 
@@ -197,10 +212,11 @@ class Function:
     @classmethod
     def apply(cls: type[_Forward[P, R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run forward unrecorded and attach backward to its outputs."""
-        if _batches is not None and (found := _batches(cls, args)) is not NotImplemented:
+        setup = cls.setup_context
+        args, kwargs = _bound(cls, args, kwargs)
+        if _batches is not None and not kwargs and (found := _batches(cls, args)) is not NotImplemented:
             return found
         ctx = FunctionCtx(cls, args)
-        setup = getattr(cls, "setup_context", None)
         along = None if _forward is None else _forward.tangents(args)
         with GradMode(False), nullcontext() if along is None else _forward.computing():
             outputs = cls.forward(*args, **kwargs) if setup else cls.forward(ctx, *args, **kwargs)
