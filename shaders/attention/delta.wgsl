@@ -1,6 +1,6 @@
 // attention_delta: what backward needs of each row: (log2 of the sum of its exponentials, sum of g * out).
 //
-// Bindings: 0 g[B, L, H, 4 W] (any strides, in V's), 1 out[B, L, H, 4 W], 2 logsumexp[B, H, L] (read), 3 stats[B, H, L] (read_write).
+// Bindings: 0 g[B, H, L, 4 W], 1 out[B, H, L, 4 W] (any strides, in V's), 2 logsumexp[B, H, L] (read), 3 stats[B, H, L] (read_write).
 // Launch:   x = ceil(B * L * H * LANES / 256) workgroups of 256; LANES threads make a row.
 // Sums:     in f32, a thread's in four lanes, then those of the threads in order.
 
@@ -10,8 +10,8 @@ const LANES: u32 = 16u;
 
 struct Params {
     g_offset: u32, g_batch: u32, g_row: u32, g_head: u32,
-    out_offset: u32, logsumexp_offset: u32, heads: u32, queries: u32,
-    count: u32,
+    out_offset: u32, out_batch: u32, out_row: u32, out_head: u32,
+    logsumexp_offset: u32, heads: u32, queries: u32, count: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<V>;
@@ -28,8 +28,9 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let row = i / p.heads % p.queries;
     let batch = i / p.heads / p.queries;
     let base = p.g_offset + batch * p.g_batch + row * p.g_row + head * p.g_head;
+    let out_base = p.out_offset + batch * p.out_batch + row * p.out_row + head * p.out_head;
     var sum = V();
-    for (var e = local % LANES; e < W && i < p.count; e += LANES) { sum = fma(g[base + e], out[p.out_offset + i * W + e], sum); }
+    for (var e = local % LANES; e < W && i < p.count; e += LANES) { sum = fma(g[base + e], out[out_base + e], sum); }
     parts[local] = (sum.x + sum.y) + (sum.z + sum.w);
     workgroupBarrier();
     if (local % LANES != 0u || i >= p.count) { return; }

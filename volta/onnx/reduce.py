@@ -78,19 +78,18 @@ def _linear(g: Graph, c: Call):
 
 
 # ---------------------------------------------------------------- attention
-def _heads_first(g, x, groups, shape):
-    """(B, L, H, E) as (B, H, L, E), or where fewer heads of keys than of queries share them as (B, G, H / G, L, E)."""
-    x = g.node("Transpose", x, perm=[0, 2, 1, 3])
-    b, length, heads, width = shape
+def _grouped(g, x, groups, shape):
+    """(B, H, L, E), or where fewer heads of keys than of queries share them (B, G, H / G, L, E)."""
+    b, heads, length, width = shape
     return x if groups is None else g.reshape(x, (b, groups, heads // groups, length, width))
 
 
 @translates("attention")
 def _attention(g: Graph, c: Call):
     """softmax(scale * q @ k.T + mask) @ v; a query that may see no key gives 0."""
-    (b, length, heads, _), (_, keys, groups, _) = c.shape(0), c.shape(1)
+    (b, heads, length, _), (_, groups, keys, _) = c.shape(0), c.shape(1)
     share = None if groups == heads else groups
-    q, k, v = (_heads_first(g, c[i], share, c.shape(i)) for i in range(3))
+    q, k, v = (_grouped(g, c[i], share, c.shape(i)) for i in range(3))
     order = [0, 1, 3, 2] if share is None else [0, 1, 2, 4, 3]
     scores = g.node("MatMul", g.node("Mul", q, g.scalar(c.scale, c.dtype)), g.node("Transpose", k, perm=order))
     if share is not None:
@@ -112,7 +111,7 @@ def _attention(g: Graph, c: Call):
         out = g.reshape(out, (b, heads, length, c.shape(2)[3]))
     if c.used[1]:
         raise c.refuse("the logarithms of the sums are not exported")
-    return g.node("Transpose", out, perm=[0, 2, 1, 3]), ""
+    return out, ""
 
 
 # ---------------------------------------------------------------- losses

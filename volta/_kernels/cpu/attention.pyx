@@ -1,7 +1,7 @@
 # Attention by tiles (FlashAttention): out = softmax(scale * q @ k.T + mask) @ v for every head, and its gradients, without the
 # matrix of scores.
 #
-# Layout: q[B, L, H, E], k[B, S, G, E], v[B, S, G, V] with any strides but that of the last dimension, which is 1; query head h reads
+# Layout: q[B, H, L, E], k[B, G, S, E], v[B, G, S, V] with any strides but that of the last dimension, which is 1; query head h reads
 #   head h * G / H of k and v; mask[B or 1, H or 1, L or 1, S or 1], any strides. What a block needs is copied beside one another; only
 #   the right factor of the scores is turned. The forward pass holds scores as [key][query], so that a row's maximum and sum run along
 #   vectors, and the backward pass as [query][key]. Scores are in units of log 2, for a short exponential.
@@ -37,7 +37,7 @@ cdef enum:
 cdef double LOWEST = -3e38      # below all scores but -inf, and finite: exp(-inf - LOWEST) is 0
 cdef double UNIT = 1.4426950408889634                       # of log 2 in one of log e
 
-# Strides in elements, by dimension.
+# Strides in elements: of a batch, of a line of the sequence, of a head; of the mask by dimension.
 cdef struct Sizes:
     Py_ssize_t batch, queries, heads, keys, groups, width, values
     Py_ssize_t q[3]
@@ -419,7 +419,7 @@ cdef TensorBase in_lines(TensorBase t):
 cdef TensorBase room(TensorBase q, TensorBase v):
     """Room for the result. It lies as the queries do where these lie in lines as wide; else heads lie ahead of the sequence (as in PyTorch)."""
     cdef Py_ssize_t step = v.shape[3]
-    cdef int[3] order = [0, 2, 1]
+    cdef int[3] order = [0, 1, 2]
     cdef int i, k
     cdef list strides = [0, 0, 0, 1]
     if step == q.shape[3] and q._strides[3] == 1 and 0 not in q._strides:
@@ -433,22 +433,30 @@ cdef TensorBase room(TensorBase q, TensorBase v):
     return make_tensor(host_storage(step * q.dtype.itemsize), (*q.shape[:3], v.shape[3]), tuple(strides), 0, q.dtype)
 
 
+cdef TensorBase sequence_first(TensorBase t):
+    """Room for a gradient of `t`, in memory as [B, L, H, W]: the heads of a place behind one another, as in the projections around."""
+    cdef Py_ssize_t heads = t.shape[1], length = t.shape[2], width = t.shape[3]
+    return make_tensor(host_storage(t.size * t.dtype.itemsize), t.shape, (length * heads * width, width, heads * width, 1), 0, t.dtype)
+
+
 cdef Sizes sizes_of(TensorBase q, TensorBase k, TensorBase v, TensorBase g, TensorBase out, TensorBase mask, bint causal,
                     double scale) except *:
     cdef Sizes s
     cdef int d
-    s.batch, s.queries, s.heads, s.width = q.shape
-    s.keys, s.groups, s.values = v.shape[1:]
+    cdef int[3] order = [0, 2, 1]
+    s.batch, s.heads, s.queries, s.width = q.shape
+    s.groups, s.keys, s.values = v.shape[1:]
     s.causal, s.scale = causal, scale
     for d in range(3):
-        s.q[d], s.k[d], s.v[d], s.g[d], s.out[d] = q._strides[d], k._strides[d], v._strides[d], g._strides[d], out._strides[d]
+        s.q[d], s.k[d], s.v[d] = q._strides[order[d]], k._strides[order[d]], v._strides[order[d]]
+        s.g[d], s.out[d] = g._strides[order[d]], out._strides[order[d]]
     for d in range(4):
         s.mask[d] = mask._strides[d] if mask is not None and mask.shape[d] != 1 else 0
     return s
 
 
 def attention(TensorBase q not None, TensorBase k not None, TensorBase v not None, TensorBase mask, *, bint causal, double scale):
-    """(out[B, L, H, V], as `room` lays it; logsumexp[B, H, L])"""
+    """(out[B, H, L, V], as `room` lays it; logsumexp[B, H, L])"""
     cdef int code = float_code("attention", q)
     cdef TensorBase out = room(q, v)
     q, k, v = in_lines(q), in_lines(k), in_lines(v)
@@ -472,7 +480,7 @@ def attention_grad(TensorBase g not None, TensorBase q not None, TensorBase k no
     cdef int code = float_code("attention_grad", g)
     g, q, k, v, out, logsumexp = in_lines(g), in_lines(q), in_lines(k), in_lines(v), in_lines(out), packed(logsumexp)
     cdef Sizes s = sizes_of(q, k, v, g, out, mask, causal, scale)
-    cdef TensorBase dq = empty_host(q.shape, g.dtype), dk = empty_host(k.shape, g.dtype), dv = empty_host(v.shape, g.dtype)
+    cdef TensorBase dq = sequence_first(q), dk = sequence_first(k), dv = sequence_first(v)
     for t in (q, k, v, mask, out, logsumexp):
         same_type("attention_grad", g, t)
     cdef void* masks = address(mask) if mask is not None else NULL

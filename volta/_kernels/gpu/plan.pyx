@@ -85,15 +85,16 @@ cdef class Plan:
     def __call__(self, *operands, list numbers=None, **params):
         return self.run(operands, params, numbers)
 
-    def output(self, shape, DType dtype not None, bint windowed=False):
-        """A new contiguous tensor, of those that the kernel gives. IN: windowed, that steps bind it in parts."""
+    def output(self, shape, DType dtype not None, bint windowed=False, tuple strides=None):
+        """A new dense tensor, of those that the kernel gives. IN: windowed, that steps bind it in parts; strides, where it is not
+        row-major."""
         shape = plain(shape)
         cdef Py_ssize_t nbytes = ITEMSIZE[dtype.code]
         for n in shape:
             nbytes *= <Py_ssize_t>n
         if not windowed:
             self.largest = max(self.largest, nbytes)
-        self.outputs.append((shape, contiguous_strides(shape), dtype, nbytes))
+        self.outputs.append((shape, contiguous_strides(shape) if strides is None else strides, dtype, nbytes))
         return self.last
 
     @property

@@ -134,20 +134,20 @@ def tile_of(kind: int, width: int, limit: int, pairs: int, length: int) -> Tile:
 
 
 def _attention(q, k, v, mask, *, causal, scale):
-    """(out[B, L, H, V], logsumexp[B, H, L])"""
+    """(out[B, H, L, V], logsumexp[B, H, L])"""
     need_float32("attention", q, k, v, mask)
     if q.shape[3] % 4 or v.shape[3] % 4:
         return _padded
     if not all(map(_in_fours, (q, k, v))):
         return lambda q, k, v, mask, **params: KERNELS["attention"](*map(_lined, (q, k, v)), mask, **params)
-    batch, queries, heads, _ = q.shape
+    batch, heads, queries, _ = q.shape
     plan = Plan(q, k, v, mask)
-    out = plan.output((batch, queries, heads, v.shape[3]), FLOAT32)
+    out = _output(plan, (batch, heads, queries, v.shape[3]))
     logsumexp = plan.output((batch, heads, queries), FLOAT32)
     step = _Step(plan, FORWARD, (q, k, v, mask, v), (0, 1, 2, 3, 2), causal, scale)
     pairs, tiles = batch * heads, ceil_div(queries, step.tile.rows)
     rows, width = pairs * queries, v.shape[3]
-    splits = step.splits(step.tile.met(FORWARD, queries, k.shape[1], causal), pairs, rows * width)
+    splits = step.splits(step.tile.met(FORWARD, queries, k.shape[2], causal), pairs, rows * width)
     made = (out, logsumexp) if splits == 1 else (plan.scratch(4 * splits * rows * width), plan.scratch(4 * splits * rows))
     step((0, 1, 2, 0 if mask is None else 3, 2, 0, *made), pairs, tiles, splits,
          O="f32", put="second[i] = v.x;", held_second="return V(second[i]);")
@@ -162,18 +162,18 @@ def _attention_grad(g, q, k, v, mask, out, logsumexp, *, causal, scale):
     need_float32("attention_grad", g, q, k, v, mask, out, logsumexp)
     if q.shape[3] % 4 or v.shape[3] % 4:
         return _grad_padded
-    if not all(map(_in_fours, (g, q, k, v))) or out.offset % 4:
+    if not all(map(_in_fours, (g, q, k, v, out))):
         return lambda g, q, k, v, mask, out, logsumexp, **params: attention_grad(
-            *map(_lined, (g, q, k, v)), mask, contiguous(out) if out.offset % 4 else out, logsumexp, **params)
-    batch, queries, heads, _ = q.shape
-    keys, groups = k.shape[1:3]
+            *map(_lined, (g, q, k, v)), mask, _lined(out), logsumexp, **params)
+    batch, heads, queries, _ = q.shape
+    groups, keys = k.shape[1:3]
     plan = Plan(g, q, k, v, mask, out, logsumexp)
-    dq, both = plan.output(q.shape, FLOAT32), plan.output((v._size + k._size,), FLOAT32)
+    dq, both = _output(plan, q.shape), plan.output((v._size + k._size,), FLOAT32)
     count = batch * queries * heads
     stats = plan.scratch(8 * count)
     width = v.shape[3] // 4
     lanes = min(16, 1 << max(1, width).bit_length() - 1)
-    plan.step("attention/delta", (0, 5, 6, stats), (*_place(g, 0), At(5, 4), At(6), heads, queries, count), ceil_div(count * lanes, 256),
+    plan.step("attention/delta", (0, 5, 6, stats), (*_place(g, 0), *_place(out, 5), At(6), heads, queries, count), ceil_div(count * lanes, 256),
               W=width, LANES=lanes)
     step = _Step(plan, BACKWARD, (q, k, v, mask, g), (1, 2, 3, 4, 0), causal, scale)
     tile = step.tile
@@ -193,7 +193,7 @@ def _attention_grad(g, q, k, v, mask, out, logsumexp, *, causal, scale):
     return plan
 
 
-_grad = Kernel("attention_grad", _attention_grad, strided=(0, 1, 2, 3, 4), cut=lambda run, *tensors, **params: cuts.attention_grad(
+_grad = Kernel("attention_grad", _attention_grad, strided=(0, 1, 2, 3, 4, 5), cut=lambda run, *tensors, **params: cuts.attention_grad(
     attention_grad, *tensors, **params))
 
 
@@ -203,7 +203,7 @@ def attention_grad(g, q, k, v, mask, out, logsumexp, causal, scale):
     if len(made) == 3:
         return made
     dq, both = made
-    return dq, *[core.view(both, t.shape, core.strides_of(t.shape), at) for t, at in ((k, v._size), (v, 0))]
+    return dq, *[core.view(both, t.shape, _sequence_first(t.shape), at) for t, at in ((k, v._size), (v, 0))]
 
 
 class _Step:
@@ -211,9 +211,9 @@ class _Step:
 
     def __init__(self, plan, kind, tensors, places, causal, scale):
         q, k, v, mask, g = tensors
-        heads, width = q.shape[2:]
-        keys, groups, values = v.shape[1:]
-        owners, length = (groups, keys) if kind == BACKWARD else (heads, q.shape[1])
+        _, heads, queries, width = q.shape
+        groups, keys, values = v.shape[1:]
+        owners, length = (groups, keys) if kind == BACKWARD else (heads, queries)
         self.tile = tile_of(kind, max(width, values), plan.ctx.limits["max-compute-workgroup-storage-size"], q.shape[0] * owners, length)
         of_mask = (0,) * 5
         if mask is not None:
@@ -221,7 +221,7 @@ class _Step:
             of_mask = At(places[3]), *unsigned(tuple(strides))
         lines = [word for t, i in zip((q, k, v, g), (*places[:3], places[4])) for word in _place(t, i)]
         self.plan, self.scale, self.kind, self.width = plan, float(scale), kind, max(width, values)
-        self.sizes = (*lines, *of_mask, heads, groups, q.shape[1], keys)
+        self.sizes = (*lines, *of_mask, heads, groups, queries, keys)
         self.steps = ceil_div(width, self.tile.step), ceil_div(values, self.tile.step)
         self.overrides = dict(GRADIENT=kind == BACKWARD, CAUSAL=causal, HAS_MASK=mask is not None, W1=width // 4, W2=values // 4,
                               **{name.upper(): n for name, n in self.tile._asdict().items() if name not in ("rows", "columns")},
@@ -236,13 +236,24 @@ class _Step:
                        **self.overrides, **overrides)
 
 
+def _sequence_first(shape):
+    """Strides of what has the heads of a place behind one another in memory, [B, L, H, W], as the projections around attention do."""
+    _, heads, length, width = shape
+    return (length * heads * width, width, heads * width, 1)
+
+
+def _output(plan, shape):
+    return plan.output(shape, FLOAT32, strides=_sequence_first(shape))
+
+
 def _place(t, i):
-    """Where the lines of t[B, L, H, 4 W], operand i of the plan, lie: offset and strides in units of four elements."""
-    return At(i, 4), *[s // 4 & 0xFFFF_FFFF for s in t._strides[:3]]
+    """Where the lines of t[B, H, L, 4 W], operand i of the plan, lie: offset and strides of B, L and H, in units of four elements."""
+    batch, head, row = [s // 4 & 0xFFFF_FFFF for s in t._strides[:3]]
+    return At(i, 4), batch, row, head
 
 
 def _in_fours(t):
-    """Whether the lines of t[B, L, H, 4 W] lie in whole units of four elements."""
+    """Whether the lines of t[B, H, L, 4 W] lie in whole units of four elements."""
     return t._strides[3] == 1 and t.offset % 4 == 0 and not any(s % 4 for s, n in zip(t._strides, t.shape[:3]) if n > 1)
 
 

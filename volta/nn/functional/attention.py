@@ -36,16 +36,16 @@ def _np_sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, 
     lead = np.broadcast_shapes(*[x.shape[:-least] for x in (query, key, value)]) + query.shape[-3:-2] * enable_gqa
     shape, batch = (*lead, query.shape[-2], key.shape[-2]), math.prod(lead[:-1])
 
-    def heads_last(x):
+    def batched(x):
         x = np.broadcast_to(x, lead[:len(lead) + 2 - least] + x.shape[-least:])
-        return x.reshape(batch, x.shape[-3] if x.ndim > 2 else 1, *x.shape[-2:]).swapaxes(1, 2)
+        return x.reshape(batch, x.shape[-3] if x.ndim > 2 else 1, *x.shape[-2:])
 
     if attn_mask is not None:
         attn_mask = np.where(attn_mask, 0.0, -np.inf) if attn_mask.dtype == bool else attn_mask
         attn_mask = np.broadcast_to(attn_mask, shape).reshape(batch, -1, *shape[-2:])
-    out = np_attention(heads_last(query), heads_last(key), heads_last(value), attn_mask, is_causal,
+    out = np_attention(batched(query), batched(key), batched(value), attn_mask, is_causal,
                        1 / math.sqrt(query.shape[-1]) if scale is None else scale)[0]
-    return out.swapaxes(1, 2).reshape(*shape[:-1], value.shape[-1])
+    return out.reshape(*shape[:-1], value.shape[-1])
 
 
 @composed(samples=(case((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 6)), case((3, 5, 4), (5, 4), (3, 5, 4), is_causal=True),
@@ -75,7 +75,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     if enable_gqa and key.shape[-3] != value.shape[-3]:
         key, value = (repeat_interleave(x, heads // x.shape[-3], -3) for x in (key, value))
     groups = key.shape[-3] if enable_gqa else heads
-    q, k, v = _heads_last(query, lead, heads), _heads_last(key, lead, groups), _heads_last(value, lead, groups)
+    q, k, v = _batched(query, lead, heads), _batched(key, lead, groups), _batched(value, lead, groups)
     mask = None if attn_mask is None else _as_added(attn_mask, query.dtype, lead)
     width, values = query.shape[-1], value.shape[-1]
     scale = 1.0 / math.sqrt(width or 1) if scale is None else float(scale)
@@ -83,7 +83,6 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         out = _composed(q, k, v, mask, float(dropout_p), bool(is_causal), scale)
     else:
         out = attention_op(q, k, v, mask, causal=bool(is_causal), scale=scale)[0]
-    out = permute_op(out, dims=(0, 2, 1, 3))
     return out if len(lead) == 2 else reshape_op(out, shape=(*lead, query.shape[-2], values))
 
 
@@ -117,14 +116,14 @@ def _check(query, key, value, mask, dropout_p, enable_gqa):
     return lead
 
 
-def _heads_last(x, lead, heads):
-    """(..., heads, length, width) as (batch, length, heads, width)."""
+def _batched(x, lead, heads):
+    """(..., heads, length, width) as (batch, heads, length, width)."""
     shape = x.shape
-    if len(shape) != 4 or len(lead) != 2 or shape[0] != lead[0] or shape[1] != heads:
-        shape = (*lead[:-1], heads, *shape[-2:]) if lead else shape
-        x = x if x.shape == shape else expand_op(x, shape=shape)
-        x = x if len(shape) == 4 else reshape_op(x, shape=(math.prod(lead[:-1]), heads, *shape[-2:]))
-    return permute_op(x, dims=(0, 2, 1, 3))
+    if len(shape) == 4 and len(lead) == 2 and shape[0] == lead[0] and shape[1] == heads:
+        return x
+    shape = (*lead[:-1], heads, *shape[-2:]) if lead else shape
+    x = x if x.shape == shape else expand_op(x, shape=shape)
+    return x if len(shape) == 4 else reshape_op(x, shape=(math.prod(lead[:-1]), heads, *shape[-2:]))
 
 
 def _as_added(mask, dtype, lead):

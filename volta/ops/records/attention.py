@@ -1,6 +1,6 @@
 """Records of attention: the fused forward and its derivative, which takes the probabilities anew from the logsumexp of each row.
 
-Heads stand behind the sequence here, (batch, length, heads, width), as in the projections that they are cut from.
+What they give lies in memory with the heads of a place behind one another, as in the projections that they are cut from.
 """
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------- composed of simpler ops
 def _grouped(x, groups):
-    """(B, L, H, E) as (B, G, H / G, L, E)."""
-    b, length, heads, width = x.shape
-    return reshape_op(permute_op(x, dims=(0, 2, 1, 3)), shape=(b, groups, heads // max(groups, 1), length, width))
+    """(B, H, L, E) as (B, G, H / G, L, E)."""
+    b, heads, length, width = x.shape
+    return reshape_op(x, shape=(b, groups, heads // max(groups, 1), length, width))
 
 
 def _flat(x):
-    """(B, G, H / G, L, E) as (B, L, H, E)."""
+    """(B, G, H / G, L, E) as (B, H, L, E)."""
     b, groups, ratio, length, width = x.shape
-    return permute_op(reshape_op(x, shape=(b, groups * ratio, length, width)), dims=(0, 2, 1, 3))
+    return reshape_op(x, shape=(b, groups * ratio, length, width))
 
 
 def _turned(x):
@@ -41,8 +41,8 @@ def _turned(x):
 
 def probabilities(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: float) -> Tensor:
     """(B, H, L, S): softmax of the scores; zeros for a query that may see no key."""
-    b, length, heads, _ = q.shape
-    keys, groups = k.shape[1:3]
+    b, heads, length, _ = q.shape
+    groups, keys = k.shape[1:3]
     shape = (b, heads, length, keys)
     scores = reshape_op(matmul_op(_grouped(q, groups), _turned(_grouped(k, groups))), shape=shape) * scale
     if mask is not None:
@@ -58,22 +58,22 @@ def probabilities(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale
 
 
 def weighted(p: Tensor, v: Tensor) -> Tensor:
-    """(B, L, H, V): the values, weighted by p[B, H, L, S]."""
-    groups = v.shape[2]
+    """(B, H, L, V): the values, weighted by p[B, H, L, S]."""
+    groups = v.shape[1]
     b, heads, length, keys = p.shape
     return _flat(matmul_op(reshape_op(p, shape=(b, groups, heads // max(groups, 1), length, keys)), _grouped(v, groups)))
 
 
 def _slopes(g, p, v):
     """The gradient of the scores, (B, H, L, S)."""
-    groups = v.shape[2]
+    groups = v.shape[1]
     products = reshape_op(matmul_op(_grouped(g, groups), _turned(_grouped(v, groups))), shape=p.shape)
     return p * (products - sum_op(p * products, dim=(3,), keepdim=True))
 
 
 def _attention_grad(g, q, k, v, mask, out, logsumexp, causal, scale):
     """The fused derivative in simpler ops: out and logsumexp are taken from q, k and v again, so that higher orders see them depend."""
-    groups = k.shape[2]
+    groups = k.shape[1]
     p = probabilities(q, k, mask, causal, scale)
     b, heads, length, keys = p.shape
     slopes, p = (reshape_op(x, shape=(b, groups, heads // max(groups, 1), length, keys)) for x in (_slopes(g, p, v) * scale, p))
@@ -92,30 +92,30 @@ def _attention_vjp(g, q, k, v, mask, out, logsumexp, causal, scale, needs):
 
 # ---------------------------------------------------------------- in NumPy, for the tests
 def _np_scores(q, k, mask, causal, scale):
-    scores = np.einsum("blhe,bshe->bhls", q, k) * scale + (0.0 if mask is None else mask)
+    scores = np.einsum("bhle,bhse->bhls", q, k) * scale + (0.0 if mask is None else mask)
     return np.where(np.tri(*scores.shape[2:], dtype=bool), scores, -np.inf) if causal else scores
 
 
 def np_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None, causal: bool = False,
                  scale: float = 1.0) -> tuple:
     """(out, logsumexp)."""
-    q, k, v = (np.repeat(x, q.shape[2] // x.shape[2], axis=2).astype(np.float64) for x in (q, k, v))
+    q, k, v = (np.repeat(x, q.shape[1] // x.shape[1], axis=1).astype(np.float64) for x in (q, k, v))
     scores = _np_scores(q, k, mask, causal, scale)
     top = np.maximum(scores.max(axis=3, keepdims=True, initial=-np.inf), -1e300)
     e = np.exp(scores - top)
     total = e.sum(axis=3, keepdims=True)
-    out = np.einsum("bhls,bshe->blhe", e / np.where(total == 0, 1, total), v)
+    out = np.einsum("bhls,bhse->bhle", e / np.where(total == 0, 1, total), v)
     return out, np.where(total == 0, np.inf, top + np.log(np.where(total == 0, 1, total)))[..., 0]
 
 
 def _np_attention_grad(g, q, k, v, mask, out, logsumexp, causal, scale):
-    b, keys, groups, _ = k.shape
-    ratio = q.shape[2] // groups
-    k, v = (np.repeat(x, ratio, axis=2) for x in (k, v))
+    b, groups, keys, _ = k.shape
+    ratio = q.shape[1] // groups
+    k, v = (np.repeat(x, ratio, axis=1) for x in (k, v))
     p = np.exp(_np_scores(q, k, mask, causal, scale) - logsumexp[..., None])
-    slopes = p * (np.einsum("blhe,bshe->bhls", g, v) - np.einsum("blhe,blhe->bhl", g, out)[..., None]) * scale
-    dk, dv = (np.einsum("bhls,blhe->bshe", a, x).reshape(b, keys, groups, ratio, -1).sum(axis=3) for a, x in ((slopes, q), (p, g)))
-    return np.einsum("bhls,bshe->blhe", slopes, k), dk, dv
+    slopes = p * (np.einsum("bhle,bhse->bhls", g, v) - np.einsum("bhle,bhle->bhl", g, out)[..., None]) * scale
+    dk, dv = (np.einsum("bhls,bhle->bhse", a, x).reshape(b, groups, ratio, keys, -1).sum(axis=2) for a, x in ((slopes, q), (p, g)))
+    return np.einsum("bhls,bhse->bhle", slopes, k), dk, dv
 
 
 # ---------------------------------------------------------------- records
@@ -130,11 +130,11 @@ def _masked(*shape, hidden=True):
     return Derived(make)
 
 
-_CASES = (case((2, 5, 2, 4), (2, 7, 2, 4), (2, 7, 2, 3), None, causal=False, scale=0.5),
-          case((1, 4, 4, 2), (1, 6, 2, 2), (1, 6, 2, 2), None, causal=True, scale=0.3),
-          case((2, 5, 2, 4), (2, 3, 1, 4), (2, 3, 1, 4), _masked(2, 1, 5, 3, hidden=False), causal=False, scale=0.5),
-          case((1, 70, 1, 1), (1, 67, 1, 1), (1, 67, 1, 1), _masked(1, 1, 1, 67), causal=True, scale=-0.4),
-          case((1, 2, 3, 33), (1, 3, 3, 33), (1, 3, 3, 36), _masked(1, 3, 2, 1), causal=False, scale=0.1))
+_CASES = (case((2, 2, 5, 4), (2, 2, 7, 4), (2, 2, 7, 3), None, causal=False, scale=0.5),
+          case((1, 4, 4, 2), (1, 2, 6, 2), (1, 2, 6, 2), None, causal=True, scale=0.3),
+          case((2, 2, 5, 4), (2, 1, 3, 4), (2, 1, 3, 4), _masked(2, 1, 5, 3, hidden=False), causal=False, scale=0.5),
+          case((1, 1, 70, 1), (1, 1, 67, 1), (1, 1, 67, 1), _masked(1, 1, 1, 67), causal=True, scale=-0.4),
+          case((1, 3, 2, 33), (1, 3, 3, 33), (1, 3, 3, 36), _masked(1, 3, 2, 1), causal=False, scale=0.1))
 _TAKES = {"q": "f", "k": "=q", "v": "=q", "mask": "=q or wide?"}
 attention_op = register(
     "attention", ("q", "k", "v", "mask"), family="attention", outputs=("out", "logsumexp"), takes=_TAKES, wide=("logsumexp",),
