@@ -114,11 +114,35 @@ def test_shader_errors(ctx):
         ctx.pipeline("scale", OTHER=3)
     with pytest.raises(DeviceError, match="no literal for inf"):
         ctx.pipeline("scale", SHIFT=float("inf"))
+    with pytest.raises(DeviceError, match="scale.wgsl has no binding 7 to leave out"):
+        ctx.pipeline("scale", absent=(7,))
     with pytest.raises(DeviceError, match="no shader missing.wgsl"):
         ctx.pipeline("missing")
     with pytest.raises(DeviceError, match=r"scale.wgsl line 3"):
         ctx.pipeline("scale", op="x + wrong")
     assert ctx.pipeline("scale")
+
+
+def test_bindings_left_out(ctx):
+    text = """const OTHERS: bool = true;
+@group(0) @binding(0) var<storage, read> a: array<vec2<f32>>;
+@group(0) @binding(1) var<storage, read> b: array<f32>;
+@group(0) @binding(2) var<storage, read_write> c: array<f32>;
+@group(0) @binding(3) var<storage, read_write> d: array<f32>;
+@compute @workgroup_size(1)
+fn main() {
+    if (OTHERS) { c[0] = a[0].y; }
+    d[0] = b[0] + 1.0;
+}
+"""
+    a, b, c, d = (up(ctx, np.float32([n, 2 * n])) for n in (1, 2, 3, 4))
+    whole = ctx.pipeline("left_out", text=text)
+    ctx.launch(whole, (a, b, c, d), b"", 1)
+    assert down(ctx, c)[0] == 2 and down(ctx, d)[0] == 3
+    few = ctx.pipeline("left_out", text=text, absent=(0, 2), OTHERS=False)
+    assert whole.access == ("read", "read", "read_write", "read_write") and few.access == ("read", "read_write")
+    ctx.launch(few, (a, d), b"", 1)
+    assert down(ctx, d)[0] == 2
 
 
 def test_every_shader_compiles(ctx):

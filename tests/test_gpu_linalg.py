@@ -55,7 +55,9 @@ def product(rng, m, n, k, turned, *, batch=1, repeat=False, lead=(0, 0), pad=0, 
     out = put(ctx, np.full(batch * m * n, bad, a.dtype))
     buffers += [put(ctx, vector), out, put(ctx, np.full(plan.scratch // 4, np.nan, np.float32))]
     for step in plan.steps:
-        ctx.launch(ctx.pipeline(step.file, **step.overrides), tuple(buffers[i] for i in step.buffers), step.params, step.groups)
+        absent = tuple(place for place, i in enumerate(step.buffers) if i is None)
+        ctx.launch(ctx.pipeline(step.file, absent=absent, **step.overrides), tuple(buffers[i] for i in step.buffers if i is not None),
+                   step.params, step.groups)
     got = np.empty(batch * m * n + (-batch * m * n) % 4, a.dtype)
     ctx.download(out, got)
     x = a[..., :m].swapaxes(1, 2) if turned[0] else a[..., :k]

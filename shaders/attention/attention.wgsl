@@ -14,7 +14,7 @@
 //
 // Bindings: 0 q[B, H, L, 4 W1], 1 k[B, G, S, 4 W1], 2 v[B, G, S, 4 W2], 3 mask[B, H, L, S], 4 g[B, H, L, 4 W2] (any strides, in V's;
 //           of mask in elements), 5 stats[B, H, L] = (log2 of the sum, delta), all read; 6 first: out as [B, L, H, 4 W2], or dv and
-//           behind it dk, likewise, 7 second: logsumexp or dq[copies, B, L, H, 4 W1] (read_write). What is not used may be any buffer.
+//           behind it dk, likewise, 7 second: logsumexp or dq[copies, B, L, H, 4 W1] (read_write). What a variant does not use is absent.
 // Launch:   x = pairs * tiles * splits workgroups of LANES_X * LANES_Y, tiles being the copies for gradients; forward, long causal rows
 //           come first. With splits, workgroups meet the tiles of columns in turn and write a part each ([splits] is `first`'s first
 //           dimension, forward also `second`'s), which merge.wgsl and collect.wgsl put together.

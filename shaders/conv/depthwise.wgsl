@@ -3,7 +3,7 @@
 // BACK: the gradient of x instead, of steps of 1: x is that of out, of O channels, and out has C; the weights are turned round.
 // APART: that of other steps; then a thread makes one element.
 //
-// Bindings: 0 x, 1 weight, 2 bias, any buffer without HAS_BIAS (read), 3 out (read_write).
+// Bindings: 0 x, 1 weight, 2 bias, absent without HAS_BIAS (read), 3 out (read_write).
 // Launch:   x = ceil(count / 256) workgroups of 256; a thread makes EACH neighbours of a row.
 // Sums:     in f32, in the order of the taps, of BACK by outputs of the channel. Weights meet the zeros around x, but not those of BACK.
 

@@ -3,7 +3,7 @@
 // TO_MATRIX: matrix[o, position - first] = images[n, o, l], 0 in the places after `count` of the last word of a row.
 // Else:      images[n, o, l] = matrix[o, position - first] + bias[o], where HAS_BIAS. position = n * L + l.
 //
-// Bindings: 0 source (read), 1 bias (read; any buffer without HAS_BIAS), 2 destination (read_write).
+// Bindings: 0 source (read), 1 bias (read; absent without HAS_BIAS), 2 destination (read_write).
 // Launch:   x = ceil(O * row / 256) workgroups of 256; a thread copies one V. Sizes along a row count V's.
 // Sums:     none.
 

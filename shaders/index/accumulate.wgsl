@@ -7,7 +7,7 @@
 // BLOCKS: those of a bucket are side by side in each of its blocks, of which LANES threads read one; else all of them are.
 // BASED: what `base` has is added to the sums; it is read first of all, so that nobody waits for it.
 //
-// Bindings: 0 g, 1 index, or the entries, 2 ends of buckets, or of blocks, any buffer with LINES, 3 base, any buffer unless BASED (read),
+// Bindings: 0 g, 1 index, or the entries, 2 ends of buckets, or of blocks, absent with LINES, 3 base, absent unless BASED (read),
 //           4 out (read_write).
 // Launch:   x = lines or buckets workgroups of THREADS.
 // Sums:     in integers: exact, but for what is below the unit; one rounding to f32.

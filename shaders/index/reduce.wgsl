@@ -2,7 +2,7 @@
 //
 // SORTED: the entries of each place have been put together by sorting. Else each output goes through all entries of its line.
 //
-// Bindings: 0 x, 1 src, 2 places of the sorted entries, or the index, 3 starts of each place's entries, unless SORTED a spare (read),
+// Bindings: 0 x, 1 src, 2 places of the sorted entries, or the index, 3 starts of each place's entries, absent unless SORTED (read),
 //           4 out (read_write).
 // Launch:   x = ceil(count / 256) workgroups of 256; a thread makes one element.
 // Sums:     combined in A, in the order of k.

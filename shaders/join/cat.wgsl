@@ -1,6 +1,6 @@
 // cat: lines of up to four tensors one after another in the lines of out, from `first` on.
 //
-// Bindings: 0 a, 1 b, 2 c, 3 d (read; any buffer where there are fewer), 4 out (read_write).
+// Bindings: 0 a, 1 b, 2 c, 3 d (read; absent where there are fewer), 4 out (read_write).
 // Launch:   x = ceil(count / (256 * EACH)) workgroups of 256; all counts are in E's.
 // Sums:     none. Copies bits: E is of u32 for every type of 32 bits.
 

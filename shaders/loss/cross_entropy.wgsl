@@ -4,7 +4,7 @@
 // maximum and the sum of exp(x - maximum so far) in one go, and write the softmax in another, which begins where the last one ended. A
 // NaN in a row, a row of -inf only and a row with +inf give NaN, as in PyTorch. A row of the softmax takes `width`.
 //
-// Bindings: 0 x (read), 1 target (read), 2 loss (read_write), 3 softmax (read_write; any buffer without KEEP).
+// Bindings: 0 x (read), 1 target (read), 2 loss (read_write), 3 softmax (read_write; absent without KEEP).
 // Launch:   x = ceil(N / (256 / LANES)) workgroups of 256.
 // Sums:     in f32: a serial run per thread, then a tree; fixed order.
 

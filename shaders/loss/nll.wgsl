@@ -3,7 +3,7 @@
 //
 // STAGE 0: nothing is reduced. 1: (sum, weights) of each workgroup's labels go to parts. 2: one workgroup takes all. 3: it takes the parts.
 //
-// Bindings: 0 x, 1 labels, 2 weight (read; any buffer unless WEIGHTED), 3 out, 4 total, 5 parts (read_write; parts any buffer unless STAGE
+// Bindings: 0 x, 1 labels, 2 weight (read; absent unless WEIGHTED), 3 out, 4 total, 5 parts (read_write; parts absent unless STAGE
 //           is 1 or 3).
 // Launch:   x = ceil(count / (THREADS * EACH)) workgroups of THREADS, one where STAGE > 1.
 // Sums:     in f32: a serial run per thread, then a tree; fixed order.

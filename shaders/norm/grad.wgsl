@@ -4,7 +4,7 @@
 // SUMS, APPLIES and blocks as in norm_normalise; parts[C, splits] are (sum of g, sum of g * xhat, mean, 0), and lie in place of dweight where
 // they are written, of mean where they are read.
 //
-// Bindings: 0 g, 1 x, 2 weight, 3 mean or parts, 4 rstd (read; weight any buffer without HAS_WEIGHT), 5 dx, 6 dweight or parts, 7 dbias
+// Bindings: 0 g, 1 x, 2 weight, 3 mean or parts, 4 rstd (read; weight absent without HAS_WEIGHT), 5 dx, 6 dweight or parts, 7 dbias
 //           (read_write).
 // Launch:   x = ceil(C / COLUMNS) * blocks workgroups of 256.
 // Sums:     in f32: a serial run per thread and element of V, then a tree; a tree over at most 256 parts; fixed order.

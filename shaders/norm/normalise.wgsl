@@ -9,7 +9,7 @@
 // the first value that it meets: since that is one of its own values, the correction can never be more than about its number of
 // values times the result. Threads, and later parts, are merged by Chan's formula.
 //
-// Bindings: 0 x, 1 weight, 2 bias (read; any buffer without HAS_WEIGHT, HAS_BIAS), 3 parts[C, splits] (any with both), 4 out,
+// Bindings: 0 x, 1 weight, 2 bias (read; absent without HAS_WEIGHT, HAS_BIAS), 3 parts[C, splits] (absent with both), 4 out,
 //           5 mean, 6 rstd (read_write).
 // Launch:   x = ceil(C / COLUMNS) * blocks workgroups of 256.
 // Sums:     in f32: a serial run per thread and element of V, then a tree; a tree over at most 256 parts; fixed order.

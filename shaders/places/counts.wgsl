@@ -1,6 +1,6 @@
 // counts: how many elements of x lie in each of as many equal parts of [low, high]; WHOLE: how many are each integer.
 //
-// Bindings: 0 x, 1 low, 2 high, any buffers with WHOLE, and with NUMBERS, where the parameters have them (read), 3 out, zeros before
+// Bindings: 0 x, 1 low, 2 high, absent with WHOLE, and with NUMBERS, where the parameters have them (read), 3 out, zeros before
 //           (read_write).
 // Launch:   workgroups of THREADS, which take the elements in turn.
 // Sums:     integers, in workgroup memory first: exact in any order.

@@ -2,7 +2,7 @@
 // block of 1024 * ROUNDS elements has, and 0 for those behind the last; of these numbers, or their running sums with RUNNING, `write` makes
 // where a block begins, and writes the places in order; VALUES: the elements of values there.
 //
-// Bindings: 0 x, 1 values, any buffer without VALUES (read), 2 starts, 3 out (read_write), which `count` does not look at.
+// Bindings: 0 x, 1 values, absent without VALUES (read), 2 starts, 3 out (read_write), absent for `count`.
 // Launch:   x = as many workgroups of 256 as starts has numbers, of `write` blocks; a thread looks at four neighbours in each of ROUNDS rounds.
 // Sums:     of integers.
 

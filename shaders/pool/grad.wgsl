@@ -1,7 +1,7 @@
 // pool_grad: dx[plane, i] = the sum of g[plane, o] over the windows that element i is in: of those whose maximum it is (MAX), or of
 // g[plane, o] divided as the average was. Windows are those of pool.
 //
-// Bindings: 0 g, 1 index (read; any buffer without MAX), 2 dx (read_write).
+// Bindings: 0 g, 1 index (read; absent without MAX), 2 dx (read_write).
 // Launch:   x = ceil(count / 256) workgroups of 256; a thread makes an element in each of PLANES planes of dx.
 // Sums:     serial in f32, in the order of o.
 

@@ -4,7 +4,7 @@
 // The first of equal maxima counts, the last NaN wins over all numbers, and padding never does; index is the place in the plane, -1 of a
 // window of padding alone.
 //
-// Bindings: 0 x (read), 1 out, 2 index (read_write; any spare buffer without MAX and PLACED).
+// Bindings: 0 x (read), 1 out, 2 index (read_write; absent without PLACED).
 // Launch:   x = ceil(count / 256) workgroups of 256; a thread makes an output in each of PLANES planes, for which it finds the window once.
 // Sums:     serial in f32.
 

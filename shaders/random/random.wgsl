@@ -3,7 +3,7 @@
 // KIND 0 uniform, 1 normal, 2 randint, 3 dropout. Thread i makes elements 4 i .. 4 i + 3 from counter offset + i; the places
 // after the last element fall into the padding of a whole vec4, which every new buffer has. But for dropout, x_offset is where out begins.
 //
-// Bindings: 0 x (read; dropout's input, else a spare buffer), 1 out (read_write).
+// Bindings: 0 x (read; dropout's input, else absent), 1 out (read_write).
 // Launch:   x = ceil(count / 1024) workgroups of 256; `quads` = ceil(count / 4).
 // Sums:     none.
 //

@@ -3,7 +3,7 @@
 // A workgroup takes THREADS / LANES rows with LANES neighbouring threads each, powers of two. Row r uses the weights of r % groups.
 // With PER_RUN a weight belongs to `run` V's, else each element has its own.
 //
-// Bindings: 0 x, 1 weight, 2 bias (read; any buffer without HAS_WEIGHT, HAS_BIAS), 3 out, 4 mean, 5 rstd (read_write).
+// Bindings: 0 x, 1 weight, 2 bias (read; absent without HAS_WEIGHT, HAS_BIAS), 3 out, 4 mean, 5 rstd (read_write).
 // Launch:   x = ceil(rows / (THREADS / LANES)) workgroups of THREADS.
 // Sums:     in f32: a serial run per thread and element of V, then of threads; fixed order. The variance is a second pass over registers,
 //           or, of rows that are read twice, of deviations that are merged by Chan's formula.

@@ -4,8 +4,8 @@
 // Rows and weights are those of row_norm. With SUMS a workgroup, which takes every `blocks`-th block of rows, also adds up (g, g * xhat) of
 // each column in registers, and leaves them in parts[workgroup, column].
 //
-// Bindings: 0 g, 1 x, 2 weight, 3 mean, 4 rstd, 5 arrived (read; weight any buffer without HAS_WEIGHT, arrived without ARRIVED), 6 dx,
-//           7 parts (read_write; parts any spare buffer without SUMS).
+// Bindings: 0 g, 1 x, 2 weight, 3 mean, 4 rstd, 5 arrived (read; weight absent without HAS_WEIGHT, arrived without ARRIVED), 6 dx,
+//           7 parts (read_write; parts absent without SUMS).
 // Launch:   x = blocks workgroups of THREADS; one takes THREADS / LANES rows at a time, `turns` times.
 // Sums:     in f32: a serial run per thread and element of V, then of threads; fixed order.
 

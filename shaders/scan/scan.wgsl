@@ -10,7 +10,7 @@
 //
 // S is what is staged and stored of a running value: narrow(v), last(a, b) of two combined, widen(s) back again.
 //
-// Bindings: 0 x, 1 totals of parts, any buffer unless CARRIED (read), 2 out (read_write).
+// Bindings: 0 x, 1 totals of parts, absent unless CARRIED (read), 2 out (read_write).
 // Launch:   x = ceil(lines / (256 / LANES)) * parts workgroups of 256.
 // Sums:     in V, in an order that follows from the shape.
 

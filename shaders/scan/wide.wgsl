@@ -4,7 +4,7 @@
 // to goes through workgroup memory: there a thread has neighbours, combines them, and leaves in place of each what is before it.
 // TOTALS, CARRIED: as in scan.
 //
-// Bindings: 0 x, 1 totals of parts, any buffer unless CARRIED (read), 2 out (read_write).
+// Bindings: 0 x, 1 totals of parts, absent unless CARRIED (read), 2 out (read_write).
 // Launch:   x = lines * parts workgroups of 256; length and part count vectors.
 // Sums:     in V, in an order that follows from the shape.
 

@@ -31,7 +31,7 @@ struct Params {
 var<immediate> p: Params;
 
 @group(0) @binding(0) var<storage, read> a: array<E>;
-@group(0) @binding(1) var<storage, read> y: array<E>;       // any buffer without GRAD
+@group(0) @binding(1) var<storage, read> y: array<E>;       // absent without GRAD
 @group(0) @binding(2) var<storage, read_write> out: array<O>;
 
 const ROWS: u32 = 256u / LANES;

@@ -26,9 +26,9 @@ class Compiler:
             "binding": 0, "visibility": COMPUTE_STAGE,
             "buffer": {"type": "uniform", "has_dynamic_offset": True, "min_binding_size": 0}}])
 
-    def compile(self, file: str, overrides: dict, entry: str | None, text: str | None = None, checks: int = 0):
+    def compile(self, file: str, overrides: dict, entry: str | None, text: str | None = None, checks: int = 0, absent: tuple = ()):
         """A Pipeline. Raises: DeviceError quoting file and line where the shader does not compile."""
-        code = shaders.source(file, overrides, self.immediates, entry, text, "shader-int64" in self.device.features)
+        code = shaders.source(file, overrides, self.immediates, entry, text, "shader-int64" in self.device.features, absent)
         if code.uses_f16 and "shader-f16" not in self.device.features:
             raise DeviceError(f"pipeline {code.label}: float16 kernels need an adapter with shader-f16; use float32")
         limit = self.device.limits["max-storage-buffers-per-shader-stage"]

@@ -50,22 +50,25 @@ class Context(Stream):
             nbytes = core.memory_size() // 8 * 7        # the rest is the program's own
         super().set_memory_limit(nbytes)
 
-    def pipeline(self, file: str, *, entry: str | None = None, text: str | None = None, users: bool = False, **overrides):
+    def pipeline(self, file: str, *, entry: str | None = None, text: str | None = None, users: bool = False, absent: tuple = (),
+                 **overrides):
         """The kernel in `shaders/<file>.wgsl`, or in a generated `text` of that name, compiled once per set of overrides.
 
         An override replaces the one-line declaration of its name: a type for an `alias`, a number or text for a `const`, an
-        expression or body for a `fn`; or the whole new line. `entry` names the entry point where the file has several. A user's text
-        (`users`) is compiled with checks of every index and loop; our own is trusted.
+        expression or body for a `fn`; or the whole new line. `entry` names the entry point where the file has several. Bindings of
+        these numbers are left out (`absent`), and those behind them move up. A user's text (`users`) is compiled with checks of every
+        index and loop; our own is trusted.
         Raises: DeviceError naming file and line where an override fits nothing or the shader does not compile.
         """
-        key = (file, entry, text, users, *sorted(overrides.items())) if overrides else (file, entry, text, users)
+        key = (file, entry, text, users, absent, *sorted(overrides.items())) if overrides else (file, entry, text, users, absent)
         pipeline = self._pipelines.get(key)
         if pipeline is None:
             with self._compile_lock:
                 self.link.check()
                 pipeline = self._pipelines.get(key)
                 if pipeline is None:
-                    pipeline = self._pipelines[key] = self._compiler.compile(file, overrides, entry, text, USER_CHECKS if users else 0)
+                    pipeline = self._pipelines[key] = self._compiler.compile(
+                        file, overrides, entry, text, USER_CHECKS if users else 0, absent)
         return pipeline
 
     @property

@@ -105,12 +105,13 @@ def _used(code: str) -> tuple[Declaration, ...]:
 
 
 def source(file: str, overrides: dict, immediates: bool = True, entry: str | None = None, text: str | None = None,
-           wide: bool = False) -> Source:
-    """`file` (or `text` in its place), specialised, behind what it uses of the prelude; `wide`: for an adapter with integers of 64 bits.
+           wide: bool = False, absent: tuple = ()) -> Source:
+    """`file` (or `text` in its place), specialised, behind what it uses of the prelude; `wide`: for an adapter with integers of 64 bits;
+    `absent`: numbers of bindings at which this variant does not look.
 
     Raises: DeviceError naming file and line where an override fits no declaration, or a declaration is not understood.
     """
-    text = _specialise(file, read(file) if text is None else text, overrides)
+    text = _without(file, _specialise(file, read(file) if text is None else text, overrides), absent)
     code = re.sub(_COMMENT, "", text)
     used = _used(code)
     if wide:
@@ -128,6 +129,7 @@ def source(file: str, overrides: dict, immediates: bool = True, entry: str | Non
     if uses_f16:
         whole = "enable f16; " + whole      # must come first, on the first line to keep the line numbers
     label = file + ("" if not overrides else "[" + ", ".join(f"{k}={v}" for k, v in sorted(overrides.items())) + "]")
+    label += f" without {', '.join(map(str, absent))}" * bool(absent)
     return Source(label, file, whole, used, access, min_sizes, params_size, params_format,
                   _entry(file, code, entry), uses_f16)
 
@@ -147,6 +149,22 @@ def _specialise(file: str, text: str, overrides: dict) -> str:
         raise DeviceError(f"pipeline: {file}.wgsl has no single-line alias, const or fn named {', '.join(sorted(left))}; "
                           "the name must be declared on one line of its own")
     return "\n".join(lines)
+
+
+def _without(file: str, text: str, absent: tuple) -> str:
+    """A private variable in the place of each buffer that is absent; the bindings behind it move up."""
+    left = set(absent)
+
+    def declared(match):
+        number = int(match.group(2))
+        if number not in left:
+            return f"@group(0) @binding({number - sum(n < number for n in absent)})" + match.group(0).split(")", 2)[2]
+        left.remove(number)
+        return f"var<private> {match.group(4)}: {match.group(5).rstrip()[:-1]}, 1>;"
+    text = re.sub(_BINDING, declared, text) if absent else text
+    if left:
+        raise DeviceError(f"pipeline: {file}.wgsl has no binding {', '.join(map(str, sorted(left)))} to leave out")
+    return text
 
 
 def _replacement(file: str, number: int, kind: str, name: str, match, value) -> str:

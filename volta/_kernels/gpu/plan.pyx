@@ -114,8 +114,9 @@ cdef class Plan:
         return -len(self.sizes)
 
     def step(self, str file, tuple bound, tuple values, groups, **overrides):
-        """Launch `shaders/<file>.wgsl`. IN: values, the fields of its Params, fewer where `tail` has the last."""
-        pipeline = self.ctx.pipeline(file, **overrides)
+        """Launch `shaders/<file>.wgsl`. IN: bound, by binding, None where this variant does not look at one, which then costs nothing;
+        values, the fields of its Params, fewer where `tail` has the last."""
+        pipeline, bound = self.compiled(file, bound, overrides)
         cdef Step step
         words = [v.base if type(v) is At else c_float(v).value if type(v) is float else v for v in values]    # infinite beyond float32
         kinds = pipeline.params_format.lstrip("<")
@@ -127,6 +128,11 @@ cdef class Plan:
         step = self.add(pipeline, bound, packed, groups, tuple([(i, v) for i, v in enumerate(values) if type(v) is At]))
         if self.tail is not None:
             step.pack = struct.Struct("<" + kinds[len(words):]).pack
+
+    def compiled(self, str file, bound, dict overrides):
+        """(pipeline, buffers): a shader without the bindings for which `bound` has None, and the buffers of the others."""
+        absent = tuple([i for i, at in enumerate(bound) if at is None])
+        return self.ctx.pipeline(file, absent=absent, **overrides), tuple([at for at in bound if at is not None])
 
     def add(self, pipeline, tuple bound, bytes params, groups, tuple offsets=()):
         """Launch a compiled pipeline with packed parameters. IN: offsets, the words of them that are (word, At)."""

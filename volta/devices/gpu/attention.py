@@ -149,7 +149,7 @@ def _attention(q, k, v, mask, *, causal, scale):
     rows, width = pairs * queries, v.shape[3]
     splits = step.splits(step.tile.met(FORWARD, queries, k.shape[2], causal), pairs, rows * width)
     made = (out, logsumexp) if splits == 1 else (plan.scratch(4 * splits * rows * width), plan.scratch(4 * splits * rows))
-    step((0, 1, 2, 0 if mask is None else 3, 2, 0, *made), pairs, tiles, splits,
+    step((0, 1, 2, None if mask is None else 3, None, None, *made), pairs, tiles, splits,
          O="f32", put="second[i] = v.x;", held_second="return V(second[i]);")
     if splits > 1:
         plan.step("attention/merge", (*made, out, logsumexp), (rows * width // 4, width // 4, heads, queries, rows),
@@ -173,8 +173,8 @@ def _attention_grad(g, q, k, v, mask, out, logsumexp, *, causal, scale):
     stats = plan.scratch(8 * count)
     width = v.shape[3] // 4
     lanes = min(16, 1 << max(1, width).bit_length() - 1)
-    plan.step("attention/delta", (0, 5, 6, stats), (*_place(g, 0), *_place(out, 5), At(6), heads, queries, count), ceil_div(count * lanes, 256),
-              W=width, LANES=lanes)
+    plan.step("attention/delta", (0, 5, 6, stats), (*_place(g, 0), *_place(out, 5), At(6), heads, queries, count),
+              ceil_div(count * lanes, 256), W=width, LANES=lanes)
     step = _Step(plan, BACKWARD, (q, k, v, mask, g), (1, 2, 3, 4, 0), causal, scale)
     tile = step.tile
     copies = tile.copies(queries, keys, batch * groups, causal, max(1, plan.limit // max(1, 4 * q._size)))
@@ -183,7 +183,7 @@ def _attention_grad(g, q, k, v, mask, out, logsumexp, *, causal, scale):
     splits = step.splits(works, batch * groups, rest)
     parts = dq if copies == 1 else plan.scratch(4 * copies * q._size)
     sums = both if splits == 1 else plan.scratch(4 * splits * rest)
-    bound = (1, 2, 3, 1 if mask is None else 4, 0, stats, sums, parts)
+    bound = (1, 2, 3, None if mask is None else 4, 0, stats, sums, parts)
     step(bound, batch * groups, copies, splits)
     if copies > 1 or splits > 1:
         count, rest = q._size // 4 * (copies > 1), rest // 4 * (splits > 1)

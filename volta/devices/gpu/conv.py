@@ -125,11 +125,11 @@ class Geometry:
 
     def to_matrix(self, operand: int, g, first: int, count: int, matrix) -> None:
         """matrix[O, row(count)] of the contiguous images g[N, O, oh, ow]."""
-        self._permute((operand, operand, matrix), vectors(self.length, g.offset, first, count), first, count, operand, None)
+        self._permute((operand, None, matrix), vectors(self.length, g.offset, first, count), first, count, operand, None)
 
     def to_images(self, matrix, first: int, count: int, bias: int | None, out) -> None:
         """The buffer out[N, O, oh, ow] from matrix[O, row(count)], plus bias[O]."""
-        self._permute((matrix, matrix if bias is None else bias, out), vectors(self.length, first, count), first, count, None, bias)
+        self._permute((matrix, bias, out), vectors(self.length, first, count), first, count, None, bias)
 
     def _permute(self, bound: tuple, width: int, first: int, count: int, images: int | None, bias: int | None) -> None:
         row = _row(count) // width

@@ -7,7 +7,7 @@ from __future__ import annotations
 from math import prod
 
 from volta.devices.gpu.common import FLOAT32, THREADS, ceil_div
-from volta.devices.gpu.plans import At, Plan, spare
+from volta.devices.gpu.plans import At, Plan
 
 MOST_TAPS = 64              # of a kernel: a thread keeps a sum of each
 MOST_SEEN = 64              # elements of a row that the neighbours of a thread see
@@ -32,7 +32,7 @@ def add_forward(plan: Plan, x, weight, bias, out, out_shape: tuple, stride: tupl
     """A step for out[N, O, oh, ow]: operands x, weight and bias, None for none."""
     words = ceil_div(out_shape[3], NEIGHBOURS)
     count = prod(out_shape[:3]) * words
-    plan.step("conv/depthwise", (0, 1, spare(plan.ctx) if bias is None else 2, out),
+    plan.step("conv/depthwise", (0, 1, None if bias is None else 2, out),
               (count, out_shape[1], out_shape[1] // x.shape[1], words, *x.shape[2:], *out_shape[2:], *padding, At(0), At(1),
                0 if bias is None else At(2)), ceil_div(count, THREADS), HAS_BIAS=bias is not None, EACH=NEIGHBOURS,
               **_constants(weight.shape[2:], stride, dilation))
@@ -46,7 +46,7 @@ def add_grad_input(plan: Plan, g, weight, x_shape: tuple, out, stride: tuple, pa
     words = ceil_div(x_shape[3], each)
     count = prod(x_shape[:3]) * words
     shift = padding if apart else tuple(d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding))
-    plan.step("conv/depthwise", (0, 1, spare(plan.ctx), out),
+    plan.step("conv/depthwise", (0, 1, None, out),
               (count, x_shape[1], g.shape[1] // x_shape[1], words, *g.shape[2:], *x_shape[2:], *shift, At(0), At(1), 0),
               ceil_div(count, THREADS), BACK=True, APART=apart, EACH=each, **_constants(kernel, stride, dilation))
     return plan
@@ -61,7 +61,7 @@ def add_grad_weight(plan: Plan, g, x, kernel: tuple, stride: tuple, padding: tup
     sums = out if parts == 1 else plan.scratch(4 * parts * channels * prod(kernel))
     values = (channels, channels // x.shape[1], total, chunk, parts, *x.shape[2:], g.shape[3], length, *padding, At(0), At(1))
     constants = _constants(kernel, stride, dilation)
-    plan.step("conv/depthwise_weight", (0, 1, sums, spare(plan.ctx)), values, channels * parts, entry="main", **constants)
+    plan.step("conv/depthwise_weight", (0, 1, sums, None), values, channels * parts, entry="main", **constants)
     if parts > 1:
         plan.step("conv/depthwise_weight", (0, 1, sums, out), values, ceil_div(channels * prod(kernel), THREADS), entry="merge",
                   **constants)

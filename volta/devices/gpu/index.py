@@ -34,7 +34,7 @@ from volta.devices.gpu.gather import add_gather, bits_of
 from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.limits.cut import call, narrow
 from volta.devices.gpu.map import add_elementwise
-from volta.devices.gpu.plans import At, Kernel, Plan, spare, unsigned
+from volta.devices.gpu.plans import At, Kernel, Plan, unsigned
 from volta.devices.gpu.sort import add_scan, add_sort
 
 FEW_ENTRIES = 64            # up to which an addition is one dispatch
@@ -227,7 +227,7 @@ def _bits_of(dtype) -> dict:
 
 def _add_sums(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, sizes: tuple, shift: int = 0, **more) -> Plan:
     """The last step of an exact addition."""
-    plan.step("index/accumulate", (0, *bound, 2 if what.based else spare(plan.ctx), plan.last),
+    plan.step("index/accumulate", (0, *bound, 2 if what.based else None, plan.last),
               (groups, *sizes, At(0), At(1), shift, At(2) if what.based else 0), groups, PLACES=places,
               FLOAT=what.dtype.is_floating_point, BASED=what.based, **(_sums(what.dtype, 1) | _bits_of(what.dtype)), **more)
     return plan
@@ -236,7 +236,7 @@ def _add_sums(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, siz
 def _add_lines(plan: Plan, what: Sum) -> Plan:
     """A workgroup adds up a line."""
     threads = min(max(1 << (what.entries // 4).bit_length() - 1, 64), THREADS)
-    return _add_sums(plan, what, (1, spare(plan.ctx)), what.outer, what.size, (what.entries, what.size), THREADS=threads)
+    return _add_sums(plan, what, (1, None), what.outer, what.size, (what.entries, what.size), THREADS=threads)
 
 
 def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
@@ -290,10 +290,10 @@ def _add_sorted(plan: Plan, what: Sum, count: int, windows: bool):
     keys, places = add_sort(plan, keys, count, rows)
     width = what.width(inner)
     chunks = count // CHUNK if count >= MANY_ENTRIES else 0
-    sums, overrides = spare(plan.ctx), _sums(what.dtype, width)
+    sums, overrides = None, _sums(what.dtype, width)
     if chunks:
         vectors, sums = outer * chunks * inner // width, plan.scratch(4 * outer * chunks * inner)
-        plan.step("index/sum", (0, places, keys, places, sums), (vectors, inner // width, entries, chunks, At(0, width), 0, 0),
+        plan.step("index/sum", (0, places, keys, None, sums), (vectors, inner // width, entries, chunks, At(0, width), 0, 0),
                   ceil_div(vectors, THREADS), V=overrides["V"], A=overrides["A"], O=overrides["A"], CHUNKS=True)
     targets = _row_windows(plan.limit, what.dtype, outer, rows, inner) if windows else [(0, rows, 2)]
     for first, some, target in targets:
@@ -308,7 +308,7 @@ def _add_sorted(plan: Plan, what: Sum, count: int, windows: bool):
 def _add_keys(plan: Plan, places: Place, sizes: tuple, count: int, full: bool = False, method: str = "ANY", helper=None) -> int:
     """Buffer of the places that the entries name, for sorting or as `method` says. IN: sizes, the (inner, entries, size) of the shader."""
     keys = plan.scratch(4 * count)
-    plan.step("index/keys", (places.binding, spare(plan.ctx) if helper is None else helper, keys), (count, *sizes, places.words()),
+    plan.step("index/keys", (places.binding, helper, keys), (count, *sizes, places.words()),
               ceil_div(count, THREADS), FULL=full, METHOD=method)
     return keys
 
@@ -357,7 +357,7 @@ def _reduced(x, src, index, *, dim, reduce):
     plan.output(x.shape, x.dtype)
     count, inner, entries, size = x._size, prod(x.shape[dim + 1:]), src.shape[dim], x.shape[dim]
     few = entries <= FEW_ENTRIES or count * entries <= FEW_READS and entries < MANY_ENTRIES
-    places, starts = 2, spare(plan.ctx)
+    places, starts = 2, None
     if not few:
         keys = _add_keys(plan, Place(2, At(2)), (inner, entries, size), index._size, True)
         keys, places = add_sort(plan, keys, index._size, count)

@@ -61,8 +61,8 @@ def add_product(plan: Plan, m: int, n: int, k: int, batch: int, a: Source, b: So
     for step in made.steps:
         offsets = tuple([(word, At(sources[i].operand, 1, sources[i].base)) for word, i in enumerate(step.offsets)
                          if sources[i] is not None and sources[i].operand is not None])
-        bound = tuple([buffers[i] for i in step.buffers])
-        plan.add(plan.ctx.pipeline(step.file, **step.overrides), bound, step.params, step.groups, offsets)
+        bound = [None if i is None else buffers[i] for i in step.buffers]
+        plan.add(*plan.compiled(step.file, bound, step.overrides), step.params, step.groups, offsets)
 
 
 def _add_padded(plan: Plan, dtype, rows: int, extent: int, batch: int, x: Source, layout: Operand) -> Source:

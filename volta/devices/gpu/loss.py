@@ -9,7 +9,7 @@ from volta._kernels import core
 from volta.devices.gpu.common import FLOAT32, INT64, THREADS, ceil_div
 from volta.devices.gpu.copy import contiguous
 from volta.devices.gpu.limits import rows as cuts
-from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, spare, unsigned
+from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, unsigned
 from volta.errors import DTypeError
 
 MANY = 256                  # classes whose rows are worth making longer
@@ -51,7 +51,7 @@ def _cross_entropy(name, keep, x, target, *, ignore_index):
     plan = Plan(x, target)
     loss = plan.output((rows,), FLOAT32)
     width = _width(classes)
-    softmax = plan.output((rows, width), FLOAT32) if keep else plan.scratch(4)
+    softmax = plan.output((rows, width), FLOAT32) if keep else None
     lanes = _lanes(classes)
     plan.step("loss/cross_entropy", (0, 1, loss, softmax), (rows, classes, At(0), At(1), ignored, width),
               ceil_div(rows, THREADS // lanes), LANES=lanes, KEEP=keep, **({"E": "f32", "put": PUT.format("softmax")} if width % 4 else {}))
@@ -120,9 +120,9 @@ def _nll(x, target, weight, *, ignore_index, reduction, picked):
     groups, stages = ceil_div(count, threads * EACH), (0,) if reduction == "none" else (2,)
     if groups > ALONE and reduction != "none":
         stages = 1, 3
-    parts = plan.scratch(8 * groups) if len(stages) > 1 else spare(plan.ctx)
+    parts = plan.scratch(8 * groups) if len(stages) > 1 else None
     for stage in stages if count or reduction != "none" else ():
-        plan.step("loss/nll", (0, 1, 1 if weight is None else 2, out, total, parts),
+        plan.step("loss/nll", (0, 1, None if weight is None else 2, out, total if mean else None, parts),
                   (count, classes, inner, At(0), At(1), 0 if weight is None else At(2), ignored, groups), 1 if stage > 1 else groups,
                   PICKED=picked, WEIGHTED=weight is not None, MEAN=mean, STAGE=stage, THREADS=threads, EACH=EACH)
     return plan
@@ -136,7 +136,7 @@ def _nll_grad(g, target, weight, total, *, shape, ignore_index, reduction, picke
     out = plan.output(shape, FLOAT32)
     values = (count, classes, inner, At(0), int(reduction == "none"), At(1), 0 if weight is None else At(2), At(3) if mean else 0,
               _label("nll_grad", target, ignore_index))
-    plan.step("loss/nll_grad", (0, 1, 0 if weight is None else 2, 3 if mean else 0, out), values, ceil_div(count, 4 * THREADS),
+    plan.step("loss/nll_grad", (0, 1, None if weight is None else 2, 3 if mean else None, out), values, ceil_div(count, 4 * THREADS),
               PICKED=picked, WEIGHTED=weight is not None, MEAN=mean)
     return plan
 
@@ -154,7 +154,7 @@ def _add_margin(plan, x, at, out, slopes, weight, p, margin):
     if not slopes:
         single.pop("put", None)
     words = (rows, classes // width, float(margin), *slopes, At(at, width), At(at + 1), At(at + 2) if weighted else 0)
-    plan.step("loss/multi_margin_grad" if slopes else "loss/multi_margin", (*range(at + 2), at + 2 if weighted else at + 1, out), words,
+    plan.step("loss/multi_margin_grad" if slopes else "loss/multi_margin", (*range(at + 2), at + 2 if weighted else None, out), words,
               ceil_div(rows, THREADS // lanes) if classes else 0, WIDTH=width, LANES=lanes, WEIGHTED=weighted, SQUARED=p == 2, **single)
 
 

@@ -147,7 +147,7 @@ def plan(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, bias: int |
             windows.overrides if windows else {})
     params = struct.pack("<15I4x8I", a.offset, b.offset, bias or 0, m, n, k, batch, a.stride, b.stride, a.batch, b.batch,
                          tiles_m, tiles_n, chunk, groups, *(windows.words if windows else (0,) * 8))
-    return _finish(Step("matmul/matmul", overrides, params, groups, (A, B, B, OUT), (A, B, BIAS)), splits, m, n, batch, bias, element)
+    return _finish(Step("matmul/matmul", overrides, params, groups, (A, B, None, OUT), (A, B, BIAS)), splits, m, n, batch, bias, element)
 
 
 def choose(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, units: int = 132) -> tuple[Tile, int]:
@@ -205,13 +205,13 @@ def _vector_plan(m, n, k, batch, a, b, bias, element, splits) -> Plan:
     params = struct.pack("<14I", matrix.offset, vector.offset, bias or 0, int(m == 1), outer, k, batch, blocks, matrix.stride,
                          apart, matrix.batch, vector.batch, chunk, groups)
     inputs = (B, A) if m == 1 else (A, B)
-    step = Step("matmul/matvec", overrides, params, groups, (*inputs, B, OUT), (*inputs, BIAS))
+    step = Step("matmul/matvec", overrides, params, groups, (*inputs, None, OUT), (*inputs, BIAS))
     return _finish(step, splits, m, n, batch, bias, element)
 
 
 def _finish(step: Step, splits: int, m, n, batch, bias, element) -> Plan:
     """The plan of a product: one step, or with splits the step into scratch memory and the reduction."""
-    third = B if bias is None else BIAS
+    third = None if bias is None else BIAS
     if splits == 1:
         return Plan((step._replace(buffers=(*step.buffers[:2], third, OUT)),), 0)
     size = batch * m * n
@@ -220,7 +220,7 @@ def _finish(step: Step, splits: int, m, n, batch, bias, element) -> Plan:
     overrides.pop("mad", None)
     reduce = Step("matmul/reduce", overrides, struct.pack("<3I", bias or 0, size // width, n),
                   ceil_div(size // width, 256), (SCRATCH, third, OUT), (BIAS,))
-    return Plan((step._replace(buffers=(*step.buffers[:2], B, SCRATCH)), reduce), splits * size * 4)
+    return Plan((step._replace(buffers=(*step.buffers[:2], None, SCRATCH)), reduce), splits * size * 4)
 
 
 def word(extent: int, x: Operand) -> int:

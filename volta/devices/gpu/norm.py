@@ -13,7 +13,7 @@ from volta.devices.gpu.common import FLOAT32, THREADS, ceil_div
 from volta.devices.gpu.copy import full
 from volta.devices.gpu.elementwise import KERNELS as ELEMENTWISE
 from volta.devices.gpu.limits import rows as cuts
-from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, spare, vector_type, vectors
+from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, vector_type, vectors
 
 FULL_GPU = 1024             # workgroups that keep a large GPU busy
 SERIAL = 4                  # V's that a thread sums at least before a channel is split further
@@ -32,7 +32,7 @@ def _add_passes(plan: Plan, file: str, x, width: int, bound: Callable, values: t
     chunk = ceil_div(total, max(1, min(lanes, ceil_div(FULL_GPU, strips), total // (lanes * SERIAL))))
     splits = ceil_div(total, chunk)
     whole = total <= WHOLE // columns
-    parts = spare(plan.ctx) if whole else plan.scratch(16 * channels * splits)
+    parts = None if whole else plan.scratch(16 * channels * splits)
     for length, sums, applies in [(total, True, True)] if whole else [(chunk, True, False), (lanes * APPLY_SERIAL, False, True)]:
         blocks = ceil_div(total, length)
         plan.step(file, bound(parts, sums, applies), (channels, inner, total, length, blocks, splits, *values), strips * blocks,
@@ -46,7 +46,7 @@ def _batch_norm(x, weight, bias, *, eps):
         return _of_nothing
     plan, width = Plan(x, weight, bias), vectors(math.prod(x.shape[2:]), x.offset)
     outputs = [plan.output(shape, FLOAT32) for shape in (x.shape, x.shape[1:2], x.shape[1:2])]
-    given = 0, 0 if weight is None else 1, 0 if bias is None else 2
+    given = 0, None if weight is None else 1, None if bias is None else 2
     _add_passes(plan, "norm/normalise", x, width, lambda parts, *_: (*given, parts, *outputs),
                 (At(0, width), 0 if weight is None else At(1), 0 if bias is None else At(2), eps),
                 HAS_WEIGHT=weight is not None, HAS_BIAS=bias is not None)
@@ -71,7 +71,7 @@ def _batch_norm_grad(g, x, weight, mean, rstd):
     dx, dweight, dbias = [plan.output(shape, FLOAT32) for shape in (x.shape, x.shape[1:2], x.shape[1:2])]
 
     def bound(parts, sums, applies):
-        return 0, 1, 0 if weight is None else 2, 3 if sums else parts, 4, dx, dweight if applies else parts, dbias
+        return 0, 1, None if weight is None else 2, 3 if sums else parts, 4, dx, dweight if applies else parts, dbias
     _add_passes(plan, "norm/grad", x, width, bound,
                 (At(0, width), At(1, width), 0 if weight is None else At(2), At(3), At(4), x.shape[1] / x._size),
                 HAS_WEIGHT=weight is not None)

@@ -10,7 +10,7 @@ from volta.devices.gpu.common import BOOL, FLOAT16, INT32, INT64, MAX_RANK, STOR
 from volta.devices.gpu.copy import arange
 from volta.devices.gpu.limits.cut import call, halves, narrow
 from volta.devices.gpu.map import add_elementwise
-from volta.devices.gpu.plans import At, Kernel, Plan, spare
+from volta.devices.gpu.plans import At, Kernel, Plan
 from volta.devices.gpu.sort import add_scan
 
 GROUPS = 264                # workgroups that count, each in memory of its own: two for each multiprocessor of a large GPU
@@ -50,7 +50,7 @@ def _starts(x, *, block, changes, running):
     each block, and last of all how many there are."""
     plan, count = Plan(x), ceil_div(x._size, block) + running
     out = plan.output((count,), INT64)
-    _add(plan, "count", x, (0, 0, out, plan.scratch(4)), block, count, CHANGES=changes)
+    _add(plan, "count", x, (0, None, out, None), block, count, CHANGES=changes)
     if running:
         add_scan(plan, out, count)
     return plan
@@ -61,7 +61,7 @@ def _places(x, starts, *, block, sizes, count, changes, running):
     plan = Plan(x, starts)
     out = plan.output((len(sizes), count), INT64)
     if count:
-        _add(plan, "write", x, (0, spare(plan.ctx), 1, out), block, starts._size, (0, count, *sizes), CHANGES=changes, RUNNING=running)
+        _add(plan, "write", x, (0, None, 1, out), block, starts._size, (0, count, *sizes), CHANGES=changes, RUNNING=running)
     return plan
 
 
@@ -110,7 +110,7 @@ def _counts(x, low, high, *, bins, between):
     groups = min(ceil_div(x._size, 4 * threads), GROUPS)
     given, (first, last) = low is not None and high is not None, between or (0, 0)
     if groups:
-        plan.step("places/counts", (0, 1 if given else 0, 2 if given else 0, out),
+        plan.step("places/counts", (0, 1 if given else None, 2 if given else None, out),
                   (x._size, bins, groups * threads, At(0), At(1) if given else 0, At(2) if given else 0, float(first), float(last)), groups,
                   E=STORED[x.dtype.code], WHOLE=not given and between is None, NUMBERS=between is not None, THREADS=threads,
                   BINS=1 << max(bins - 1, 1).bit_length())

@@ -5,17 +5,15 @@ Knows tensors and the runtime's context. Must not know any operation.
 """
 from __future__ import annotations
 
-from volta import gpu
 from volta._kernels.gpu.launch import Kernel, configure, remember
 from volta._kernels.gpu.plan import At, Plan
 from volta.devices.gpu.common import FLOAT32, context, unsigned
 from volta.devices.gpu.copy import contiguous, copy_into
 from volta.errors import DTypeError
 
-__all__ = ["At", "Kernel", "Plan", "need_float32", "remember", "spare", "unsigned", "vector_type", "vectors"]
+__all__ = ["At", "Kernel", "Plan", "need_float32", "remember", "unsigned", "vector_type", "vectors"]
 
 configure(contiguous, copy_into, context)
-_spare: dict = {}
 
 
 def need_float32(op: str, *tensors) -> None:
@@ -23,14 +21,6 @@ def need_float32(op: str, *tensors) -> None:
     for t in tensors:
         if t is not None and t.dtype is not FLOAT32:
             raise DTypeError(f"{op}: the GPU kernel takes float32, got {t.dtype.name}; cast with x.to(volta.float32)")
-
-
-def spare(ctx):
-    """A small buffer to bind where a kernel's variant does not look."""
-    if ctx not in _spare:
-        with gpu.lasting():
-            _spare[ctx] = ctx.alloc(256)
-    return _spare[ctx]
 
 
 def vectors(inner: int, *offsets: int) -> int:

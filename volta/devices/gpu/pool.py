@@ -42,7 +42,7 @@ def _forward(name: str, x, size: tuple, kernel, stride, padding, dilation, divis
     kernel, stride, padding, dilation = _fixed(sizes, size, kernel, stride, padding, dilation)
     plan = Plan(x)
     out = plan.output(x.shape[:2] + size, FLOAT32)
-    index = plan.output(x.shape[:2] + size, INT64) if placed else plan.scratch(4)
+    index = plan.output(x.shape[:2] + size, INT64) if placed else None
     count, planes, together = shared_planes(x.shape[:2], prod(size))
     vectors = _words(sizes, size, _three(stride), _three(padding, 0), _three(dilation))
     plan.step("pool/pool", (0, out, index), (*vectors, count, planes, At(0), float(divisor or 0)), ceil_div(count, THREADS),
@@ -59,8 +59,8 @@ def _backward(name: str, g, index, size: tuple, kernel, stride, padding, dilatio
     last, outs = 0 if index is None else 1, g.shape[2:]
     count, planes, together = shared_planes(g.shape[:2], prod(size))
     vectors = _words(size, outs, _three(padding, 0), reach)
-    plan.step("pool/grad", (0, last, out), (*vectors, count, planes, At(0), At(last), float(divisor or 0)), ceil_div(count, THREADS),
-              **_variant(size, outs, kernel, "STRIDE", stride, MAX=index is not None, PLANES=together, **more))
+    plan.step("pool/grad", (0, None if index is None else 1, out), (*vectors, count, planes, At(0), At(last), float(divisor or 0)),
+              ceil_div(count, THREADS), **_variant(size, outs, kernel, "STRIDE", stride, MAX=index is not None, PLANES=together, **more))
     return plan
 
 

@@ -9,7 +9,7 @@ import math
 from volta.devices.gpu.common import BYTES, COMPUTED, FLOAT32, THREADS, ceil_div, check_dtype, context, pack_float, round_float
 from volta.devices.gpu.copy import contiguous, copy_into
 from volta.devices.gpu.limits import rows as cuts
-from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, spare
+from volta.devices.gpu.plans import At, Kernel, Plan, need_float32
 from volta.errors import ArgumentError, DTypeError
 
 KINDS = {"uniform": 0, "normal": 1, "randint": 2, "dropout": 3}
@@ -31,7 +31,7 @@ def _draw(name: str, shape, dtype, device, tail) -> Plan:
         raise DTypeError(f"randint: the GPU kernel makes integers or float32, got {dtype.name}; draw int64 and cast")
     plan = Plan(device=device, tail=tail)
     out, quads = plan.output(shape, dtype), ceil_div(math.prod(shape), 4)
-    plan.step("random/random", (spare(plan.ctx), out), (quads, 0), ceil_div(quads, THREADS), KIND=KINDS[name], T=element)
+    plan.step("random/random", (None, out), (quads, 0), ceil_div(quads, THREADS), KIND=KINDS[name], T=element)
     return plan
 
 
@@ -88,7 +88,7 @@ def _draw_into(out, *, kind, a, b, seed, offset):
         return _drawn_apart
     plan, quads = Plan(out, tail=tail), out._size // 4
     if quads:
-        plan.step("random/random", (spare(plan.ctx), 0), (quads, At(0, 4)), ceil_div(quads, THREADS), KIND=KINDS[kind], T="f32")
+        plan.step("random/random", (None, 0), (quads, At(0, 4)), ceil_div(quads, THREADS), KIND=KINDS[kind], T="f32")
     return plan
 
 

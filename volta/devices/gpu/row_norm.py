@@ -46,7 +46,7 @@ def _row_norm(x, weight, bias, *, length, groups, inner, centred, eps):
         return cuts.row_norm
     plan = Plan(x, weight, bias)
     outputs = plan.output(x.shape, FLOAT32), plan.output((s.rows,), FLOAT32), plan.output((s.rows,), FLOAT32)
-    plan.step("row_norm/forward", (0, 0 if weight is None else 1, 0 if bias is None else 2, *outputs),
+    plan.step("row_norm/forward", (0, None if weight is None else 1, None if bias is None else 2, *outputs),
               (*s.head, At(0, s.width), s.at(1, weight, inner), s.at(2, bias, inner), eps), ceil_div(s.rows, s.at_a_time),
               HAS_WEIGHT=weight is not None, HAS_BIAS=bias is not None, **s.overrides)
     return plan
@@ -66,8 +66,8 @@ def _row_norm_grad(g, x, weight, mean, rstd, arrived, *, length, groups, inner, 
     if fused:
         turns = ceil_div(blocks, WORKERS // s.threads)
         parts = blocks = ceil_div(blocks, turns)
-    left = plan.scratch(8 * parts * columns or 8)
-    plan.step("row_norm/grad", (0, 1, 0 if weight is None else 2, 3, 4, 0 if arrived is None else 5, dx, left),
+    left = plan.scratch(8 * parts * columns or 8) if sums else None
+    plan.step("row_norm/grad", (0, 1, None if weight is None else 2, 3, 4, None if arrived is None else 5, dx, left if fused else None),
               (*s.head, blocks, turns, At(0, s.width), At(1, s.width), s.at(2, weight, inner), At(3), At(4), s.at(5, arrived)), blocks,
               SUMS=fused, HAS_WEIGHT=weight is not None, ARRIVED=arrived is not None, **s.overrides)
     if not sums:

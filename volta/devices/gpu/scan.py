@@ -9,7 +9,7 @@ from volta._kernels import core
 from volta.devices.gpu.common import INT64, STORED, THREADS, ceil_div
 from volta.devices.gpu.copy import cast, cat
 from volta.devices.gpu.limits.cut import call, halves, narrow, part, refuse
-from volta.devices.gpu.plans import At, Kernel, Plan, spare
+from volta.devices.gpu.plans import At, Kernel, Plan
 from volta.devices.gpu.reduce import fused
 
 WORKGROUPS = 2048           # wanted where lines are long
@@ -80,10 +80,10 @@ def _scan(name: str, x, *, dim):
     launch = partial(_add, plan, rule, lines, inner, lanes, adjacent, items)
     parts = ceil_div(length, size)
     if parts == 1:
-        launch(spare(plan.ctx), 1, stored, length, size, 1)
+        launch(None, 1, stored, length, size, 1)
         return plan
     totals = plan.scratch(rule.size * parts * lines)
-    launch(spare(plan.ctx), totals, stored, length, size, parts, TOTALS=True, ORDERED=rule.ordered)
+    launch(None, totals, stored, length, size, parts, TOTALS=True, ORDERED=rule.ordered)
     launch(totals, 1, stored, length, size, parts, CARRIED=True)
     return plan
 
@@ -101,10 +101,10 @@ def _add_wide(plan: Plan, rule: Rule, dtype, lines: int, length: int) -> Plan:
              "combine": f"fn combine(a: V, b: V) -> V {{ {rule.combine} }}"}
     if rule.exact:
         rules.update(FUSED=fused(plan.ctx), next_of="exact_next_product(a, f32(b), p.zero)", last="last_product(a, b)")
-    totals, words, kind = spare(plan.ctx), (lines, length, At(0, 4), size, parts, 0), f"vec4<{STORED[rule.result.code]}>"
+    totals, words, kind = None, (lines, length, At(0, 4), size, parts, 0), f"vec4<{STORED[rule.result.code]}>"
     if parts > 1:
         totals = plan.scratch(rule.size * parts * lines)
-        plan.step("scan/wide", (0, spare(plan.ctx), totals), words, lines * parts, TOTALS=True, O=rule.kind,
+        plan.step("scan/wide", (0, None, totals), words, lines * parts, TOTALS=True, O=rule.kind,
                   leave="O(v[0])" if not rule.exact else "O(v[0], 0)", **rules)
     plan.step("scan/wide", (0, totals, 1), words, lines * parts, CARRIED=parts > 1, O=kind, leave_total="return O();", **rules)
     return plan

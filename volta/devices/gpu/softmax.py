@@ -60,10 +60,11 @@ def _plan(name: str, operands: tuple, dim: int, plan: Plan, kept_shape: tuple | 
         overrides |= {"put": "return;", "put_one": f"out[i] = O(v{'.x' if rows and width == 4 else ''});"}
     if one and rows:
         overrides["O"] = stored
-    plan.step("softmax/softmax", (0, y, out),
+    gradient = name.endswith("_grad")
+    plan.step("softmax/softmax", (0, y if gradient else None, out),
               (kept, inner, units if rows else units * inner, 1 if rows else inner, units, At(0, width), At(y, width)), blocks,
               E=f"vec4<{stored}>" if width == 4 else stored, V=vector_type(width), LANES=lanes, ADJACENT=rows, FITS=fits,
-              ITEMS=items if fits else 1, LOG=name.startswith("log"), ONE=one, GRAD=name.endswith("_grad"), **overrides)
+              ITEMS=items if fits else 1, LOG=name.startswith("log"), ONE=one, GRAD=gradient, **overrides)
     return plan
 
 
