@@ -54,7 +54,7 @@ REASONS = (
 # Modules whose classes count too, and reasons for names in one of them.
 MODULES = """nn nn.init nn.utils nn.utils.rnn nn.utils.parametrize nn.utils.prune nn.grad optim optim.lr_scheduler optim.swa_utils
     utils.data utils.checkpoint utils.benchmark autograd autograd.functional autograd.forward_ad autograd.graph func distributions amp
-    random testing signal.windows profiler""".split()
+    random quasirandom testing signal.windows profiler""".split()
 REASONS_BY_MODULE = {
     "nn": ((r"Container|factory_kwargs", "PyTorch's own machinery"), (r"CrossMapLRN2d", "LocalResponseNorm is here")),
     "utils.data": ((r".*(DataPipe|DFIter|DataChunk|datapipe|validation|non_deterministic).*", "pipes of data are deprecated"),),

@@ -115,7 +115,8 @@ def numel(input: Tensor) -> "int":
 
 # Packages and names that are loaded when they are first asked for: they would take a third of the time of `import volta`.
 _LATE_PACKAGES = ("accelerator", "amp", "backends", "compat", "cuda", "data", "distributed", "distributions", "func", "fx", "hub", "io",
-                  "jit", "multiprocessing", "nn", "onnx", "optim", "profiler", "signal", "sparse", "testing", "utils", "vision")
+                  "jit", "multiprocessing", "nn", "onnx", "optim", "profiler", "quasirandom", "signal", "sparse", "testing",
+                  "utils", "vision")
 _LATE_NAMES = {
     "kernel": "volta.own_kernel",
     **dict.fromkeys(("GradScaler", "autocast", "clear_autocast_cache", "get_autocast_dtype", "get_autocast_gpu_dtype",
