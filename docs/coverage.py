@@ -53,10 +53,11 @@ REASONS = (
 )
 # Modules whose classes count too, and reasons for names in one of them.
 MODULES = """nn nn.init nn.utils nn.utils.rnn nn.utils.parametrize nn.utils.prune nn.grad optim optim.lr_scheduler optim.swa_utils
-    utils.data utils.checkpoint utils.benchmark autograd autograd.functional autograd.forward_ad autograd.graph func distributions amp
-    random testing signal.windows profiler""".split()
+    utils utils.data utils.checkpoint utils.weak utils.benchmark autograd autograd.functional autograd.forward_ad autograd.graph func
+    distributions amp random quasirandom testing signal.windows profiler""".split()
 REASONS_BY_MODULE = {
     "nn": ((r"Container|factory_kwargs", "PyTorch's own machinery"), (r"CrossMapLRN2d", "LocalResponseNorm is here")),
+    "utils": ((r"ThroughputBenchmark|.*privateuse1.*|get_cpp_backtrace|set_module", "of PyTorch's own library"),),
     "utils.data": ((r".*(DataPipe|DFIter|DataChunk|datapipe|validation|non_deterministic).*", "pipes of data are deprecated"),),
     "utils.checkpoint": ((r"CheckpointPolicy|Selective.*|create_selective_.*|SAC_.*|CheckpointFunction|DefaultDeviceType|"
                           r"GraphExecGroup|check_backward_validity|detach_variable", "of its own operators: which of them are kept"),),

@@ -296,3 +296,60 @@ def test_scaler_refuses_a_wrong_order():
         GradScaler(growth_factor=1.0)
     assert volta.cuda.amp.GradScaler(4.0).get_scale() == 4.0 and [float(t) for t in GradScaler(init_scale=2.0).scale([p, p])] == [
         pytest.approx(1.8)] * 2
+
+
+def switched(package, log):
+    """A program that switches autocast without a region of its own."""
+    x = package.ones(2, 2)
+
+    def note():
+        log.append([package.is_autocast_enabled("cpu"), str((x @ x).dtype).split(".")[-1]])
+    package.set_autocast_enabled("cpu", True)
+    log.append([package.autocast_increment_nesting(), package.autocast_increment_nesting(), package.autocast_decrement_nesting()])
+    note()
+    with package.autocast("cpu", enabled=False):
+        note()
+        package.set_autocast_enabled("cpu", True)
+        note()
+    note()
+    with package.autocast("cpu", dtype=package.float16):
+        package.set_autocast_enabled("cpu", False)
+        note()
+    note()
+    log.append(package.autocast_decrement_nesting())
+    package.clear_autocast_cache()
+    package.set_autocast_enabled("cpu", False)
+    note()
+    with package.autocast("cpu"):
+        package.set_autocast_enabled("cpu", False)
+        package.set_autocast_enabled("cpu", True)
+        note()
+        log.append([package.autocast_increment_nesting(), package.autocast_decrement_nesting()])
+    note()
+
+
+def test_autocast_that_is_switched_on_outside_of_regions():
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    found, wanted = [], []
+    switched(volta, found)
+    switched(torch, wanted)
+    assert found == wanted
+    assert not mode._state.holds and not mode._state.depth
+
+
+def test_the_older_names_of_each_device():
+    with pytest.warns(DeprecationWarning, match="write is_autocast_enabled"):
+        assert volta.is_autocast_cpu_enabled() is False
+    with pytest.warns(DeprecationWarning, match="write get_autocast_dtype"):
+        assert volta.get_autocast_cpu_dtype() is volta.bfloat16
+    with pytest.warns(DeprecationWarning, match="write set_autocast_dtype"):
+        volta.set_autocast_cpu_dtype(volta.float16)
+    assert volta.get_autocast_dtype("cpu") is volta.float16
+    volta.set_autocast_dtype("cpu", volta.bfloat16)
+    with pytest.warns(DeprecationWarning, match="write set_autocast_enabled"):
+        volta.set_autocast_cpu_enabled(True)
+    assert volta.is_autocast_enabled("cpu") and (volta.ones(2, 2) @ volta.ones(2, 2)).dtype is volta.bfloat16
+    volta.set_autocast_enabled("cpu", False)
+    volta.set_autocast_enabled(False)                   # of GPUs, as in PyTorch
+    with pytest.raises(TypeError, match="enabled must be True or False, got 1"):
+        volta.set_autocast_enabled("cpu", 1)

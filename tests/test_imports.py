@@ -31,7 +31,7 @@ LAYERS = (
               "volta.accelerator", "volta.backends", "volta.forward_ad", "volta.batching", "volta.batching_functions",
               "volta.batching_rules", "volta.batching_writes",
               "volta.derivatives", "volta.distributed", "volta.distributions", "volta.fx", "volta.hub", "volta.jit",
-              "volta.multiprocessing", "volta.onnx", "volta.profiler", "volta.signal",
+              "volta.multiprocessing", "volta.onnx", "volta.profiler", "volta.quasirandom", "volta.signal",
               "volta.sparse", "volta.special", "volta.trees", "volta.vision")),
     ("package", ("volta",)),
     ("compat", ("volta.compat",)),

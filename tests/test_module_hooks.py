@@ -168,3 +168,48 @@ def test_a_handle_ends_with_its_block():
         layer(volta.ones(1, 2))
     layer(volta.ones(1, 2))
     assert calls == [1]
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_hooks_of_the_last_node():
+    def program(lib, log):
+        def hook(module, grad_input, grad_output):
+            log.append([type(module).__name__, plain(grad_input), plain(grad_output)])
+
+        class Several(lib.nn.Module):
+            def forward(self, x):
+                return {"count": 3, "first": x.exp() * 2, "second": x}
+
+        net = lib.nn.Sequential(linear(lib), lib.nn.ReLU())
+        handles = [net.register_backward_hook(hook), net[1].register_backward_hook(hook)]
+        net(lib.ones(2, 3)).sum().backward()
+        handles[0].remove()
+        net(lib.ones(1, 3)).sum().backward()
+        with lib.no_grad():
+            net(lib.ones(1, 3))
+        several = Several()
+        several.register_backward_hook(lambda module, given, out: log.append([plain(given[0]), plain(out)]))
+        several(lib.ones(2, requires_grad=True))["first"].sum().backward()
+        guided, x = lib.nn.ReLU(), lib.ones(2, requires_grad=True)
+        guided.register_backward_hook(lambda module, given, out: (given[0] * 3,))
+        guided(x).sum().backward()
+        log.append(plain(x.grad))
+        try:
+            guided.register_full_backward_hook(hook)
+        except RuntimeError:
+            log.append("one kind alone")
+        other = lib.nn.ReLU()
+        other.register_full_backward_hook(hook)
+        try:
+            other.register_backward_hook(hook)
+        except RuntimeError:
+            log.append("one kind alone")
+    same(program)
+
+
+def test_hooks_of_the_last_node_warn():
+    layer = volta.nn.ReLU()
+    layer.register_backward_hook(lambda *given: None)
+    layer(volta.ones(2))
+    with pytest.warns(FutureWarning, match="register_backward_hook: its hooks see the last operation of a module alone"):
+        layer(volta.ones(2, requires_grad=True))

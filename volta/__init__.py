@@ -115,12 +115,14 @@ def numel(input: Tensor) -> "int":
 
 # Packages and names that are loaded when they are first asked for: they would take a third of the time of `import volta`.
 _LATE_PACKAGES = ("accelerator", "amp", "backends", "compat", "cuda", "data", "distributed", "distributions", "func", "fx", "hub", "io",
-                  "jit", "multiprocessing", "nn", "onnx", "optim", "profiler", "signal", "sparse", "testing", "utils", "vision")
+                  "jit", "multiprocessing", "nn", "onnx", "optim", "profiler", "quasirandom", "signal", "sparse", "testing",
+                  "utils", "vision")
 _LATE_NAMES = {
     "kernel": "volta.own_kernel",
-    **dict.fromkeys(("GradScaler", "autocast", "clear_autocast_cache", "get_autocast_dtype", "get_autocast_gpu_dtype",
-                     "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype",
-                     "set_autocast_enabled"), "volta.amp"),
+    **dict.fromkeys(("GradScaler", "autocast", "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
+                     "get_autocast_cpu_dtype", "get_autocast_dtype", "get_autocast_gpu_dtype", "is_autocast_cache_enabled",
+                     "is_autocast_cpu_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_cpu_dtype",
+                     "set_autocast_cpu_enabled", "set_autocast_dtype", "set_autocast_enabled", "set_autocast_gpu_dtype"), "volta.amp"),
     "_assert": "volta.fx.node",
     **dict.fromkeys(("load", "save"), "volta.io"),
     "sparse_coo_tensor": "volta.sparse",

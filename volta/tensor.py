@@ -436,6 +436,11 @@ class Tensor(operators.Operators):
             raise ArgumentError(f"new: {data[0]} may be sizes or data; write new(*sizes), or new of a list")
         return legacy_tensor("new", data, self.dtype, self.device if device is None else as_device(device))
 
+    def share_memory_(self) -> Tensor:
+        """Raises: ArgumentError. Processes have memory of their own: what is sent to another one is copied."""
+        raise ArgumentError("share_memory_: tensors cannot be shared between processes, which would each write to their own copy; send "
+                            "tensors or a state_dict through a queue instead")
+
     @overload
     def type(self, dtype: None = None) -> str: ...
     @overload

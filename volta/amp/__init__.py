@@ -4,9 +4,10 @@ from volta.amp import cpu, cuda
 from volta.amp.function import custom_bwd, custom_fwd
 from volta.amp.mode import (
     autocast,
+    autocast_decrement_nesting,
+    autocast_increment_nesting,
     clear_autocast_cache,
     get_autocast_dtype,
-    get_autocast_gpu_dtype,
     is_autocast_available,
     is_autocast_cache_enabled,
     is_autocast_enabled,
@@ -14,8 +15,17 @@ from volta.amp.mode import (
     set_autocast_dtype,
     set_autocast_enabled,
 )
+from volta.amp.older import (
+    get_autocast_cpu_dtype,
+    get_autocast_gpu_dtype,
+    is_autocast_cpu_enabled,
+    set_autocast_cpu_dtype,
+    set_autocast_cpu_enabled,
+    set_autocast_gpu_dtype,
+)
 from volta.amp.scaler import GradScaler
 
-__all__ = ["GradScaler", "autocast", "clear_autocast_cache", "cpu", "cuda", "custom_bwd", "custom_fwd", "get_autocast_dtype",
-           "get_autocast_gpu_dtype", "is_autocast_available", "is_autocast_cache_enabled", "is_autocast_enabled",
-           "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled"]
+__all__ = ["GradScaler", "autocast", "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache", "cpu", "cuda",
+           "custom_bwd", "custom_fwd", "get_autocast_cpu_dtype", "get_autocast_dtype", "get_autocast_gpu_dtype", "is_autocast_available",
+           "is_autocast_cache_enabled", "is_autocast_cpu_enabled", "is_autocast_enabled", "set_autocast_cache_enabled",
+           "set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_dtype", "set_autocast_enabled", "set_autocast_gpu_dtype"]

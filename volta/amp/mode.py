@@ -18,11 +18,12 @@ from volta._kernels.core.call import Observer, set_adapting
 from volta.autograd import is_grad_enabled
 from volta.dtypes import bfloat16, float16, float32
 from volta.dtypes import dtype as DType
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, DTypeError
 from volta.ops.records.copy import cast
 
-__all__ = ["autocast", "clear_autocast_cache", "get_autocast_dtype", "get_autocast_gpu_dtype", "is_autocast_available",
-           "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled"]
+__all__ = ["autocast", "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache", "get_autocast_dtype",
+           "is_autocast_available", "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled",
+           "set_autocast_dtype", "set_autocast_enabled"]
 
 _HALF = """addbmm addmm addmv addr attention baddbmm bmm chain_matmul conv1d conv2d conv3d conv_transpose1d conv_transpose2d
     conv_transpose3d einsum gru gru_cell linear lstm lstm_cell matmul mm multi_dot mv prelu rnn rnn_relu rnn_relu_cell rnn_tanh
@@ -71,7 +72,9 @@ class _State(threading.local):
     def __init__(self) -> None:
         self.enabled = {"cpu": False, "gpu": False}
         self.dtype = {"cpu": bfloat16, "gpu": float16}
-        self.cached, self.cache, self.depth = True, {}, 0
+        self.cached, self.cache = True, {}
+        self.depth, self.regions = 0, 0     # how deeply programs say that regions nest, and how deeply those of `autocast` do
+        self.holds = False                  # whether autocast was switched on outside all of these
 
 
 _state = _State()
@@ -221,16 +224,17 @@ class autocast:
         _state.enabled[self._kind] = self._dtype is not None
         _state.dtype[self._kind] = self._dtype or _state.dtype[self._kind]
         _state.cached = _state.cached if self._cached is None else self._cached
-        _state.depth += 1
+        _state.regions += 1
+        autocast_increment_nesting()
         _watcher.__enter__()
         return self
 
     def __exit__(self, *exc: object) -> None:
         _state.enabled[self._kind], _state.dtype[self._kind], _state.cached, adapting = self._previous.pop()
         set_adapting(adapting)
-        _state.depth -= 1
+        _state.regions -= 1
         _watcher.__exit__()
-        if not _state.depth:
+        if not autocast_decrement_nesting():
             clear_autocast_cache()
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
@@ -251,19 +255,23 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
     return _state.enabled[_device_type(device_type)]
 
 
-def set_autocast_enabled(device_type: str, enabled: bool) -> None:
-    """Switch autocast inside of a `with autocast(...)`."""
-    _state.enabled[_device_type(device_type)] = bool(enabled)
+def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
+    """Switch autocast in this thread: inside of a `with autocast(...)` until it ends, elsewhere until it is switched off again. A bool
+    alone is for GPUs, as in PyTorch."""
+    if enabled is None:
+        device_type, enabled = "cuda", device_type
+    if not isinstance(enabled, bool):
+        raise DTypeError(f"set_autocast_enabled: enabled must be True or False, got {enabled!r}")
+    kind = _device_type(device_type)
+    _state.enabled[kind] = enabled and _usable(kind, _state.dtype[kind]) is not None
+    if not _state.regions and _state.holds != any(_state.enabled.values()):
+        _state.holds = not _state.holds
+        _watcher.__enter__() if _state.holds else _watcher.__exit__()
 
 
 def get_autocast_dtype(device_type: str) -> DType:
     """The dtype of products under autocast."""
     return _state.dtype[_device_type(device_type)]
-
-
-def get_autocast_gpu_dtype() -> DType:
-    """The dtype of products under autocast on GPUs."""
-    return get_autocast_dtype("cuda")
 
 
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:
@@ -282,6 +290,18 @@ def is_autocast_cache_enabled() -> bool:
 def set_autocast_cache_enabled(enabled: bool) -> None:
     """Whether parameters are converted once."""
     _state.cached = bool(enabled)
+
+
+def autocast_increment_nesting() -> int:
+    """Enter a region whose end may clear the cache; how many there are now in this thread."""
+    _state.depth += 1
+    return _state.depth
+
+
+def autocast_decrement_nesting() -> int:
+    """Leave a region; how many there are now: at 0, programs clear the cache."""
+    _state.depth -= 1
+    return _state.depth
 
 
 def clear_autocast_cache() -> None:

@@ -1,7 +1,6 @@
 """Names of the package torch that scripts use and that are no operation: constants and settings."""
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -9,7 +8,6 @@ from typing import Any, TypeVar
 
 from volta import cuda
 from volta._kernels.core import TensorBase, default_device
-from volta.amp import get_autocast_dtype, is_autocast_enabled
 from volta.compat import cpu, version
 from volta.compat.foreach import FOREACH
 from volta.compat.named_dtypes import NAMES
@@ -153,9 +151,7 @@ def is_storage(obj: object) -> bool:
 
 
 # What the name torch has beside Volta's names.
-TORCH = {"__version__": version.__version__, "get_autocast_cpu_dtype": functools.partial(get_autocast_dtype, "cpu"),
-         "is_autocast_cpu_enabled": functools.partial(is_autocast_enabled, "cpu"), "ScriptModule": ScriptModule, "Stream": Stream,
-         "UntypedStorage": UntypedStorage,
+TORCH = {"__version__": version.__version__, "ScriptModule": ScriptModule, "Stream": Stream, "UntypedStorage": UntypedStorage,
          "Event": Event, "layout": layout, **FOREACH, **NAMES,
          **{each.name: each for each in layout},
          "__config__": SimpleNamespace(show=lambda: "Volta in place of PyTorch\n", parallel_info=lambda: "")}

@@ -1,6 +1,8 @@
 """Hooks of modules: before and after forward, before and after backward. A mixin of `Module`."""
 from __future__ import annotations
 
+import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +12,7 @@ from volta.errors import ArgumentError
 from volta.saved import RemovableHandle
 
 _TABLES = ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks",
-           "_forward_pre_hooks_with_kwargs", "_backward_hooks", "_backward_pre_hooks")
+           "_forward_pre_hooks_with_kwargs", "_backward_hooks", "_backward_pre_hooks", "_last_node_hooks")
 _everywhere: dict[str, dict[object, Any]] = {}      # the hooks of all modules, by the name of a module's own table; only what is not empty
 
 
@@ -104,7 +106,19 @@ class HookMethods:
             called.add(key)
             changed = hook(self, args, kwargs, result) if key in named else hook(self, args, result)
             result = result if changed is None else changed
+        if self._last_node_hooks:
+            self._watch_last_node(result)
         return watched.leave(result) if watched else result
+
+    def _watch_last_node(self, result):
+        """Hooks of the older kind are hooks of the node that made the first tensor of the result."""
+        while not isinstance(result, core.TensorBase):
+            result = (next(v for v in result.values() if isinstance(v, core.TensorBase)) if isinstance(result, dict) else result[0])
+        if result.grad_fn is not None:
+            warnings.warn("register_backward_hook: its hooks see the last operation of a module alone, which is deprecated; write "
+                          "register_full_backward_hook", FutureWarning, stacklevel=4)
+            for hook in self._last_node_hooks.values():
+                result.grad_fn.register_hook(functools.partial(hook, self))
 
     def _hook(self, name, hook, prepend=False, **marks):
         """Enter a hook in a table; gives its handle."""
@@ -133,8 +147,26 @@ class HookMethods:
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)`, tuples with None for what has no gradient, when backward has passed through the
-        module; what it returns, if not None, replaces grad_input. Gradients of keyword arguments are not seen."""
+        module; what it returns, if not None, replaces grad_input. Gradients of keyword arguments are not seen.
+
+        Raises: ArgumentError beside a hook of `register_backward_hook`.
+        """
+        self._check_one_kind("register_full_backward_hook", self._last_node_hooks)
         return self._hook("_backward_hooks", hook, prepend)
+
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Deprecated, with a FutureWarning when the module is called: as `register_full_backward_hook`, but `grad_input` and `grad_output`
+        are those of the last operation in the module (of the first tensor that it gives), which is one node here where PyTorch may have
+        several or sees its arguments in another order.
+
+        Raises: ArgumentError beside a hook of `register_full_backward_hook`.
+        """
+        self._check_one_kind("register_backward_hook", self._backward_hooks)
+        return self._hook("_last_node_hooks", hook)
+
+    def _check_one_kind(self, name, others):
+        if others:
+            raise ArgumentError(f"{name}: {type(self).__name__} has backward hooks of the other kind, full or not; use one kind alone")
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_output)` before backward passes through the module; what it returns, if not None, replaces it."""

@@ -1,4 +1,5 @@
 """Helpers of training that are no layer and no op, under PyTorch's names."""
 from volta.utils import checkpoint, data
+from volta.utils.swap import swap_tensors
 
-__all__ = ["checkpoint", "data"]
+__all__ = ["checkpoint", "data", "swap_tensors"]
