@@ -136,6 +136,9 @@ OWN = {
     "fold": [case((3, 36, 200), size=(21, 11), kernel=(2, 2), stride=(1, 1), padding=(0, 0), dilation=(1, 1)),
              case((1, 8, 210), size=(14, 15), kernel=(2, 2), stride=(1, 1), padding=(1, 1), dilation=(2, 2))],
     "avg_pool_grad": [case(_pooled(s, k, p), size=s[2:], kernel=k, **_average(p)) for s, k, p in POOLS],
+    "bag_sum": [case((rows, width), Labels((n,), rows), listed and Derived(lambda *_: np.array([0, 3, 3, 100])), scaled and (n,),
+                     bags=4, padding=2, mean=not scaled)
+                for rows, width, n in ((700, 7, 200), (3000, 1, 300), (5, 3, 5000)) for listed in (True, None) for scaled in (True, None)],
     "batch_norm": [case(s, w and (s[1],), w and (s[1],), eps=1e-5) for s in NORMS for w in (True, None)],
     "batch_norm_given": [case(s, (s[1],), _positive(s[1]), w and (s[1],), w and (s[1],), eps=1e-5) for s in NORMS for w in (True, None)],
     "batch_norm_grad": [case(s, s, w and (s[1],), _statistics("mean"), _statistics("rstd")) for s in NORMS for w in (True, None)],

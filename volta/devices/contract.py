@@ -65,6 +65,10 @@ index        gather(x, index, dim)                 as torch.gather; same rank
              Indices are in range as far as the host knows (it sees its own data and the extremes of what it uploaded); a GPU kernel
              clamps them all the same, and cross_entropy and nll give NaN for a label outside the classes.
 
+bag          bag_sum(weight[r, m], index[n], offsets int64 or None, scales[n] or None, bags, padding, mean)   [bags, m]: of each bag the
+                                                   sum, or mean, of the rows that it names, times their scales, but for row `padding`
+                                                   (-1: none); from its offset to the next or the end, else n / bags of them
+
 scan         cumsum(x, dim) cumprod(x, dim) logcumsumexp(x, dim)    integers and bool give int64
              recurrence(a, b, dim)                                  y[i] = a[i] * y[i - 1] + b[i], from y[0] = b[0] on
              cummax(x, dim) cummin(x, dim) -> values, indices int64  and where the extreme is; the last of equal ones; NaN wins

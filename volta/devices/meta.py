@@ -226,6 +226,7 @@ _RULES: dict[str, Callable] = {
     "fold": lambda op, x, params: ((x[0]._shape[0], x[0]._shape[1] // math.prod(params["kernel"]), *params["size"]), x[0].dtype),
     "grid_sample": lambda op, x, params: ((*x[0]._shape[:2], *x[1]._shape[1:-1]), x[0].dtype),
     "grid_sample_input": lambda op, x, params: ((*x[0]._shape[:2], *params["size"]), x[0].dtype),
+    "bag_sum": lambda op, x, params: ((params["bags"], x[0]._shape[1]), x[0].dtype),
     "distances": lambda op, x, params: (_distances(*x), x[0].dtype), "distances_grad": _each_of(1),
     "grid_sample_grid": _each_of(2), "recurrent": _recurrent, "recurrent_grad": _recurrent_grad,
     # of nothing

@@ -10,12 +10,13 @@ from volta._kernels import core
 from volta._kernels.core import graph
 from volta._kernels.core.grad_mode import call_under
 from volta.autograd import Function
-from volta.dtypes import int64
+from volta.dtypes import float32, float64, int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, RankError, ShapeError
 from volta.ops.creation import arange, full, ones_like
 from volta.ops.indexing import flat, known_range, positions
 from volta.ops.math import clamp
 from volta.ops.norms import norm
+from volta.ops.records.bag import bag_sum_op
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, index_add_op, index_select_op, scale_gradient
 from volta.ops.records.math import logical_or, where_op
@@ -43,14 +44,14 @@ def _row(op, padding_idx, rows):
     return padding_idx % rows
 
 
-def _check(op, input, weight, sparse, scale_grad_by_freq, shortened=False):
+def _check(op, input, weight, sparse, scale_grad_by_freq, shortened=False, direct=False):
     if sparse and scale_grad_by_freq and graph.is_grad_enabled() and weight.requires_grad:
         raise ArgumentError(f"{op}: scale_grad_by_freq counts all rows, and goes with sparse=False alone")
     if weight.ndim != 2:
         raise RankError(f"{op}: weight must be a matrix, got shape {weight.shape}")
     if not weight.dtype.is_floating_point and (op != "embedding" or shortened):
         raise DTypeError(f"{op}: weight must be floating point, got {weight.dtype}")
-    return positions(op, flat(input), weight.shape[0], kernel_checks=op == "embedding" and not (shortened or scale_grad_by_freq))
+    return positions(op, flat(input), weight.shape[0], kernel_checks=direct or op == "embedding" and not (shortened or scale_grad_by_freq))
 
 
 class _SparseRows(Function):
@@ -163,8 +164,12 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
     if per_sample_weights is not None and (mode != "sum" or per_sample_weights.shape != input.shape):
         raise ArgumentError(f"embedding_bag: per_sample_weights are for mode='sum' and must have the shape of the input, {input.shape}; "
                             f"got mode={mode!r} and shape {per_sample_weights.shape}")
-    at = _check("embedding_bag", input, weight, sparse, scale_grad_by_freq)
+    direct = mode != "max" and _goes_directly(weight, per_sample_weights)
+    at = _check("embedding_bag", input, weight, sparse, scale_grad_by_freq, direct=direct and max_norm is None)
     padding = _row("embedding_bag", padding_idx, weight.shape[0])
+    if direct:
+        return _direct(at, weight, _bag_count(input, offsets, include_last_offset), offsets, per_sample_weights, padding, mode == "mean",
+                       (max_norm, norm_type))
     bag, bags = _bags(input, offsets, include_last_offset)
     rows = _rows(at, weight, padding, max_norm, norm_type, scale_grad_by_freq, sparse)
     counts = None if padding is None else at != padding
@@ -185,12 +190,36 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
     return where_op(count == 0, 0.0, out)
 
 
-def _bags(input, offsets, include_last_offset):
-    """(the number of the bag of each entry, or None where all have equally many; how many bags there are)."""
+def _goes_directly(weight, scales):
+    """Whether one kernel adds up the rows: nothing is recorded, and no table of narrow numbers is widened for it."""
+    if weight.dtype not in (float32, float64) or not (weight.device.is_gpu or core.host_sees(weight)):
+        return False
+    if scales is not None and (scales.dtype is not weight.dtype or scales.device is not weight.device):
+        return False
+    return not graph.is_grad_enabled() or not (weight.requires_grad or scales is not None and scales.requires_grad)
+
+
+def _direct(at, weight, bags, offsets, scales, padding, mean, longest):
+    """Sums or means of the rows, none of which is made; those that are longer than `longest` says are scaled in the weight itself."""
+    if longest[0] is not None and at._size:
+        call_under(False, _shorten, (weight, at, *longest), {})
+    if offsets is not None and offsets.dtype is not int64:
+        offsets = cast(offsets, int64)
+    if scales is not None and scales.ndim != 1:
+        scales = flat(scales)
+    try:
+        return bag_sum_op(weight, at, offsets, scales, bags=bags, padding=-1 if padding is None else padding, mean=mean)
+    except IndexRangeError as error:
+        error.args = (str(error).replace("bag_sum", "embedding_bag", 1),)
+        raise
+
+
+def _bag_count(input, offsets, include_last_offset):
+    """How many bags there are, which have to fit the input."""
     if input.ndim == 2:
         if offsets is not None:
             raise ArgumentError("embedding_bag: the rows of a matrix are the bags; give no offsets")
-        return None, input.shape[0]
+        return input.shape[0]
     if input.ndim != 1 or offsets is None or offsets.ndim != 1:
         raise ShapeError(f"embedding_bag: needs a matrix, or a vector with a vector of offsets, got input {input.shape}")
     if include_last_offset and not offsets._size:
@@ -200,6 +229,14 @@ def _bags(input, offsets, include_last_offset):
     size, bags, known = input._size, offsets._size - bool(include_last_offset), known_range(offsets)
     if known is not None and (known[0] != 0 or known[1] > size):
         raise IndexRangeError(f"embedding_bag: offsets must begin with 0 and not exceed the {size} indices, got {known[0]} to {known[1]}")
+    return bags
+
+
+def _bags(input, offsets, include_last_offset):
+    """(the number of the bag of each entry, or None where all have equally many; how many bags there are)."""
+    bags, size = _bag_count(input, offsets, include_last_offset), input._size
+    if offsets is None:
+        return None, bags
     offsets = clamp(cast(offsets, int64), 0, size)
     begun = index_add_op(ones_like(offsets), offsets, dim=0, size=size + 1)[:size]
     return clamp(cumsum(begun, 0) - 1, 0, bags), bags

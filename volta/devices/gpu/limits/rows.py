@@ -41,6 +41,24 @@ def index_select(run, x, index, dim):
     return halves(run, (x, index), {"dim": dim}, (None, 0), dim)
 
 
+def bag_sum(run, weight, index, offsets, scales, *, bags, padding, mean):
+    """Columns by themselves while there are several; then the rows that the indices name are made, and added bag by bag."""
+    if weight.shape[1] > 1:
+        params = {"bags": bags, "padding": padding, "mean": mean}
+        return halves(run, (weight, index, offsets, scales), params, (1, None, None, None), 1)
+    n, counted = index._size, call("cast", call("ne", index, padding), dtype=weight.dtype)
+    rows = call("mul", core.reshaped(call("index_select", weight, index, dim=0), (n,)), 1 if scales is None else scales)
+    rows = call("where", call("ne", index, padding), rows, 0.0)
+    places = arange(0, 1, n, dtype=index.dtype, device=weight.storage.device)
+    bag = call("floor_divide", places, max(n // max(bags, 1), 1)) if offsets is None else call(
+        "sub", call("searchsorted", offsets, places, right=True), 1)
+
+    def total(x):
+        return narrow(call("index_add", x, bag, dim=0, size=bags + 1), 0, 0, bags)
+    out = total(rows)
+    return core.reshaped(contiguous(call("div", out, call("maximum", total(counted), 1.0)) if mean else out), (bags, 1))
+
+
 def indexed_sum(run, g, index, dim, size):
     """Along the longest dimension that is not indexed, else by the entries: the sums of both halves are added then."""
     full = len(index.shape) == len(g.shape)

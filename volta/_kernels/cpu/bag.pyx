@@ -1,0 +1,173 @@
+# Sums and means of the rows of a table that bags of indices name.
+#
+# Layout: weight[rows, width], index[n], offsets of bags and scales[n], made contiguous. Threads: over bags; each is added up in the order
+# of its indices. Sizes: here.
+# The indices of a bag are checked before a row of it is read.
+
+from cython.parallel cimport prange
+from libc.stdint cimport int64_t
+
+from volta._kernels.core.base cimport FLOAT32, INT64, TensorBase, address, empty_host
+from volta._kernels.core.threads cimport threads_for
+from volta._kernels.core.views cimport float_code, same_type
+from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.tile cimport real
+
+from volta.errors import DTypeError, IndexRangeError, ShapeError
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+      #define VOLTA_SOON(p) __builtin_prefetch(p)
+      #define VOLTA_APART __restrict__
+    #else
+      #define VOLTA_SOON(p) ((void)(p))
+      #define VOLTA_APART __restrict
+    #endif
+    enum { VOLTA_AHEAD = 12, VOLTA_BLOCK = 64 };      /* rows that are asked for before their turn; columns that stay in registers */
+    /* What each row of a bag adds to N columns. */
+    #define VOLTA_BAG_ROWS(N, T)                                                                                                  \\
+        for (k = 0; k < count; k++) {                                                                                             \\
+            const T* VOLTA_APART row = x + index[k] * width;                                                                      \\
+            const T scale = scales ? scales[k] : 1;                                                                               \\
+            const int64_t next = index[k + VOLTA_AHEAD < left ? k + VOLTA_AHEAD : k];                                             \\
+            if (next >= 0 && next < rows)       /* of the next bag, perhaps, which is not checked yet */                          \\
+                for (j = 0; j < N; j += 64 / (Py_ssize_t)sizeof(T)) VOLTA_SOON(x + next * width + j);                             \\
+            if (index[k] == padding) continue;                                                                                    \\
+            for (j = 0; j < N; j++) sums[j] += scale * row[j];                                                                    \\
+        }
+    #define VOLTA_BAG(S, T)                                                                                                       \\
+    static void volta_bag_##S(const T* VOLTA_APART x, Py_ssize_t rows, Py_ssize_t width, const int64_t* index, const T* scales,   \\
+                              Py_ssize_t count, Py_ssize_t left, int64_t padding, Py_ssize_t n, T* VOLTA_APART out) {           \\
+        T sums[VOLTA_BLOCK] = {0};                                                                                                \\
+        Py_ssize_t k, j;                                                                                                          \\
+        if (n == VOLTA_BLOCK) {     /* which compilers keep in registers */                                                       \\
+            VOLTA_BAG_ROWS(VOLTA_BLOCK, T)                                                                                        \\
+        } else {                                                                                                                  \\
+            VOLTA_BAG_ROWS(n, T)                                                                                                  \\
+        }                                                                                                                         \\
+        for (j = 0; j < n; j++) out[j] = sums[j];                                                                                 \\
+    }
+    VOLTA_BAG(32, float)
+    VOLTA_BAG(64, double)
+    """
+    enum:
+        BLOCK "VOLTA_BLOCK"
+    void bag_32 "volta_bag_32"(const float*, Py_ssize_t, Py_ssize_t, const int64_t*, const float*, Py_ssize_t, Py_ssize_t,
+                               int64_t, Py_ssize_t, float*) noexcept nogil
+    void bag_64 "volta_bag_64"(const double*, Py_ssize_t, Py_ssize_t, const int64_t*, const double*, Py_ssize_t, Py_ssize_t,
+                               int64_t, Py_ssize_t, double*) noexcept nogil
+
+
+cdef struct Bags:
+    const int64_t* index
+    const int64_t* offsets              # NULL: all have `each`
+    Py_ssize_t starts, each             # how many offsets there are
+    Py_ssize_t bags, entries, rows, width
+    int64_t padding                     # the row that does not count; negative: all count
+    bint mean
+
+
+cdef inline Py_ssize_t inside(int64_t at, Py_ssize_t n) noexcept nogil:
+    return 0 if at < 0 else n if at > n else <Py_ssize_t>at
+
+
+cdef bint any_outside(const int64_t* index, Py_ssize_t n, Py_ssize_t rows) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int64_t found = 0
+    for i in range(n):
+        found |= (index[i] < 0) | (index[i] >= rows)
+    return found != 0
+
+
+cdef bint one_bag(const Bags* p, const real* weight, const real* scales, Py_ssize_t bag, real* out) noexcept nogil:
+    """Gives whether an index is outside; nothing is read then."""
+    cdef Py_ssize_t first = bag * p.each, last = first + p.each, k, j = 0, n, counted, columns
+    cdef const int64_t* index
+    cdef const real* factors = NULL
+    if p.offsets != NULL:
+        first = inside(p.offsets[bag], p.entries)
+        last = inside(p.offsets[bag + 1], p.entries) if bag + 1 < p.starts else p.entries
+    n = max(last - first, 0)
+    index = p.index + first
+    if any_outside(index, n, p.rows):
+        return True
+    if scales != NULL:
+        factors = scales + first
+    while j < p.width:
+        columns = min(BLOCK, p.width - j)
+        if real is float:
+            bag_32(weight + j, p.rows, p.width, index, factors, n, p.entries - first, p.padding, columns, out + j)
+        else:
+            bag_64(weight + j, p.rows, p.width, index, factors, n, p.entries - first, p.padding, columns, out + j)
+        j += columns
+    if p.mean:
+        counted = n
+        for k in range(n if p.padding >= 0 else 0):
+            counted -= index[k] == p.padding
+        for j in range(p.width if counted > 1 else 0):
+            out[j] = out[j] / <real>counted
+    return False
+
+
+cdef bint some_bags(const Bags* p, const real* weight, const real* scales, Py_ssize_t first, Py_ssize_t last, real* out) noexcept nogil:
+    cdef Py_ssize_t bag
+    cdef bint outside = False
+    for bag in range(first, last):
+        outside |= one_bag(p, weight, scales, bag, out + bag * p.width)
+    return outside
+
+
+cdef bint all_bags(const Bags* p, const real* weight, const real* scales, real* out) noexcept nogil:
+    cdef int threads = threads_for((p.entries + p.bags) * (p.width + 8)), t, outside = 0
+    if threads == 1:
+        return some_bags(p, weight, scales, 0, p.bags, out)
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        outside += some_bags(p, weight, scales, p.bags * t // threads, p.bags * (t + 1) // threads, out)
+    return outside > 0
+
+
+cdef int refuse(const Bags* p) except -1:
+    cdef Py_ssize_t i
+    for i in range(p.entries):
+        if p.index[i] < 0 or p.index[i] >= p.rows:
+            raise IndexRangeError(f"bag_sum: index {p.index[i]} is out of range for a dimension of size {p.rows}; it is at position {i}")
+    return 0
+
+
+def bag_sum(TensorBase weight not None, TensorBase index not None, TensorBase offsets, TensorBase scales, Py_ssize_t bags, int64_t padding,
+            bint mean):
+    """Sums, or means, of the rows of each bag; of rows `padding` none counts."""
+    cdef int code = float_code("bag_sum", weight)
+    cdef Bags p
+    if len(weight.shape) != 2 or scales is not None and scales.size != index.size:
+        raise ShapeError(f"bag_sum: needs a matrix and a scale for each index, got {weight.shape}, {index.size} indices and "
+                         f"{None if scales is None else scales.shape}")
+    if offsets is not None and (offsets.dtype.code != INT64 or offsets.size < bags) or index.dtype.code != INT64:
+        raise DTypeError("bag_sum: indices and offsets must be int64, an offset for each bag")
+    if scales is not None:
+        same_type("bag_sum", weight, scales)
+        scales = packed(scales)
+    weight, index = packed(weight), packed(index)
+    offsets = None if offsets is None else packed(offsets)
+    p.index, p.entries, p.bags, p.padding, p.mean = <const int64_t*>address(index), index.size, bags, padding, mean
+    p.rows, p.width, p.each = weight.shape[0], weight.shape[1], index.size // max(bags, 1)
+    p.offsets, p.starts = NULL, 0
+    if offsets is not None:
+        p.offsets, p.starts = <const int64_t*>address(offsets), offsets.size
+    cdef TensorBase out = empty_host((bags, p.width), weight.dtype)
+    cdef void* table = address(weight)
+    cdef void* factors = NULL if scales is None else address(scales)
+    cdef void* target = address(out)
+    cdef bint outside
+    with nogil:
+        if code == FLOAT32:
+            outside = all_bags(&p, <const float*>table, <const float*>factors, <float*>target)
+        else:
+            outside = all_bags(&p, <const double*>table, <const double*>factors, <double*>target)
+    if outside:
+        refuse(&p)
+    return out
+
+
+KERNELS = {"bag_sum": bag_sum}

@@ -1,0 +1,60 @@
+"""The record of sums and means of the rows of a table that bags of indices name."""
+from __future__ import annotations
+
+import numpy as np
+
+from volta.dtypes import int64
+from volta.ops.records.copy import cast
+from volta.ops.records.create import arange_op
+from volta.ops.records.index import index_add_op, index_select_op
+from volta.ops.records.math import where_op
+from volta.ops.records.reduce import sum_op
+from volta.ops.records.sort import searchsorted_op
+from volta.ops.records.view import reshape_op, slice_op
+from volta.ops.table import Derived, Labels, case, create, register
+
+
+def _np_bags(weight, index, offsets, scales, bags, padding, mean):
+    out, each = np.zeros((bags, weight.shape[1]), weight.dtype), len(index) // max(bags, 1)
+    for k in range(bags):
+        first, last = (k * each, (k + 1) * each) if offsets is None else (*offsets, len(index))[k:k + 2]
+        at = index[first:last]
+        rows = weight[at] * (1 if scales is None else scales[first:last, None])
+        rows = rows[at != padding]
+        out[k] = rows.sum(0) / (max(len(rows), 1) if mean else 1)
+    return out
+
+
+def _totals(x, offsets, bags):
+    """x[n, width], added bag by bag."""
+    n, width = x.shape
+    if offsets is None:
+        return sum_op(reshape_op(x, shape=(bags, n // max(bags, 1), width)), dim=(1,), keepdim=False)
+    places = create(arange_op, 0, 1, n, dtype=int64, device=x.device)
+    bag = searchsorted_op(offsets, places, right=True) - 1
+    return slice_op(index_add_op(x, bag, dim=0, size=bags + 1), starts=(0, 0), sizes=(bags, width), steps=(1, 1))
+
+
+def _bag_sum(weight, index, offsets, scales, bags, padding, mean):
+    """By the rows one by one."""
+    n, rows = index._size, index_select_op(weight, index, dim=0)
+    counts = reshape_op(index != padding, shape=(n, 1))
+    if scales is not None:
+        rows = rows * reshape_op(scales, shape=(n, 1))
+    total = _totals(where_op(counts, rows, 0.0), offsets, bags)
+    if not mean:
+        return total
+    counted = _totals(cast(counts, int64), offsets, bags)
+    return total / cast(where_op(counted > 1, counted, 1), weight.dtype)
+
+
+_OFFSETS = Derived(lambda *_: np.array([0, 2, 2, 5]))
+bag_sum_op = register(
+    "bag_sum", ("weight", "index", "offsets", "scales"), family="bag",
+    takes={"weight": "f", "index": "int64", "offsets": "int64?", "scales": "=weight?"}, numpy=_np_bags, reference=_bag_sum,
+    cases=(case((7, 3), Labels((6,), 7), _OFFSETS, None, bags=4, padding=-1, mean=False),
+           case((7, 3), Labels((6,), 7), _OFFSETS, (6,), bags=4, padding=2, mean=False),
+           case((7, 70), Labels((9,), 7), _OFFSETS, None, bags=3, padding=1, mean=True),
+           case((5, 131), Labels((12,), 5), None, None, bags=3, padding=-1, mean=True),
+           case((5, 64), Labels((40,), 5), None, (40,), bags=2, padding=3, mean=False),
+           case((5, 2), Labels((0,), 5), None, None, bags=2, padding=-1, mean=True)))
