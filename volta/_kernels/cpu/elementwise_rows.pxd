@@ -5,8 +5,9 @@
 # Threads: none here. Sizes: the driver's.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from volta._kernels.cpu.iteration cimport (
-    OPERANDS, Cursor, Geometry, advance, advance_rows, move_elements, seek, staged, word)
+    OPERANDS, Cursor, Geometry, advance, advance_planes, advance_rows, move_elements, seek, staged, word)
 from volta._kernels.cpu.scalar cimport float_to_half
+from volta._kernels.cpu.short_rows cimport copy_planes, repeat_rows
 
 # OUT: po. IN: pa, pb, pc, pd, each n elements or one, as the loop's mask says.
 ctypedef void (*loop_t)(char* po, char* pa, char* pb, char* pc, char* pd, Py_ssize_t n) noexcept nogil
@@ -14,9 +15,10 @@ ctypedef void (*loop_t)(char* po, char* pa, char* pb, char* pc, char* pd, Py_ssi
 cdef enum:
     BLOCK = 512                                 # elements that the driver converts at a time
     TILE = 8192                                 # bytes of a buffer in which an operand of several rows is laid out
-    COLUMN = 31                                 # most elements of rows that are laid out where a number is repeated along each,
-    STRIDED = 64                                # or where elements have to be gathered
-    REPEATS = 256                               # fewest rows for which one that they all repeat is
+    WIDE = 128                                  # most elements of rows that are laid out,
+    STRIDED = 64                                # where elements have to be gathered,
+    NARROW = 12                                 # and of those that are laid out column by column
+    REPEATS = 256                               # fewest rows for which a longer one that they all repeat is
 
 
 cdef struct Work:
@@ -122,80 +124,104 @@ cdef inline void stage_out(const Work* w, char* out, Py_ssize_t step, Py_ssize_t
         move_elements(out, step, raw, 2, n, 2)
 
 
-cdef inline void repeat_each(const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n, word* to) noexcept nogil:
-    """Rows that repeat one element each; writes up to 15 elements behind the last."""
-    cdef Py_ssize_t row, i, k
-    cdef word v
-    for row in range(rows):
-        v = (<const word*>(x + row * step))[0]
-        for i in range(0, n, 16):
-            for k in range(16):
-                to[i + k] = v
-        to += n
+cdef struct Chunk:
+    Py_ssize_t rows                             # that are given to the loops as one; less than 2: each by itself
+    Py_ssize_t planes                           # or, where a plane is much less than a buffer, so many of them
 
 
-cdef inline void lay_out(char* to, char* x, Py_ssize_t step, Py_ssize_t apart, Py_ssize_t rows, Py_ssize_t n,
+cdef inline void lay_out(char* to, char* x, const Py_ssize_t* step, Py_ssize_t planes, Py_ssize_t rows, Py_ssize_t n,
                          Py_ssize_t itemsize) noexcept nogil:
-    """Rows of n elements, whose first ones are `apart`, behind each other."""
-    cdef Py_ssize_t i
-    if step == 0 and itemsize == 4:
-        repeat_each(x, apart, rows, n, <uint32_t*>to)
-    elif step == 0 and itemsize == 8:
-        repeat_each(x, apart, rows, n, <uint64_t*>to)
-    elif step == 0 and itemsize == 1:
-        repeat_each(x, apart, rows, n, <uint8_t*>to)
-    elif apart == itemsize and rows > n:        # columns lie behind each other
-        for i in range(n):
-            move_elements(to + i * itemsize, n * itemsize, x + i * step, itemsize, rows, itemsize)
-    else:
-        for i in range(rows):
-            move_elements(to + i * n * itemsize, itemsize, x + i * apart, step, n, itemsize)
+    """Rows of n elements behind each other. IN: step, from plane to plane, from row to row, and from element to element."""
+    cdef Py_ssize_t i, p
+    if step[2] == itemsize:
+        copy_planes(to, n * itemsize, rows * n * itemsize, x, step[1], step[0], planes, rows, n * itemsize)
+        return
+    if step[2] == 0 and step[1] == 0:
+        repeat_rows(to, x, step[0], planes, rows * n, itemsize)
+        return
+    if step[0] == rows * step[1]:
+        planes, rows = 1, planes * rows
+    for p in range(planes):
+        if step[2] == 0:
+            repeat_rows(to, x, step[1], rows, n, itemsize)
+        elif rows > n and (step[1] == itemsize or n <= NARROW):
+            for i in range(n):
+                move_elements(to + i * itemsize, n * itemsize, x + i * step[2], step[1], rows, itemsize)
+        else:
+            for i in range(rows):
+                move_elements(to + i * n * itemsize, itemsize, x + i * step[1], step[2], n, itemsize)
+        to += rows * n * itemsize
+        x += step[0]
 
 
-cdef inline Py_ssize_t rows_at_once(const Geometry* g, const Work* w) noexcept nogil:
-    """How many short rows are given to the loops as one, their operands laid out behind each other; less than 2: each by itself."""
+cdef inline Chunk chunk_of(const Geometry* g, const Work* w) noexcept nogil:
     cdef int last = g.rank - 1, k
     cdef Py_ssize_t n = g.shape[last], size = w.itemsize[0]
-    if last == 0 or w.any_half or g.step[0][last] != size or g.step[0][last - 1] != n * size:
-        return 0
+    cdef Chunk chunk
+    chunk.rows = chunk.planes = 0
+    if last == 0 or w.any_half or g.step[0][last] != size or (n > WIDE and g.step[0][last - 1] != n * size):
+        return chunk
     for k in range(1, w.count):
         size = max(size, w.itemsize[k])
-        if g.step[k][last] == 0 and g.step[k][last - 1] != 0 and n > COLUMN:
-            return 0
         if g.step[k][last] != 0 and g.step[k][last] != w.itemsize[k] and n > STRIDED:
-            return 0
-        if g.step[k][last] != 0 and g.step[k][last - 1] == 0 and g.shape[last - 1] < REPEATS:
-            return 0
-    return TILE // (n * size)
+            return chunk
+        if n > WIDE and g.step[k][last - 1] == 0 and g.step[k][last] != 0 and g.shape[last - 1] < REPEATS:
+            return chunk
+        if n > WIDE and g.step[k][last - 1] != 0 and g.step[k][last - 1] != n * w.itemsize[k]:
+            return chunk
+    chunk.rows = TILE // (n * size)
+    if last > 1:
+        chunk.planes = min(TILE // (n * size * g.shape[last - 1]), g.shape[last - 2])
+    chunk.rows = min(chunk.rows, g.shape[last - 1] * (g.shape[last - 2] if last > 1 else 1))
+    return chunk
 
 
-cdef inline Py_ssize_t run_rows(const Geometry* g, const Work* w, Cursor* c, Py_ssize_t several, Py_ssize_t length) noexcept nogil:
+cdef inline bint joined(const Py_ssize_t* step, Py_ssize_t planes, Py_ssize_t rows, Py_ssize_t n, Py_ssize_t itemsize) noexcept nogil:
+    return (step[2] == itemsize and (rows == 1 or step[1] == n * itemsize) and (planes == 1 or step[0] == rows * n * itemsize))
+
+
+cdef inline Py_ssize_t run_rows(const Geometry* g, const Work* w, Cursor* c, Chunk chunk, Py_ssize_t length) noexcept nogil:
     """Whole rows from the cursor on, up to `length` elements; gives how many elements these were."""
     cdef char buffers[OPERANDS][TILE + 128]
     cdef char* at[OPERANDS]
-    cdef char* laid[OPERANDS]                   # the row that a buffer repeats
-    cdef Py_ssize_t step[OPERANDS]
+    cdef char* laid[OPERANDS]                   # the row, or the plane, that a buffer repeats
+    cdef Py_ssize_t unit[OPERANDS]
+    cdef Py_ssize_t[OPERANDS][3] step
     cdef int last = g.rank - 1, k
-    cdef Py_ssize_t n = g.shape[last], done = 0, rows, apart
+    cdef Py_ssize_t n = g.shape[last], done = 0, rows, planes
+    cdef bint repeated
     for k in range(OPERANDS):
-        laid[k], at[k], step[k] = NULL, NULL, w.itemsize[k]
+        laid[k], at[k], unit[k] = NULL, NULL, w.itemsize[k]
+        if k < w.count:
+            step[k] = [g.step[k][last - 2] if last > 1 else 0, g.step[k][last - 1], g.step[k][last]]
     while length - done >= n:
-        rows = min(several, (length - done) // n, g.shape[last - 1] - c.position[last - 1])
-        at[0] = c.at[0]
-        for k in range(1, w.count):
-            at[k], apart = c.at[k], g.step[k][last - 1]
-            if g.step[k][last] == 0 and apart == 0:
-                step[k] = 0
-            elif g.step[k][last] != w.itemsize[k] or apart != n * w.itemsize[k]:
-                if apart == 0 and at[k] != laid[k]:
-                    laid[k] = at[k]
-                    lay_out(buffers[k], at[k], g.step[k][last], 0, several, n, w.itemsize[k])
-                elif apart != 0:
-                    lay_out(buffers[k], at[k], g.step[k][last], apart, rows, n, w.itemsize[k])
-                at[k] = buffers[k]
-        run_any(w, at, step, rows * n)
-        advance_rows(g, c, rows)
-        done += rows * n
+        rows, planes = g.shape[last - 1], 1
+        if chunk.planes > 1 and c.position[last - 1] == 0:
+            planes = min(chunk.planes, (length - done) // (rows * n), g.shape[last - 2] - c.position[last - 2])
+        if planes < 2:
+            rows, planes = min(chunk.rows, (length - done) // n, rows - c.position[last - 1]), 1
+        for k in range(w.count):
+            at[k] = c.at[k]
+            if step[k][2] == 0 and step[k][1] == 0 and (planes == 1 or step[k][0] == 0):
+                unit[k] = 0
+                continue
+            unit[k] = w.itemsize[k]
+            if joined(step[k], planes, rows, n, w.itemsize[k]):
+                continue
+            at[k] = buffers[k]
+            repeated = step[k][0 if planes > 1 else 1] == 0
+            if k > 0 and not (repeated and c.at[k] == laid[k]):
+                laid[k] = c.at[k] if repeated else NULL
+                lay_out(buffers[k], c.at[k], step[k], chunk.planes if planes > 1 and repeated else planes,
+                        chunk.rows if planes == 1 and repeated else rows, n, w.itemsize[k])
+        run_any(w, at, unit, planes * rows * n)
+        if at[0] == <char*>buffers[0]:
+            copy_planes(c.at[0], step[0][1], step[0][0], at[0], n * w.itemsize[0], rows * n * w.itemsize[0], planes, rows, n * w.itemsize[0])
+        if planes > 1:
+            advance_planes(g, c, planes)
+        else:
+            advance_rows(g, c, rows)
+        done += planes * rows * n
     return done
 
 
@@ -240,16 +266,17 @@ cdef inline void run_range(const Geometry* g, const void* work, Py_ssize_t start
     cdef const Work* w = <const Work*>work
     cdef Cursor c
     cdef Py_ssize_t step[OPERANDS]
-    cdef Py_ssize_t length, several = rows_at_once(g, w)
+    cdef Py_ssize_t length
     cdef int k, last = g.rank - 1, mask = direct_mask(g, w)
+    cdef Chunk chunk = chunk_of(g, w)
     for k in range(OPERANDS):
         step[k] = g.step[k][last] if k < g.count else 0
         c.at[k] = NULL
     seek(g, &c, start)
     while start < stop:
         length = min(g.shape[last] - c.position[last], stop - start)
-        if length == g.shape[last] and several > 1:
-            start += run_rows(g, w, &c, several, stop - start)
+        if length == g.shape[last] and chunk.rows > 1:
+            start += run_rows(g, w, &c, chunk, stop - start)
             continue
         if length == g.shape[last] and mask >= 0:
             start += run_direct(g, w, &c, mask, stop - start)

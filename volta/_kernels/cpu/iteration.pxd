@@ -208,6 +208,15 @@ cdef inline void advance_rows(const Geometry* g, Cursor* c, Py_ssize_t rows) noe
     advance(g, c, g.shape[last])
 
 
+cdef inline void advance_planes(const Geometry* g, Cursor* c, Py_ssize_t planes) noexcept nogil:
+    """From the start of a plane, all rows of the dimension before the last, on by planes that do not pass the end of the one before it."""
+    cdef int last = g.rank - 1, k
+    for k in range(g.count):
+        c.at[k] += (planes - 1) * g.step[k][last - 2]
+    c.position[last - 2] += planes - 1
+    advance_rows(g, c, g.shape[last - 1])
+
+
 cdef inline void run_ranges(range_t run, const Geometry* g, const void* work, int threads, Py_ssize_t unit) noexcept nogil:
     """All elements, split among threads at multiples of `unit`."""
     cdef Py_ssize_t chunk = ((g.size + threads - 1) // threads + unit - 1) // unit * unit

@@ -12,7 +12,8 @@ from volta._kernels.core.threads cimport NOGIL_SIZE, threads_for
 from volta._kernels.core.views cimport float_code
 from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.copy cimport copy_data, packed, share
-from volta._kernels.cpu.iteration cimport copy_bytes, move_elements
+from volta._kernels.cpu.iteration cimport copy_bytes
+from volta._kernels.cpu.short_rows cimport copy_rows
 from volta._kernels.cpu.tile cimport real
 
 cdef struct Axis:
@@ -169,7 +170,7 @@ def extend_grad(TensorBase g not None, *, size, tuple before, str mode):
 # ---------------------------------------------------------------- joining
 
 cdef enum:
-    SMALL = 16                                  # bytes of a part, up to which its elements are moved one by one,
+    SMALL = 512                                 # bytes of a part, up to which its rows are moved many at once,
     BLOCK = 16384                               # so many bytes of the result at a time
 
 cdef struct Part:
@@ -208,8 +209,8 @@ cdef void alternate(const int* a, const int* b, int* out, Py_ssize_t n) noexcept
 
 
 cdef void join_rows(const Joined* v, Py_ssize_t row, Py_ssize_t stop) noexcept nogil:
-    """Rows [row, stop) of small parts: element by element down some rows."""
-    cdef Py_ssize_t block = max(1, BLOCK // v.row), n, k, item, at
+    """Rows [row, stop) of small parts: part by part down some rows."""
+    cdef Py_ssize_t block = max(1, BLOCK // v.row), n, k
     cdef const Part* part
     cdef char* to
     while row < stop:
@@ -220,9 +221,7 @@ cdef void join_rows(const Joined* v, Py_ssize_t row, Py_ssize_t stop) noexcept n
             continue
         for k in range(v.count):
             part = v.parts + k
-            for item in range(part.nbytes // v.itemsize):
-                at = item * v.itemsize
-                move_elements(to + at, v.row, part.data + row * part.step + at, part.step, n, v.itemsize)
+            copy_rows(to, v.row, part.data + row * part.step, part.step, n, part.nbytes)
             to += part.nbytes
         row += n
 
