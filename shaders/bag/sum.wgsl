@@ -3,7 +3,7 @@
 // LISTED: a bag is what lies from its offset to the next one, or the end; else each has `each` indices. SCALED: rows are multiplied by
 // scales[n]. The row `padding` does not count; a negative one is none.
 //
-// Bindings: 0 weight, 1 index, 2 offsets, 3 scales (read; any buffers unless LISTED, SCALED), 4 out (read_write).
+// Bindings: 0 weight, 1 index, 2 offsets, 3 scales (read; absent unless LISTED, SCALED), 4 out (read_write).
 // Launch:   x = ceil(bags * width / 256) workgroups of 256; a thread has one element.
 // Sums:     f32, in the order of the indices.
 

@@ -15,7 +15,7 @@ def _bag_sum(weight, index, offsets, scales, *, bags, padding, mean):
     listed, scaled = offsets is not None, scales is not None
     plan = Plan(weight, index, offsets, scales)
     out = plan.output((bags, width), FLOAT32)
-    plan.step("bag/sum", (0, 1, 2 if listed else 1, 3 if scaled else 0, out),
+    plan.step("bag/sum", (0, 1, 2 if listed else None, 3 if scaled else None, out),
               (bags * width, width, rows, entries, entries // max(bags, 1), offsets._size if listed else 0, padding, At(0), At(1),
                At(2) if listed else 0, At(3) if scaled else 0),
               ceil_div(bags * width, THREADS), LISTED=listed, SCALED=scaled, MEAN=mean)
