@@ -1,5 +1,5 @@
-"""What moves, joins, broadcasts, scans and sorts short lines, which go many at once: every length about the bounds, counts of lines that are no
-multiples of a tile, and all layouts and sizes of elements; exact."""
+"""What moves, joins, broadcasts and scans short lines, which go many at once: every length about the bounds, counts of lines that are no
+multiples of a block, and all layouts and sizes of elements; exact."""
 from __future__ import annotations
 
 import numpy as np
@@ -131,3 +131,40 @@ def test_writing_results_into_parts(length):
         part.sub_(out[:, :1].clone())
         line -= want[:, :1].copy()
         same(out, want)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_slices_at_places_of_short_lines(length):
+    rng = np.random.default_rng(length)
+    for count in COUNTS:
+        for entries in (1, 3, length, 33):
+            index = rng.integers(0, length, entries)
+            source, start = numbers((count, entries), seed=1), numbers((count, length), seed=2)
+            want = start.copy()
+            np.add.at(want, (slice(None), index), source)
+            same(volta.tensor(start).index_add(1, volta.tensor(index), volta.tensor(source)), want)
+            for _, x, array in layouts((count, length)):
+                same(volta.index_select(x, 1, volta.tensor(index)), array[:, index])
+                places = rng.integers(0, length, (count, entries))
+                same(volta.gather(x, 1, volta.tensor(places)), np.take_along_axis(array, places, 1))
+            blocks = numbers((count, length, 2))
+            same(volta.index_select(volta.tensor(blocks), 1, volta.tensor(index)), blocks[:, index])
+            x = volta.tensor(start, requires_grad=True)
+            x[:, volta.tensor(index)].backward(volta.tensor(source))
+            want = np.zeros_like(start)
+            np.add.at(want, (slice(None), index), source)
+            same(x.grad, want)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_scans_of_short_lines(length):
+    special = np.array([0, -0.0, np.nan, np.inf, -np.inf, 1e-45, 3e38, 1], "f4")
+    for count in COUNTS:
+        for x in (numbers((count, length)) / np.float32(8), np.resize(special, (count, length)).astype("f4")):
+            with np.errstate(all="ignore"):
+                sums, products = np.cumsum(x.astype("f8"), 1), np.cumprod(x.astype("f8"), 1)
+                np.testing.assert_allclose(volta.cumsum(volta.tensor(x), 1).numpy(), sums.astype("f4"), 1e-6, 1e-6)
+                if length < 8:
+                    np.testing.assert_array_equal(volta.cumprod(volta.tensor(x), 1).numpy(), products.astype("f4"))
+        x = numbers((count, length), "int64")
+        same(volta.cumsum(volta.tensor(x), 1), np.cumsum(x, 1))

@@ -16,8 +16,9 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport same_type, split_at
 from volta._kernels.cpu.copy cimport copy_data, packed
 from volta._kernels.cpu.iteration cimport copy_bytes
+from volta._kernels.cpu.short_rows cimport copy_rows
 from volta._kernels.cpu.scatter cimport (
-    ADD, AMAX, AMIN, LAST, PROD, SUM, Scatter, add_slice, add_slices, note_first, number, scatter_row)
+    ADD, AMAX, AMIN, LAST, PROD, SUM, Scatter, add_columns, add_slice, add_slices, note_first, number, scatter_row)
 
 from volta.errors import DTypeError, IndexRangeError
 
@@ -29,7 +30,8 @@ ctypedef fused word:
 
 cdef enum:
     COLUMNS = 16                # fewest elements of a slice that one thread adds
-    CHECKED = 1024              # indices that are checked at a time
+    CHECKED = 1024              # indices that are checked at a time, and short lines that are moved
+    SHORT = 10                  # elements of a line up to which many are moved, or added to, column by column
 
 
 # ---------------------------------------------------------------- checks
@@ -252,9 +254,17 @@ cdef void copy_row(const Move* p, const word* source, word* target) noexcept nog
 
 cdef void select_words(const Move* p, const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last, word* out) noexcept nogil:
     """Slices first .. last of [outer * n]."""
-    cdef Py_ssize_t i = first, k, stop, n = p.n, inner = p.inner
+    cdef Py_ssize_t i = first, k, stop, n = p.n, inner = p.inner, size = sizeof(word), rows
     cdef const word* source
-    while i < last:                             # those of one outer
+    while i < last:                             # those of one outer, or short lines of some
+        rows = min(<Py_ssize_t>CHECKED, (last - i) // n) if i % n == 0 and n * inner <= SHORT else 0
+        if rows > n:
+            source = x + i // n * p.length * inner
+            for k in range(n):
+                copy_rows(<char*>(out + (i + k) * inner), n * inner * size, <const char*>(source + index[k] * inner),
+                          p.length * inner * size, rows, inner * size)
+            i += rows * n
+            continue
         k, stop, source = i % n, min(last, (i // n + 1) * n), x + i // n * p.length * inner
         if inner == 1:
             gather_line(source, index + k, stop - i, 1, 0, out + i)
@@ -357,6 +367,10 @@ cdef bint scatter_items(Scatter* p, const number* start, const number* x, const 
         for t in prange(threads, num_threads=threads, schedule="static"):
             outside += scatter_lines(p, start, x, index, p.outer * t // threads, p.outer * (t + 1) // threads, out)
         return outside != 0
+    if p.kind == ADD and p.inner == 1 and p.n <= SHORT and p.size <= SHORT and p.outer > COLUMNS:
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            add_columns(p, start, x, index, p.outer * t // threads, p.outer * (t + 1) // threads, out)
+        return False
     p.block = min(((p.inner + shares - 1) // shares + COLUMNS - 1) // COLUMNS * COLUMNS, p.inner)       # results do not depend on it
     items = p.outer * ((p.inner + p.block - 1) // p.block)
     if threads == 1:

@@ -3,7 +3,7 @@
 # Layout: of entries [outer, n, inner] and places [outer, size, inner], one of outer and some columns at a time. Threads: none. Sizes and
 # indices: the caller's.
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 ctypedef fused number:
     int8_t                              # bool, whose sum is true where any term is
@@ -15,6 +15,9 @@ ctypedef fused number:
 
 cdef enum:
     ADD, PROD, AMAX, AMIN, LAST, SUM     # SUM: as ADD from zeros on, and what it starts with is added at the end
+
+cdef enum:
+    LINES = 1024                        # short lines that are added to at once
 
 cdef struct Scatter:
     int kind
@@ -99,3 +102,22 @@ cdef inline void note_first(Scatter* p, const int64_t* index, char* fresh) noexc
     for i in range(p.n):
         fresh[i] = not fresh[p.n + index[i]]
         fresh[p.n + index[i]] = 1
+
+
+cdef inline void add_columns(const Scatter* p, const number* start, const number* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last,
+                             number* out) noexcept nogil:
+    """Short lines first .. last of one column each, which share their places: entry by entry down some lines."""
+    cdef Py_ssize_t line = first, rows, i, k, size = p.size, n = p.n
+    while line < last:
+        rows = min(<Py_ssize_t>LINES, last - line)
+        if start == NULL:
+            memset(out + line * size, 0, rows * size * sizeof(number))
+        elif start != out:
+            memcpy(out + line * size, start + line * size, rows * size * sizeof(number))
+        for k in range(n):
+            for i in range(line, line + rows):
+                if number is int8_t:
+                    out[i * size + index[k]] |= x[i * n + k]
+                else:
+                    out[i * size + index[k]] += x[i * n + k]
+        line += rows
