@@ -83,4 +83,6 @@ NAMES = {
     "consume_prefix_in_state_dict_if_present": consume_prefix_in_state_dict_if_present,
     **{name: _ntuple(n, name) for n, name in enumerate(("_single", "_pair", "_triple", "_quadruple"), 1)}}
 # Names of one module, one of which is also that of a module in it, and where they are.
-OWN = {"torch.autograd": dict.fromkeys(("gradcheck", "gradgradcheck"), "volta.testing")}
+OWN = {"torch.autograd": dict.fromkeys(("gradcheck", "gradgradcheck"), "volta.testing"),
+       **{f"torch.optim.{name}": {name: "volta.compat.steps"}
+          for name in "adadelta adagrad adam adamax adamw radam rmsprop sgd".split()}}
