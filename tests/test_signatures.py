@@ -13,7 +13,8 @@ MODULES = """torch.nn torch.nn.functional torch.nn.init torch.nn.utils torch.nn.
     torch.nn.utils.parametrizations torch.nn.utils.prune torch.nn.utils.fusion torch.nn.utils.stateless torch.nn.grad torch.optim
     torch.optim.lr_scheduler torch.optim.swa_utils torch.utils.data torch.utils.checkpoint torch.autograd torch.autograd.functional
     torch.autograd.graph torch.func torch.distributions torch.distributions.transforms torch.random torch.testing torch.amp
-    torch.signal.windows torch.cuda torch.nn.attention.flex_attention torch.serialization""".split()
+    torch.signal.windows torch.cuda torch.nn.attention.flex_attention torch.serialization torch.quasirandom torch.utils
+    torch.utils.weak""".split()
 # Where the arguments differ, and why.
 ELSEWHERE = {
     "torch.cuda.Event": "events of another program's graphs",

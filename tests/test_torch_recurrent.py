@@ -131,6 +131,7 @@ def test_moving_packed_sequences(device):
     assert moved.data.device == moved.sorted_indices.device == volta.device(device) and moved.batch_sizes.device.type == "cpu"
     assert packed.float() is packed and packed.double().data.dtype is volta.float64
     assert rnn.invert_permutation(None) is None and packed.is_cuda is False
+    assert packed.pin_memory() is packed and packed.is_pinned() is False
 
 
 def reshaped(net, name, shape):

@@ -23,6 +23,7 @@ from volta.nn.parameter import Uninitialized
 from volta.nn.pool import _AvgPool, _MaxPool
 from volta.nn.state import LoadResult, consume_prefix_in_state_dict_if_present
 from volta.optim.lr_scheduler import LRScheduler
+from volta.tensor import Tensor
 
 # The names of modules whose contents are here names of the module above: "torch.nn.modules.conv".
 MODULES = frozenset(
@@ -73,6 +74,7 @@ def is_lazy(param: Any) -> bool:
 
 
 NAMES = {
+    "ParamsT": Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
     "_AvgPoolNd": _AvgPool, "_BaseDataLoaderIter": Pass, "_IncompatibleKeys": LoadResult, "is_lazy": is_lazy,
     "_BatchNorm": _BatchNorm, "_ConvNd": _Convolution, "_DropoutNd": _Dropout, "_InstanceNorm": _InstanceNorm,
     "_LRScheduler": LRScheduler, "_Loss": _Loss, "_MaxPoolNd": _MaxPool, "_NormBase": _BatchNorm, "_WeightedLoss": _Loss,
@@ -83,4 +85,6 @@ NAMES = {
     "consume_prefix_in_state_dict_if_present": consume_prefix_in_state_dict_if_present,
     **{name: _ntuple(n, name) for n, name in enumerate(("_single", "_pair", "_triple", "_quadruple"), 1)}}
 # Names of one module, one of which is also that of a module in it, and where they are.
-OWN = {"torch.autograd": dict.fromkeys(("gradcheck", "gradgradcheck"), "volta.testing")}
+OWN = {"torch.autograd": dict.fromkeys(("gradcheck", "gradgradcheck"), "volta.testing"),
+       **{f"torch.optim.{name}": {name: "volta.compat.steps"}
+          for name in "adadelta adagrad adam adamax adamw radam rmsprop sgd".split()}}

@@ -22,6 +22,7 @@ PLACES = {
     "torch.nn.utils.spectral_norm": "volta.nn.utils",
     "torch.nn.utils.convert_parameters": "volta.nn.utils",
     "torch.optim.": "volta.optim",
+    "torch.optim._functional": "volta.compat.steps",
     "torch.optim.lr_scheduler": "volta.optim.lr_scheduler",
     "torch.optim.swa_utils": "volta.optim.swa_utils",
     "torch.utils.data": "volta.data",
@@ -154,7 +155,8 @@ class View(ModuleType):
                 return getattr(importlib.import_module(inner.OWN[self.__name__][name]), name)
             if deep and name in inner.NAMES:
                 return inner.NAMES[name]
-            if not _is_served_by_parent(f"{self.__name__}.{name}") or deep and name in inner.MODULES:
+            inside = deep and name in inner.MODULES and name != self.__name__.rpartition(".")[2]    # torch.optim.adam.adam is no module
+            if not _is_served_by_parent(f"{self.__name__}.{name}") or inside:
                 try:                                    # a module that scripts use without importing it
                     return importlib.import_module(f"{self.__name__}.{name}")
                 except ModuleNotFoundError:

@@ -93,6 +93,14 @@ class PackedSequence(_Packed):
         """The sequence in uint8."""
         return self._with(lambda t: t.byte())
 
+    def pin_memory(self) -> PackedSequence:
+        """The sequence itself: transfers take any memory."""
+        return self._with(lambda t: t.pin_memory())
+
+    def is_pinned(self) -> bool:
+        """False: no memory is page-locked."""
+        return self.data.is_pinned()
+
     @property
     def is_cuda(self) -> bool:
         """Whether the data lies on a GPU."""
