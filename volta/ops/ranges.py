@@ -77,15 +77,21 @@ def range(start: Number, end: Number, step: Number = 1, *, dtype: DTypeLike = No
     return finish(cast(arange(0, count, device=device), as_dtype(kind)) * step + start, requires_grad)
 
 
-def _triangle(name, make, row, col, offset, dtype, device):
+def _triangle(name, upper, row, col, offset, dtype, device):
     for which, size in (("row", row), ("col", col)):
         if not hasattr(size, "__index__") or size < 0:
             raise ArgumentError(f"{name}: {which} must be an integer >= 0, got {size!r}")
     dtype = int64 if dtype is None else as_dtype(dtype)
     if dtype is not int64 and dtype is not int32:
         raise DTypeError(f"{name}: indices are int64 or int32, got {dtype}")
-    offset = max(-row, min(offset, col))                # beyond, all are in the triangle, or none
-    return tensor(np.stack(make(row, offset, col)).astype(np.int64), dtype=dtype, device=device)
+    first = np.arange(row) + (max(-row, min(offset, col)) + (not upper))        # beyond, all are in the triangle, or none
+    np.clip(first, 0, col, out=first)                   # where the triangle's part of each row begins; of a lower one, where it ends
+    counts = col - first if upper else first
+    at = np.repeat(np.arange(row), counts)
+    out = np.empty((2, len(at)), np.int64)
+    out[0] = at
+    np.subtract(np.arange(len(at)), (np.cumsum(counts) - (col if upper else counts))[at], out=out[1])
+    return tensor(out, dtype=dtype, device=device)
 
 
 @_made
@@ -95,7 +101,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DTypeLike = None
     >>> volta.tril_indices(2, 2).tolist()
     [[0, 1, 1], [0, 0, 1]]
     """
-    return _triangle("tril_indices", np.tril_indices, row, col, offset, dtype, device)
+    return _triangle("tril_indices", False, row, col, offset, dtype, device)
 
 
 @_made
@@ -105,7 +111,7 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DTypeLike = None
     >>> volta.triu_indices(2, 2).tolist()
     [[0, 0, 1], [0, 1, 1]]
     """
-    return _triangle("triu_indices", np.triu_indices, row, col, offset, dtype, device)
+    return _triangle("triu_indices", True, row, col, offset, dtype, device)
 
 
 @_made

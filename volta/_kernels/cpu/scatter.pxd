@@ -5,6 +5,8 @@
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
+from volta._kernels.cpu.scalar cimport pick_f32, pick_f64
+
 ctypedef fused number:
     int8_t                              # bool, whose sum is true where any term is
     uint8_t
@@ -32,9 +34,13 @@ cdef inline number combined(number a, number b, int kind) noexcept nogil:
     """NaN stays NaN."""
     if kind == PROD:
         return <number>(a * b)
-    if kind == AMAX:
-        return a if a >= b or a != a else b
-    return a if a <= b or a != a else b
+    cdef int first = ((a >= b) if kind == AMAX else (a <= b)) | (a != a)
+    if number is float:
+        return pick_f32(first, a, b)            # by chance either: a branch would be mispredicted
+    elif number is double:
+        return pick_f64(first, a, b)
+    else:
+        return a if first else b
 
 
 cdef inline void scatter_elements(const number* x, const int64_t* index, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t step, int kind,
@@ -58,6 +64,10 @@ cdef inline void scatter_row(const Scatter* p, const number* x, const int64_t* i
         scatter_elements(x, index, n, 1, 0, LAST, out)
     elif p.inner == 1 and (p.kind == ADD or p.kind == SUM):
         scatter_elements(x, index, n, 1, 0, ADD, out)
+    elif p.inner == 1 and p.kind == AMAX:
+        scatter_elements(x, index, n, 1, 0, AMAX, out)
+    elif p.inner == 1 and p.kind == AMIN:
+        scatter_elements(x, index, n, 1, 0, AMIN, out)
     elif p.kind == LAST:
         scatter_elements(x, index, n, p.inner, 1, LAST, out)
     elif p.kind == ADD or p.kind == SUM:
