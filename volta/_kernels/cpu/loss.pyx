@@ -11,6 +11,7 @@ from libc.string cimport memset
 from volta._kernels.core.base cimport FLOAT32, INT64, Storage, TensorBase, address, empty_host, empty_host_like, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.short_lines cimport SHORT, short_losses
 from volta._kernels.cpu.sums cimport line_exp_sum, line_max, log_of
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code, same_type
@@ -55,6 +56,10 @@ cdef void forward_rows(const real* x, const int64_t* target, Py_ssize_t first, P
     cdef real* y
     cdef real top, scale
     cdef double total
+    if real is float:
+        if 0 < classes <= SHORT and short_losses(loss + first, NULL if softmax == NULL else softmax + first * classes, x + first * classes,
+                                                 target + first, ignored, last - first, classes):
+            return
     for i in range(first, last):
         line = x + i * classes
         top = line_max(line, classes)

@@ -10,13 +10,14 @@ from volta._kernels.cpu.elementwise import KERNELS as elementwise
 from volta._kernels.cpu.reduce import sum
 
 from cython.parallel cimport prange
-from libc.math cimport INFINITY, NAN, isfinite, sqrt
+from libc.math cimport INFINITY, NAN, fabs, isfinite, sqrt
 from libc.stdlib cimport free, malloc
 
-from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.core.base cimport FLOAT32, FLOAT64, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code
 from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.short_lines cimport SHORT, short_norms
 from volta._kernels.cpu.sums cimport line_away, line_squares
 from volta._kernels.cpu.tile cimport real
 
@@ -140,6 +141,25 @@ cdef void norm_pieces(const real* x, Py_ssize_t length, Py_ssize_t pieces, Py_ss
         sums[task] = line_squares(x + task // pieces * length + start, <real>0, length * (task % pieces + 1) // pieces - start)
 
 
+cdef bint norm_short(const real* x, Py_ssize_t lines, Py_ssize_t length, real* out) noexcept nogil:
+    """Whether it has done them."""
+    cdef int threads = threads_for(lines * length), t
+    cdef Py_ssize_t done = 0
+    if length == 1:             # the size of one number, whose square may be beyond all numbers
+        for done in range(lines):
+            out[done] = <real>fabs(x[done])
+        return True
+    if real is float:
+        if length > SHORT:
+            return False
+        if threads == 1:
+            return short_norms(out, x, lines, length) > 0
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            done += short_norms(out + lines * t // threads, x + lines * t // threads * length,
+                                lines * (t + 1) // threads - lines * t // threads, length)
+    return done > 0
+
+
 cdef void norm_lines(const real* x, Py_ssize_t lines, Py_ssize_t length, Py_ssize_t pieces, double* sums, real* out) noexcept nogil:
     cdef int threads = threads_for(lines * length), t
     cdef Py_ssize_t tasks = lines * pieces, i, k
@@ -168,6 +188,10 @@ def norm2(TensorBase x not None, tuple dim not None, bint keepdim):
             length *= <Py_ssize_t>x.shape[i]
     if x.contiguous and dim == tuple(range(kept, rank)) and x.dtype.category == 2 and x.dtype.itemsize >= 4 and lines and length:
         out = empty_host(x.shape[:kept] + ((1,) * (rank - kept) if keepdim else ()), x.dtype)
+        if x.dtype.code == FLOAT32 and norm_short(<const float*>address(x), lines, length, <float*>address(out)):
+            return out
+        if x.dtype.code == FLOAT64 and norm_short(<const double*>address(x), lines, length, <double*>address(out)):
+            return out
         pieces = (length + PIECE - 1) // PIECE
         memory = host_storage(lines * pieces * sizeof(double))
         if x.dtype.code == FLOAT32:

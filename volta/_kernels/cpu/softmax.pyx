@@ -11,13 +11,14 @@ from libc.string cimport memset
 from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host
 from volta._kernels.core.threads cimport PARALLEL_SIZE, threads_for
 from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.short_lines cimport SHORT, short_softmax, short_softmax_grad
 from volta._kernels.cpu.sums cimport (
     line_away_twice, line_dot, line_exp, line_exp_each, line_exp_sum, line_max, line_sum, line_times, log_of)
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code, pointer, split_at
 
 cdef enum:
-    ROWS = 16                   # most rows of a task,
+    ROWS = 16                   # most rows of a task, but for those of SHORT elements, of which tasks take multiples,
     ROW_WORK = 4096             # and elements of them, unless it is one
     PART = 16384                # elements of a part of a long line; of columns 1 / ROWS as many
     COLUMNS = 128               # most columns worked together,
@@ -44,6 +45,9 @@ cdef void softmax_rows(const real* x, real* out, Py_ssize_t rows, Py_ssize_t ste
     cdef Py_ssize_t r
     cdef real top[ROWS]
     cdef real total[ROWS]
+    if real is float:
+        if n <= SHORT and step == n and short_softmax(out, x, rows, n, kind):
+            return
     for r in range(rows):
         top[r] = line_max(x + r * step, n)
         if kind == LOGSUMEXP:
@@ -153,8 +157,15 @@ cdef void task(const Lines* p, const real* g, const real* x, real* out, Py_ssize
     x += at
     out += (line * p.parts + part) * p.inner + column if p.kind == LOGSUMEXP else at
     if p.inner == 1 and g == NULL:
-        softmax_rows(x, out, n, p.length, length, p.kind)
+        r = 0
+        while r < n:
+            softmax_rows(x + r * p.length, out + r * (1 if p.kind == LOGSUMEXP else p.length), min(n - r, <Py_ssize_t>ROWS), p.length,
+                         length, p.kind)
+            r += ROWS
     elif p.inner == 1:
+        if real is float:
+            if length <= SHORT // 2 and short_softmax_grad(out, g + at, x, n, length, p.kind == LOG_SOFTMAX):
+                return
         for r in range(n):
             softmax_grad_row(g + at + r * length, x + r * length, out + r * length, length, p.kind == LOG_SOFTMAX)
     elif g == NULL:
@@ -166,8 +177,11 @@ cdef void task(const Lines* p, const real* g, const real* x, real* out, Py_ssize
 cdef void run(Lines* p, const real* g, const real* x, real* out) noexcept nogil:
     cdef Py_ssize_t index, tasks, work = p.outer * p.inner * (p.length + (ROW_COST if p.inner == 1 else 0)) * EXP_COST
     cdef int threads = threads_for(work)
+    cdef Py_ssize_t fewest = FEWEST if p.inner > 1 else ROWS if p.length <= SHORT else 1
     p.width = COLUMNS if p.inner > 1 else max(1, min(ROWS, ROW_WORK // p.length))
-    while p.width > (FEWEST if p.inner > 1 else 1) and work >= PARALLEL_SIZE and p.outer * p.inner < BLOCKS * p.width:
+    if p.inner == 1 and p.length <= SHORT:
+        p.width = ROW_WORK // p.length // ROWS * ROWS
+    while p.width > fewest and work >= PARALLEL_SIZE and p.outer * p.inner < BLOCKS * p.width:
         p.width //= 2
     tasks = p.parts * ((p.outer + p.width - 1) // p.width if p.inner == 1 else p.outer * ((p.inner + p.width - 1) // p.width))
     if threads == 1:            # OpenMP takes half a microsecond for a region of one
