@@ -115,10 +115,10 @@ class FunctionCtx:
         return tuple(g if g is None or like is None else as_gradient(f"{self.cls.__name__}: gradient {i} of backward", g, *like)
                      for i, (g, like) in enumerate(zip(result, self._likes)))
 
-    def release(self) -> None:
-        """Drop what was saved."""
+    def release(self) -> bool:
+        """Drop what was saved. False: backward may be called again, as long as it does not ask for that."""
         self._saved = None
-
+        return False
 
     def pushed(self, along: list, args: tuple, outputs: Any, duals: Any) -> None:
         """Called where an argument has a tangent: give those of the outputs, by `jvp`."""
