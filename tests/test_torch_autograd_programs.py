@@ -72,6 +72,28 @@ def second_over_written(lib, x):
     return y
 
 
+def backward_to(*names):
+    def program(lib):
+        x = leaf(lib)
+        y = x * 2
+        y.exp().sum().backward(inputs=[{"x": x, "y": y}[name] for name in names])
+        return tuple(t.grad for t in (x, y) if t.grad is not None)
+    return program
+
+
+def dirty_and_dropped(lib):
+    class Dropped(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            return x.mul_(2) * 3
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 6
+    return Dropped.apply(leaf(lib) * 1)
+
+
 PROGRAMS = {
     "grad under no_grad": without_recording(lambda lib, x: lib.func.grad(lambda y: (y * y * x).sum())(x)),
     "grad_and_value under no_grad": without_recording(lambda lib, x: lib.func.grad_and_value(lambda y: (y * y).sum())(x)),
@@ -94,6 +116,11 @@ PROGRAMS = {
     "product by a number twice": twice(lambda lib, x: x * 2),
     "exp twice": twice(lambda lib, x: x.exp()),
     "write twice": twice(second_over_written),
+    "backward to nothing": backward_to(),
+    "backward to an intermediate": backward_to("y"),
+    "backward to an intermediate, named twice": backward_to("y", "y"),
+    "backward to both": backward_to("x", "y"),
+    "dirty, not given back": dirty_and_dropped,
     "Function twice": twice(lambda lib, x: tripled(lib, "unused")(x)),
     "Function that reads what it saved twice": twice(lambda lib, x: tripled(lib, "used")(x)),
 }

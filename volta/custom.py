@@ -230,6 +230,8 @@ class Function:
         several = outputs if isinstance(outputs, tuple) else (outputs,)
         given = {id(a) for a in args}
         dirty = [isinstance(o, core.TensorBase) and id(o) in ctx._dirty and id(o) in given for o in several]
+        if sum(dirty) < len(ctx._dirty & given):
+            raise AutogradError(f"{cls.__name__}: forward must give back every input that it marks dirty")
         for o, changed in zip(several, dirty):
             if changed:
                 inplace.check_inplace(cls.__name__, o)
