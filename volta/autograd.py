@@ -276,11 +276,13 @@ def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Tensor | Sequence
     roots, seeds = _start("backward", "tensors", tensors, grad_tensors)
     retain = create_graph if retain_graph is None else retain_graph
     targets = [] if inputs is None else [_as_target("backward", t) for t in _as_list(inputs)]
+    if inputs is not None and not targets:
+        raise ArgumentError("backward: inputs is empty; leave it out to add to all leaves")
     if any(isinstance(t, _Place) for t in targets):
         raise ArgumentError("backward: only tensors have a .grad to add to, an input is a GradientEdge; use grad()")
     wanted, captures = (None, None) if inputs is None else _paths(roots, targets)
     engine.run_backward(roots, seeds, retain, create_graph, wanted, captures)
-    for t in targets:
+    for t in {id(t): t for t in targets}.values():
         g = None if t._node is None else captures[t._node, t._index]
         if g is not None:
             t.grad = g if t.grad is None else t.grad + g

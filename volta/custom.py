@@ -115,10 +115,10 @@ class FunctionCtx:
         return tuple(g if g is None or like is None else as_gradient(f"{self.cls.__name__}: gradient {i} of backward", g, *like)
                      for i, (g, like) in enumerate(zip(result, self._likes)))
 
-    def release(self) -> None:
-        """Drop what was saved."""
+    def release(self) -> bool:
+        """Drop what was saved. False: backward may be called again, as long as it does not ask for that."""
         self._saved = None
-
+        return False
 
     def pushed(self, along: list, args: tuple, outputs: Any, duals: Any) -> None:
         """Called where an argument has a tangent: give those of the outputs, by `jvp`."""
@@ -230,6 +230,8 @@ class Function:
         several = outputs if isinstance(outputs, tuple) else (outputs,)
         given = {id(a) for a in args}
         dirty = [isinstance(o, core.TensorBase) and id(o) in ctx._dirty and id(o) in given for o in several]
+        if sum(dirty) < len(ctx._dirty & given):
+            raise AutogradError(f"{cls.__name__}: forward must give back every input that it marks dirty")
         for o, changed in zip(several, dirty):
             if changed:
                 inplace.check_inplace(cls.__name__, o)

@@ -40,10 +40,11 @@ def _check_outputs(name: str, outputs: list) -> None:
 
 # ---------------------------------------------------------------- inputs of a transform, and what it gives back
 def _own(x):
-    """`x` as an input that nothing else knows; derivatives flow on to `x` where it wants them. Inside `vmap`, one for each sample."""
+    """`x` as an input that nothing else knows; derivatives flow on to `x` where it wants them, outside `no_grad`. Inside `vmap`, one for
+    each sample."""
     levels = running()
     x = lowered(x, levels)
-    return lifted(x.view_as(x) if x.requires_grad else core.alias(x).requires_grad_(), levels)
+    return lifted(x.view_as(x) if x.requires_grad and autograd.is_grad_enabled() else core.alias(x).requires_grad_(), levels)
 
 
 def _whole(x):
@@ -52,10 +53,10 @@ def _whole(x):
 
 
 def _needed(result: Any, own: list) -> Any:
-    """The result of a transform; without a graph where that leads to nothing but the transform's own inputs."""
-    fresh = {id(x) for x in map(_whole, own) if x._node is None}
+    """The result of a transform; without a graph where that leads to nothing but the transform's own inputs, and under `no_grad`."""
+    fresh, recorded = {id(x) for x in map(_whole, own) if x._node is None}, autograd.is_grad_enabled()
     leaves, build = flatten(result)
-    return build([x if not isinstance(x, core.TensorBase) or not x.requires_grad or _leads_elsewhere(x, fresh)
+    return build([x if not isinstance(x, core.TensorBase) or not x.requires_grad or recorded and _leads_elsewhere(x, fresh)
                   else x.detach() if isinstance(x, Sample) else core.alias(x) for x in leaves])
 
 

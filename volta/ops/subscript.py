@@ -339,7 +339,8 @@ class Overwrite:
         return kept
 
     def release(self):
-        """Nothing is saved but the geometry."""
+        """Whether one backward pass is all: as in PyTorch where a part was overwritten, though nothing is saved but the geometry."""
+        return self.view is not None
 
 
 class _Slice:
@@ -416,7 +417,8 @@ class _SetItem:
         return kept, self.part.read(g)
 
     def release(self):
-        """Nothing is saved but the key."""
+        """One backward pass is all, though nothing is saved but the key."""
+        return True
 
 
 def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:

@@ -346,11 +346,9 @@ cdef class _Engine:
                 self._arrive(parent, gradient)
             elif gradient is not None:
                 self._send(<Node>parent, node.slots[i] if node.slots is not None else 0, gradient)
-        if not self.retain_graph:
-            node.saved = None
+        if not self.retain_graph and (node.plan.keeps if op is not None else node.function.release()):
+            node.saved = None                       # without anything to free, a node can be taken once more
             node.versions = None
-            if op is None:
-                node.function.release()
 
     cdef object _arrived(self, Node node, Py_ssize_t i):
         """The gradient that an input has got so far, for the derivative to add to; None where anything else may see it or the addition."""

@@ -319,6 +319,8 @@ def take_history(TensorBase target not None, TensorBase result not None):
     else:
         needs = (base._requires_grad, result._requires_grad)
         custom_node(_overwrite(target._view, base._strides, needs), (as_before(base), result), (base,))
+        if base is not target:
+            target._node_version = -1                   # its history is a part of that of the base from now on
     return target
 
 

@@ -42,6 +42,7 @@ cpdef enum:                                 # the type of an argument: bits
 cdef class Plan:
     # For one set of wanted gradients.
     cdef Py_ssize_t count                   # of what is kept
+    cdef bint keeps                         # whether tensors or numbers are among it, which are freed after a backward pass
     cdef int* kinds                         # Saved
     cdef Py_ssize_t* places                 # of the input or output
     cdef tuple sources                      # per derivative function its (Source, value) pairs; None where no gradient is wanted

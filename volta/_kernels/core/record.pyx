@@ -278,6 +278,7 @@ cdef class Plan:
             raise MemoryError()
         for i in range(self.count):
             self.kinds[i], self.places[i] = saves[i]
+            self.keeps = self.keeps or self.kinds[i] == INPUT or self.kinds[i] == OUTPUT
 
     def __dealloc__(self):
         free(self.kinds)
