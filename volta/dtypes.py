@@ -10,9 +10,9 @@ from volta._kernels.core import dtype_from_code, wider
 from volta._kernels.core.call import result_type, set_default
 from volta.errors import ArgumentError, DTypeError
 
-__all__ = ["as_dtype", "as_integer", "bfloat16", "bool_", "can_cast", "double", "dtype", "finfo", "float16", "float32", "float64", "float_",
-           "from_numpy_dtype", "get_default_dtype", "half", "iinfo", "int16", "int32", "int64", "int8", "int_", "long", "promote_types",
-           "result_type", "set_default_dtype", "short", "to_numpy", "uint8"]
+__all__ = ["as_dtype", "as_integer", "bfloat16", "bool_", "can_cast", "check_held", "double", "dtype", "finfo", "float16", "float32",
+           "float64", "float_", "from_numpy_dtype", "get_default_dtype", "half", "iinfo", "int16", "int32", "int64", "int8", "int_", "long",
+           "promote_types", "result_type", "set_default_dtype", "short", "to_numpy", "uint8"]
 
 bool_, uint8, int32, int64, float16, float32, float64, bfloat16, int8, int16 = (dtype_from_code(code) for code in range(10))
 half, float_, double, short, int_, long = float16, float32, float64, int16, int32, int64
@@ -133,6 +133,19 @@ class iinfo:
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+
+_LARGEST = {float16: 65504.0, bfloat16: float.fromhex("0x1.fep127"), float32: float.fromhex("0x1.fffffep127")}
+
+
+def check_held(op: str, value: int | float, wanted: dtype) -> None:
+    """What PyTorch refuses to store: a finite number beyond the largest of a floating dtype. Callers first compare it with 65504, which
+    every one holds, as that takes no call.
+
+    Raises: ArgumentError.
+    """
+    if wanted in _LARGEST and _LARGEST[wanted] < abs(value) < float("inf"):
+        raise ArgumentError(f"{op}: {value} does not fit into {wanted}; give an infinite one, or one within volta.finfo(dtype)")
 
 
 def as_integer(op: str, value: int | float, wanted: dtype | None = None) -> int:

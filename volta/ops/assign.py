@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import TensorBase, graph, inplace
+from volta.dtypes import check_held
 from volta.errors import ArgumentError, AutogradError, ShapeError
 from volta.ops.copy import clone, copy_into, fill_into, to
 from volta.ops.creation import fill_random_, full_like
@@ -59,6 +60,8 @@ def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
         if value.ndim:
             raise ShapeError(f"fill_: takes a number or a tensor of no dimensions, got one of shape {value.shape}")
         return copy_(input, clone(value))
+    if not -65504.0 <= value <= 65504.0:
+        check_held("fill_", value, input.dtype)
     if graph.is_grad_enabled() and input.requires_grad:
         return copy_(input, full_like(input, value))
     fill_into(input, value)

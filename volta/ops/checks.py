@@ -46,6 +46,18 @@ def _each(test):
     return tests
 
 
+def _is_size(value):
+    return isinstance(value, bool) or _is_index(value)
+
+
+_are_sizes = _each(_is_size)
+
+
+def _integers(value):
+    """Integers, of which as in PyTorch only the first may not be a bool."""
+    return _are_sizes(value) and (not len(value) or _is_index(value[0]))
+
+
 def _is_tensor(value):
     return isinstance(value, core.TensorBase)
 
@@ -59,8 +71,8 @@ KINDS = {
     "bool": (BOOLEAN, lambda value: isinstance(value, (bool, np.bool_)), "True or False"),
     "str": (STRING, lambda value: isinstance(value, str), "a string"),
     "None": (NONE, lambda value: value is None, "None"),
-    "Sequence[int]": (INTEGERS, _each(_is_index), "a sequence of integers"),
-    "tuple[int, ...]": (INTEGERS, _each(_is_index), "a sequence of integers"),
+    "Sequence[int]": (INTEGERS, _integers, "a sequence of integers"),
+    "tuple[int, ...]": (INTEGERS, _integers, "a sequence of integers"),
     "Sequence[float]": (INTEGERS, _each(_is_number), "a sequence of numbers"),
     "Sequence[Tensor]": (TENSORS, _each(_is_tensor), "a sequence of tensors"),
     "Sequence[Sequence[int]]": (LISTS, _each(_each(_is_integer)), "sequences of integers"),
@@ -74,9 +86,16 @@ KINDS = {
 }
 
 
+# Flags that PyTorch's own functions are in Python for: anything is true or false there.
+_TRUTHS = {"get_infos", "hard", "inplace", "recompute_scale_factor", "reduce", "return_indices", "size_average"}
+
+
 def _allowed(parameter):
     """The entries of `KINDS` that an annotation names; None where it allows everything."""
-    kinds = [KINDS.get(kind) for kind in re.split(r" \| (?![^\[]*\])", str(parameter.annotation))]
+    names = re.split(r" \| (?![^\[]*\])", str(parameter.annotation))
+    if "bool" in names and parameter.name in _TRUTHS:
+        return None
+    kinds = [KINDS.get(kind) for kind in (*names, "None") if kind != "None" or "None" in names or parameter.name == "requires_grad"]
     return None if None in kinds else kinds
 
 
@@ -128,8 +147,9 @@ def settled(function: Callable, args: tuple, options: dict) -> tuple[tuple, dict
         if name not in rules:
             continue
         allowed, several, one_or_more, whole = rules[name]
-        for v in value if several else (value,):
-            if not any(test(v) for _, test, _ in allowed) and not (one_or_more and _is_tensor(v) and _is_index(v)):
+        for i, v in enumerate(value if several else (value,)):
+            one = one_or_more and (_is_tensor(v) and _is_index(v) or i > 0 and type(v) is bool)
+            if not one and not any(test(v) for _, test, _ in allowed):
                 words = " or ".join(dict.fromkeys(words for _, _, words in allowed))
                 error = ArgumentError if name == "reduction" else DTypeError            # as in PyTorch, where it is a wrong value
                 raise error(f"{function.__name__}: {name} must be {words}, got {_described(v)}")
@@ -138,9 +158,9 @@ def settled(function: Callable, args: tuple, options: dict) -> tuple[tuple, dict
 
 
 def _plain(value, whole):
-    """A number of NumPy's, and with `whole` a tensor's, or those in a list or tuple, as Python's."""
+    """A number of NumPy's, and with `whole` a tensor's, or those in a list or tuple, as Python's; of bools in these, integers."""
     if type(value) in (tuple, list):
-        return type(value)([_plain(v, whole) for v in value])
+        return type(value)([int(v) if whole and v is True or whole and v is False else _plain(v, whole) for v in value])
     if whole and _is_tensor(value):
         return operator.index(value)
     return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value

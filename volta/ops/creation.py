@@ -13,7 +13,7 @@ from volta._kernels.core import inplace
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.order import dense_strides
 from volta.device import as_device
-from volta.dtypes import as_dtype, bool_, float16, float32, float64, get_default_dtype, iinfo, int32, int64, to_numpy
+from volta.dtypes import as_dtype, bool_, check_held, float16, float32, float64, get_default_dtype, iinfo, int32, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.layout import preserve_format
 from volta.ops.copy import arranged, copy_into, fill_into
@@ -79,6 +79,8 @@ def full(size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = No
         raise ArgumentError(f"full: fill_value must be a number, got {type(fill_value).__name__}")
     if dtype is None:
         dtype = bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else get_default_dtype()
+    if not -65504.0 <= fill_value <= 65504.0:
+        check_held("full", fill_value, as_dtype(dtype))
     return _filled(as_shape(size) if hasattr(size, "__index__") else as_shape(*size), fill_value, dtype, device, requires_grad)
 
 

@@ -45,7 +45,7 @@ def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
         raise DTypeError(f"tensor: {array.max()} does not fit into {wanted}; pass dtype=volta.float64")
     if dtype is None and array.dtype == np.float64 and kinds.isdisjoint((np.ndarray, np.float64)):
         wanted = get_default_dtype()
-    if dtype is not None and array.dtype.kind == "i" and not isinstance(data, np.ndarray):
+    if dtype is not None and array.dtype.kind in "if" and not isinstance(data, np.ndarray):
         _check_fit(array, wanted)
     kept, where = float32 if wanted is bfloat16 else wanted, as_device(device)      # NumPy has no bfloat16
     array = np.asarray(array, dtype=to_numpy(kept), order="C")
@@ -58,10 +58,15 @@ def _is_numeric(array):
 
 
 def _check_fit(array, dtype):
-    """Python integers that a narrower dtype would wrap. As in PyTorch, a negative one may stand for its complement in uint8."""
+    """Python numbers that a narrower dtype would wrap. As in PyTorch, a negative integer may stand for its complement in uint8."""
     if dtype.is_floating_point or dtype.code == 0 or not array.size or array.dtype == to_numpy(dtype):
         return
     limits = np.iinfo(to_numpy(dtype))
+    if array.dtype.kind == "f":
+        low, high = array.min(), array.max()
+        if not (limits.min <= low and high <= float(limits.max)):           # nor NaN
+            raise DTypeError(f"tensor: {high if low >= limits.min else low} does not fit into {dtype}")
+        return
     low, high = int(array.min()), int(array.max())
     if high > limits.max or low < (limits.min or -limits.max):
         raise DTypeError(f"tensor: {high if high > limits.max else low} does not fit into {dtype}")

@@ -10,7 +10,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import TensorBase, graph, indexing
 from volta._kernels.core.call import run_kernel
-from volta.dtypes import as_integer, bool_, int32, int64, uint8
+from volta.dtypes import as_integer, bool_, check_held, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, IndexTypeError, RankError, ShapeError
 from volta.ops.copy import clone, to
 from volta.ops.creation import arange
@@ -280,10 +280,22 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     return cast(reshape_op(row_major(input), shape=input.shape + (1,)) == arange(num_classes, device=input.device), int64)
 
 
+def as_value(op: str, input: Tensor, value: Tensor) -> Tensor | Number:
+    """A 0-d tensor that `input` is to hold, in its dtype; where that is one of integers and the host sees the number, the number."""
+    if value.dtype is input.dtype or input.dtype.code == 0 or not core.host_sees(value) or core.stands_in(value):
+        return cast(value, input.dtype)
+    if not input.dtype.is_floating_point:
+        return as_integer(op, value.item(), input.dtype)
+    if value.dtype.itemsize > input.dtype.itemsize:
+        check_held(op, value.item(), input.dtype)
+    return cast(value, input.dtype)
+
+
 def _filled_in_place(input, mask, value):
     """See `Places.one`."""
     fits = mask.dtype.code == 0 and (mask._shape == input._shape or broadcasts_to(mask.shape, input.shape))
-    return (where_op, (mask, value, input)) if fits else None
+    held = value.dtype is input.dtype if isinstance(value, TensorBase) else -65504.0 <= value <= 65504.0
+    return (where_op, (mask, value, input)) if fits and held else None
 
 
 @composed(samples=(case((3, 4), Flags((4,)), 2), case((), Flags(()), 1.0)), kinds="fib", inplace=True, one=_filled_in_place,
@@ -301,9 +313,11 @@ def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
     if isinstance(value, TensorBase):
         if value.ndim:
             raise ShapeError(f"masked_fill: value must be a number or a 0-d tensor, got shape {value.shape}; use where()")
-        value = cast(value, input.dtype)
+        value = as_value("masked_fill", input, value)
     elif not input.dtype.is_floating_point:
         value = bool(value) if input.dtype.code == 0 else as_integer("masked_fill", value, input.dtype)
+    elif not -65504.0 <= value <= 65504.0:
+        check_held("masked_fill", value, input.dtype)
     return where_op(row_major(mask), value, row_major(input))
 
 

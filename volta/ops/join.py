@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core.order import by_pixels
-from volta.dtypes import as_integer, promote_types, uint8
+from volta.dtypes import as_integer, check_held, promote_types, uint8
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
 from volta.ops.copy import pixels_as
 from volta.ops.parts import cut, slice_view
@@ -221,6 +221,8 @@ def _framed(x, pad, value):
         x = slice_view(x, left)
     if where is None:
         return clone_op(x)
+    if value is not None and not -65504.0 <= value <= 65504.0:
+        check_held("pad", value, x.dtype)
     if x.dtype.code == 0:
         return cast(place(cast(x, uint8), value=bool(value), **where), x.dtype)
     return place(x, value=(value or 0.0) if x.dtype.is_floating_point else as_integer("pad", value or 0, x.dtype), **where)

@@ -15,10 +15,10 @@ from volta._kernels.core import TensorBase, inplace, stands_in
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.graph import is_grad_enabled
 from volta.device import mixed_devices
-from volta.dtypes import as_integer, bool_, iinfo, int32, int64, uint8
+from volta.dtypes import as_integer, bool_, check_held, iinfo, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.ops.creation import full_like, new_zeros, ones, ones_like, zeros_like
-from volta.ops.indexing import as_vector, check_index, check_integers, gather, known_range, masked_fill, positions, scatter_add
+from volta.ops.indexing import as_value, as_vector, check_index, check_integers, gather, known_range, masked_fill, positions, scatter_add
 from volta.ops.math import div
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
@@ -80,7 +80,11 @@ def alike(op: str, x: Tensor, index: Tensor, source: Tensor) -> tuple[Tensor, Te
 
 def as_held(x: Tensor, value: Number) -> Number:
     """A number as x can hold it."""
-    return value if x.dtype.is_floating_point else bool(value) if x.dtype.code == 0 else as_integer(x.dtype.name, value, x.dtype)
+    if x.dtype.is_floating_point:
+        if not -65504.0 <= value <= 65504.0:
+            check_held(x.dtype.name, value, x.dtype)
+        return value
+    return bool(value) if x.dtype.code == 0 else as_integer(x.dtype.name, value, x.dtype)
 
 
 # ---------------------------------------------------------------- scatter
@@ -330,7 +334,7 @@ def _fill_mask(input, d, index):
 def _filled(input, dim, index, value):
     """`index_fill` in one pass over the input."""
     mask = _fill_mask(input, _checked_fill(input, dim, index, value), index)
-    return where_op(mask, cast(value, input.dtype) if isinstance(value, TensorBase) else as_held(input, value), input)
+    return where_op(mask, as_value("index_fill", input, value) if isinstance(value, TensorBase) else as_held(input, value), input)
 
 
 @writing(_filled, one=True, samples=(case((3, 5), 1, Labels((2,), 5), 1), case((), 0, Labels((1,), 1), 1)),

@@ -82,6 +82,8 @@ def _check_weight(op, rank, input, weight, bias, groups, transposed=False):
     if groups < 1 or input[1] != needed or weight[0] % groups:
         raise ShapeError(f"{op}: input {input} has {input[1]} channels; weight {weight} with groups={groups} "
                          f"needs {needed}, and {weight[0]} {'inputs' if transposed else 'outputs'} must divide by the groups")
+    if weight[0] < groups:
+        raise ShapeError(f"{op}: weight must have a size of at least {groups} in dimension 0, with groups={groups}, got {weight}")
     if 0 in input[2:] and input[0] and input[1]:
         raise ShapeError(f"{op}: only the batch and the channels may have a size of 0, got an input {input}")
     if bias is not None and bias != (outputs,):

@@ -37,6 +37,8 @@ def _sizes(input_size, size, scale_factor, recompute):
     if size is not None:
         if recompute:
             raise ArgumentError("interpolate: recompute_scale_factor means nothing with a size; leave it out")
+        if isinstance(size, (tuple, list)) and len(size) != rank:       # one for all is a number
+            raise ArgumentError(f"interpolate: size must be an int or {rank} ints, one for each dimension after (N, C), got {size!r}")
         return per_dim("interpolate", "size", tuple(size) if isinstance(size, list) else size, rank), (None,) * rank
     factors = tuple(scale_factor) if isinstance(scale_factor, (tuple, list)) else (scale_factor,) * rank
     if len(factors) != rank or not all(isinstance(f, (int, float, np.number)) and 0 < f < math.inf for f in factors):
