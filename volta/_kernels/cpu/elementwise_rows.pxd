@@ -159,7 +159,7 @@ cdef inline Chunk chunk_of(const Geometry* g, const Work* w) noexcept nogil:
     cdef Py_ssize_t n = g.shape[last], size = w.itemsize[0]
     cdef Chunk chunk
     chunk.rows = chunk.planes = 0
-    if last == 0 or w.any_half or g.step[0][last] != size or (n > WIDE and g.step[0][last - 1] != n * size):
+    if last == 0 or w.any_half or g.step[0][last] != size or (n > NARROW and g.step[0][last - 1] != n * size):
         return chunk
     for k in range(1, w.count):
         size = max(size, w.itemsize[k])
