@@ -22,7 +22,7 @@ def params(ops):
 
 EVERY = table.records(creation=True, in_place=True)
 FLOAT = [op for op in EVERY if "f" in op.details.kinds]
-DIFFERENTIABLE = [op for op in table.records() if op.vjp is not None or op.reference is not None]
+DIFFERENTIABLE = [op for op in table.records() if checks.derivable(op)]
 FUSED = [op for op in table.records() if op.reference is not None]
 COMPOSED = table.composed()
 COMPOSED_OF_FLOATS = [op for op in COMPOSED if "f" in op.details.kinds]
@@ -102,24 +102,20 @@ def test_composed(op, device, rng):
 
 
 # ---------------------------------------------------------------- derivatives
-def differentiable_cases(ops):
-    return params([op for op in ops if "f" in op.details.kinds])
-
-
-@pytest.mark.parametrize("op, case", differentiable_cases([op for op in DIFFERENTIABLE if op.details.smooth]))
+@pytest.mark.parametrize("op, case", params([op for op in DIFFERENTIABLE if op.details.smooth]))
 def test_gradient(op, case, rng):
     """Against finite differences. For a fused op without vjp this also compares its kernel with its reference."""
     function, leaves = checks.as_function(op, case, table.sample(op, case, rng, volta.float64), "cpu")
     assert gradcheck(function, leaves)
 
 
-@pytest.mark.parametrize("op, case", differentiable_cases([op for op in DIFFERENTIABLE if op.details.smooth]))
+@pytest.mark.parametrize("op, case", params([op for op in DIFFERENTIABLE if op.details.smooth]))
 def test_second_derivative(op, case, rng):
     function, leaves = checks.as_function(op, case, table.sample(op, case, rng, volta.float64), "cpu")
     assert gradgradcheck(function, leaves)
 
 
-@pytest.mark.parametrize("op, case", differentiable_cases(DIFFERENTIABLE))
+@pytest.mark.parametrize("op, case", params(DIFFERENTIABLE))
 def test_derivatives_in_float32(op, case, device, rng):
     checks.derivatives_in_float32(op, case, device, rng)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import volta
+from volta._kernels.core.record import Primitive
 from volta.errors import DTypeError, ShapeError
 from volta.ops.table import BINARY_SHAPES, TERNARY_SHAPES, Flags
 from volta.selftest import cases as table
@@ -117,6 +118,12 @@ def as_function(op, case, arrays, device):
 def floats_of(result):
     """The floating point tensors among results."""
     return [r for r in (result if isinstance(result, tuple) else (result,)) if isinstance(r, volta.Tensor) and r.dtype.is_floating_point]
+
+
+def derivable(op) -> bool:
+    """Whether an op of floats has a derivative: a record says how, or by a reference that is derived in its place."""
+    return "f" in op.details.kinds and op.details.differentiable and (
+        not isinstance(op, Primitive) or op.vjp is not None or op.reference is not None)
 
 
 def finite_differences(op, case, rng):

@@ -51,7 +51,7 @@ def plan(op, device: str, quick: bool) -> Iterator[tuple[str, Callable]]:
             continue
         for name in ("sliced",) if quick else (*table.LAYOUTS, "expanded"):
             yield f"layout {name}, sample {i}", lambda rng, c=case, n=name: checks.layout(op, c, device, rng, n)
-        if "f" in op.details.kinds and op.details.differentiable:
+        if checks.derivable(op):
             yield f"derivatives, float32, sample {i}", lambda rng, c=case: checks.derivatives_in_float32(op, c, device, rng)
             if op.details.smooth and device == "cpu" and not quick:
                 yield f"finite differences, float64, sample {i}", lambda rng, c=case: checks.finite_differences(op, c, rng)
