@@ -17,7 +17,7 @@ from volta.errors import ArgumentError, ONNXExportError
 from volta.io import files
 from volta.nn.module import Module
 from volta.onnx import elementwise, recurrent, reduce, shapes, windows  # noqa: F401  (they enter their translations)
-from volta.onnx.graph import TYPES, Graph
+from volta.onnx.graph import TRANSLATIONS, TYPES, Graph
 from volta.onnx.sizes import Axes, Size, array, merged, resized
 from volta.onnx.trace import Tape, Value
 from volta.ops.creation import arange
@@ -212,7 +212,7 @@ class _Call:
         with no_grad():
             tensors = [resized(t.detach(), wanted, arange).clone() for t, wanted in zip(self.tensors, per_input)]
         named = {**dict(self.model.named_buffers()), **dict(self.model.named_parameters())}
-        tape = Tape(tensors, named, windows.WHOLE)
+        tape = Tape(tensors, named, windows.WHOLE, TRANSLATIONS)
         return tape, tape.finish(self.results(tensors, tape))
 
     def results(self, tensors: Sequence[TensorBase], watched: AbstractContextManager) -> list[Tensor]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 import numpy as np
 
@@ -66,10 +66,13 @@ def _elements(shown):
 
 class Tape(Observer):
     """Records the thread that makes it. `named` are the parameters and buffers of the model, `whole` the composed ops that are one entry:
-    by name a function of the arguments by name, which says whether they are."""
+    by name a function of the arguments by name, which says whether they are. Fused records that are not `known` run as what they are
+    made of."""
 
-    def __init__(self, inputs: Sequence[TensorBase], named: dict[str, TensorBase], whole: dict[str, Callable[..., bool]]) -> None:
+    def __init__(self, inputs: Sequence[TensorBase], named: dict[str, TensorBase], whole: dict[str, Callable[..., bool]],
+                 known: Container[str]) -> None:
         self.entries: list[Entry] = []
+        self.known = known
         self.whole, self.depth, self.thread = whole, 0, threading.get_ident()
         self.cells: dict[int, _Cell] = {}
         self.named = {(id(t.storage), geometry(t)): name for name, t in reversed(named.items())}
@@ -222,6 +225,12 @@ class Tape(Observer):
         cell.values = {k: v for k, v in cell.values.items() if k == cell.root}
         cell.values[shown] = value
         cell.version = cell.storage.version
+
+    def replace(self, op, inputs, params):
+        """What a fused record is made of, where it is not known."""
+        if op.reference is None or op.name in self.known or self.depth or not self._mine():
+            return NotImplemented
+        return op.reference(*inputs, **(params or {}))
 
     def compose(self, op, args, options):
         """A composed op as one entry, where it is to be one."""
