@@ -13,6 +13,7 @@ from volta._kernels import core
 from volta.device import as_device
 from volta.dtypes import as_dtype, float32, float64, get_default_dtype, int32, int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.ops.copy import to
 from volta.ops.creation import arange, empty, full, linspace, number
 from volta.ops.from_data import as_tensor, finish, tensor
 from volta.ops.join import stack
@@ -84,14 +85,21 @@ def _triangle(name, upper, row, col, offset, dtype, device):
     dtype = int64 if dtype is None else as_dtype(dtype)
     if dtype is not int64 and dtype is not int32:
         raise DTypeError(f"{name}: indices are int64 or int32, got {dtype}")
-    first = np.arange(row) + (max(-row, min(offset, col)) + (not upper))        # beyond, all are in the triangle, or none
-    np.clip(first, 0, col, out=first)                   # where the triangle's part of each row begins; of a lower one, where it ends
-    counts = col - first if upper else first
-    at = np.repeat(np.arange(row), counts)
-    out = np.empty((2, len(at)), np.int64)
-    out[0] = at
-    np.subtract(np.arange(len(at)), (np.cumsum(counts) - (col if upper else counts))[at], out=out[1])
-    return tensor(out, dtype=dtype, device=device)
+    core.checked_size((row,))
+    core.checked_size((col,))
+    offset = max(-row, min(offset, col))                        # beyond, all are in the triangle, or none
+    first, last = (0, min(row, col - offset)) if upper else (max(0, -offset), row)         # rows that have a part in it
+    count = row * col - _below(row, col, offset - 1) if upper else _below(row, col, offset)
+    core.checked_size((2, count))
+    out = core.triangle_places(first, last if count else first, col, offset, upper, count)
+    return to(out, device=as_device(device), dtype=dtype)
+
+
+def _below(rows: int, columns: int, offset: int) -> int:
+    """How many places of a matrix are on or below the diagonal `offset`."""
+    first = min(max(0, -offset), rows)                          # from here on rows have some, from `whole` on all their columns
+    whole = min(max(columns - offset, first), rows)
+    return (whole - first) * (first + whole + 2 * offset + 1) // 2 + (rows - whole) * columns
 
 
 @_made

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""What host code reads of host tensors: their values as Python's numbers, whether two are equal, where elements are other than 0."""
+"""What host code reads of host tensors: their values as Python's numbers, whether two are equal, where elements are other than 0; and the
+places of triangles."""
 import struct
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
@@ -193,3 +194,22 @@ def true_places(TensorBase t not None):
     if code == INT8:
         return _places(<const int8_t*>address(t), t)
     raise DTypeError(f"true_places: compare {t.dtype} with 0 first")
+
+
+def triangle_places(Py_ssize_t first, Py_ssize_t last, Py_ssize_t columns, Py_ssize_t offset, bint upper, Py_ssize_t count):
+    """(2, count) int64: row and column of each place of a matrix on or above the diagonal `offset`, or on or below it, row by row. IN: the
+    rows from `first` to before `last`, each of which has some; count, of all of them."""
+    cdef TensorBase out = empty_host((2, count), dtype_of(INT64))
+    cdef int64_t* at = <int64_t*>address(out)
+    cdef Py_ssize_t row, column, begin = 0, end = columns
+    with nogil:
+        for row in range(first, last):
+            if upper:
+                begin = max(row + offset, 0)
+            else:
+                end = min(row + offset + 1, columns)
+            for column in range(begin, end):
+                at[column - begin] = row
+                at[count + column - begin] = column
+            at += end - begin
+    return out
