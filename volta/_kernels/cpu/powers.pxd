@@ -2,7 +2,7 @@
 #
 # Layout: rows of `vectors` (1, 2 or 3) vectors. Threads: none. Sizes: the caller's.
 
-from volta._kernels.cpu.scalar cimport exp2_f64             # its declarations come with it
+from volta._kernels.cpu.doubles cimport exp2_f64            # its declarations come with it
 from volta._kernels.cpu.tile cimport real
 
 cdef extern from *:

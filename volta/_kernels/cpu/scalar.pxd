@@ -2,58 +2,24 @@
 #
 # The float32 functions are straight-line code (selects, no branches, no calls), so that a plain loop over one becomes
 # vector code; they are accurate to 4 units in the last place or better and right for NaN, infinities, signed zeros,
-# denormals and overflow. So are exp, expm1, tanh and sigmoid of float64 (to 2.3 units); the rest of it calls the C library.
+# denormals and overflow. Those of float64 are in doubles.pxd.
 # Polynomials are near-minimax (Chebyshev) fits over the reduced range. Integer division never traps: divisors are checked before a loop, and zero gives zero here.
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
+from volta._kernels.cpu cimport bits, doubles
 
 cdef extern from * nogil:
     """
     #ifndef VOLTA_SCALAR
     #define VOLTA_SCALAR
-    #include <math.h>
-    #include <stdint.h>
-    #include <string.h>
     #if defined(__F16C__) || (defined(_MSC_VER) && defined(__AVX2__))
       #include <immintrin.h>
       #define VOLTA_F16C 1
-    #endif
-    /* A call left in a loop would keep it scalar. */
-    #if defined(_MSC_VER)
-      #define VOLTA_INLINE static __forceinline
-    #else
-      #define VOLTA_INLINE static inline __attribute__((always_inline))
     #endif
     /* Pointers for loops that write: elements are read before the same element is written, never after. */
     #define VOLTA_POINTERS(T, s) typedef T *__restrict s##_out; typedef const T *__restrict s##_in;
     VOLTA_POINTERS(float, f32) VOLTA_POINTERS(double, f64) VOLTA_POINTERS(int32_t, i32)
     VOLTA_POINTERS(int64_t, i64) VOLTA_POINTERS(uint8_t, u8) VOLTA_POINTERS(uint16_t, u16)
     VOLTA_POINTERS(int8_t, i8) VOLTA_POINTERS(int16_t, i16)
-
-    /* a * b + c, in one rounding where the hardware can. The build forbids the compiler to fuse by itself, since it would
-       do so differently in the vector part and the rest of one loop. */
-    #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-      #define VOLTA_FMA(a, b, c) __builtin_fmaf(a, b, c)
-      #define VOLTA_FMA64(a, b, c) __builtin_fma(a, b, c)
-    #else
-      #define VOLTA_FMA(a, b, c) ((a) * (b) + (c))
-      #define VOLTA_FMA64(a, b, c) ((a) * (b) + (c))
-    #endif
-
-    VOLTA_INLINE int32_t volta_bits(float x) { int32_t i; memcpy(&i, &x, 4); return i; }
-    VOLTA_INLINE float volta_float(int32_t i) { float x; memcpy(&x, &i, 4); return x; }
-    VOLTA_INLINE int64_t volta_bits64(double x) { int64_t i; memcpy(&i, &x, 8); return i; }
-    VOLTA_INLINE double volta_double(int64_t i) { double x; memcpy(&x, &i, 8); return x; }
-    /* condition ? a : b by masks: where a or b is long, a select would become a branch, which stops vectorisation. */
-    VOLTA_INLINE float volta_pick(int condition, float a, float b) {
-        return volta_float((volta_bits(a) & -condition) | (volta_bits(b) & ~-condition));
-    }
-    VOLTA_INLINE float volta_with_sign(float magnitude, float sign) {
-        return volta_float((volta_bits(magnitude) & 0x7fffffff) | (volta_bits(sign) & (int32_t)0x80000000));
-    }
-
-    /* Adding this rounds to an integer, which is then in the low bits. */
-    #define VOLTA_ROUNDER 12582912.0f
-    #define VOLTA_ROUNDER64 6755399441055744.0
 
     /* x = n ln 2 + r, |r| <= ln 2 / 2; gives exp(r) - 1. */
     VOLTA_INLINE float volta_exp_reduced(float x, int32_t *n) {
@@ -224,59 +190,6 @@ cdef extern from * nogil:
         v = volta_pick(y != y, NAN, v);                        /* a NaN x has given NaN already */
         return volta_pick((x == 1.0f) | (y == 0.0f), 1.0f, v);
     }
-
-    /* As in float32: exp(r) - 1 of x = n ln 2 + r, by 13 terms, of which the rest is 4e-18; exp within 1 unit in the last place. */
-    VOLTA_INLINE double volta_exp_reduced64(double x, int64_t *n) {
-        double t = VOLTA_FMA64(x, 1.4426950408889634, VOLTA_ROUNDER64), k = t - VOLTA_ROUNDER64;
-        double r = VOLTA_FMA64(k, -1.90821492927058770002e-10, VOLTA_FMA64(k, -6.93147180369123816490e-01, x));
-        double p = 1.6059043836821613e-10;
-        p = VOLTA_FMA64(p, r, 2.08767569878681e-09); p = VOLTA_FMA64(p, r, 2.505210838544172e-08);
-        p = VOLTA_FMA64(p, r, 2.755731922398589e-07); p = VOLTA_FMA64(p, r, 2.7557319223985893e-06);
-        p = VOLTA_FMA64(p, r, 2.48015873015873e-05); p = VOLTA_FMA64(p, r, 0.0001984126984126984);
-        p = VOLTA_FMA64(p, r, 0.001388888888888889); p = VOLTA_FMA64(p, r, 0.008333333333333333);
-        p = VOLTA_FMA64(p, r, 0.041666666666666664); p = VOLTA_FMA64(p, r, 0.16666666666666666); p = VOLTA_FMA64(p, r, 0.5);
-        *n = volta_bits64(t) - volta_bits64(VOLTA_ROUNDER64);
-        return VOLTA_FMA64(p, r * r, r);
-    }
-    VOLTA_INLINE double exp_f64(double x) {
-        int64_t n, half;
-        double c = x < -746.0 ? -746.0 : x, p;
-        c = c > 710.0 ? 710.0 : c;
-        p = 1.0 + volta_exp_reduced64(c, &n);
-        half = n >> 1;
-        return p * volta_double((half + 1023) << 52) * volta_double((n - half + 1023) << 52);
-    }
-    VOLTA_INLINE double volta_pick64(int condition, double a, double b) {
-        return volta_double((volta_bits64(a) & -(int64_t)condition) | (volta_bits64(b) & ~-(int64_t)condition));
-    }
-    VOLTA_INLINE double volta_expm1_within64(double x) {                 /* from -50 to 710 */
-        int64_t n;
-        double p = volta_exp_reduced64(x, &n), half = volta_double((n + 1022) << 52);
-        return 2.0 * VOLTA_FMA64(p, half, half - 0.5);
-    }
-    VOLTA_INLINE double expm1_f64(double x) {
-        double c = x < -50.0 ? -50.0 : x;
-        c = c > 710.0 ? 710.0 : c;
-        return volta_pick64(fabs(x) < 1e-30, x, volta_expm1_within64(c));
-    }
-    VOLTA_INLINE double tanh_f64(double x) {
-        double a = fabs(x), m = volta_expm1_within64(2.0 * (a > 20.0 ? 20.0 : a)), y = m / (m + 2.0);
-        y = volta_double((volta_bits64(y) & INT64_MAX) | (volta_bits64(x) & INT64_MIN));
-        return volta_pick64(a < 1e-30, x, y);
-    }
-    VOLTA_INLINE double exp2_f64(double x) { return exp2(x); }
-    VOLTA_INLINE double log_f64(double x) { return log(x); }
-    VOLTA_INLINE double log2_f64(double x) { return log2(x); }
-    VOLTA_INLINE double log1p_f64(double x) { return log1p(x); }
-    VOLTA_INLINE double sin_f64(double x) { return sin(x); }
-    VOLTA_INLINE double cos_f64(double x) { return cos(x); }
-    VOLTA_INLINE double erf_f64(double x) { return erf(x); }
-    VOLTA_INLINE double pow_f64(double x, double y) { return pow(x, y); }
-    VOLTA_INLINE double normal_cdf_f64(double x, double *bell) {
-        *bell = exp(-0.5 * x * x);
-        return 0.5 * (1 + erf(x * 0.70710678118654752));
-    }
-    VOLTA_INLINE double sigmoid_f64(double x) { double e = exp_f64(-fabs(x)); return (x < 0 ? e : 1) / (1 + e); }
 
     /* What float32 and float64 write alike; F is the suffix of the C library's function. */
     #define VOLTA_FLOAT(T, s, F)                                                                                       \
@@ -456,12 +369,10 @@ cdef extern from * nogil:
     float remainder_f32(float a, float b), floor_divide_f32(float a, float b), gelu_grad_f32(float a, float b)
     float gelu_tanh_grad_f32(float a, float b), silu_grad_f32(float a, float b)
     float pick_f32 "volta_pick"(int condition, float a, float b)
-    double pick_f64 "volta_pick64"(int condition, double a, double b)
-    double exp_f64(double x), expm1_f64(double x), exp2_f64(double x), log_f64(double x), log2_f64(double x), log1p_f64(double x)
-    double sin_f64(double x), cos_f64(double x), tanh_f64(double x), erf_f64(double x), sigmoid_f64(double x), sqrt_f64(double x)
+    double sqrt_f64(double x)
     double abs_f64(double x), floor_f64(double x), ceil_f64(double x), round_f64(double x), trunc_f64(double x), relu_f64(double x)
     double sign_f64(double x), gelu_f64(double x), gelu_tanh_f64(double x), silu_f64(double x)
-    double pow_f64(double a, double b), maximum_f64(double a, double b), minimum_f64(double a, double b)
+    double maximum_f64(double a, double b), minimum_f64(double a, double b)
     double clamp_f64(double x, double low, double high)
     double fmod_f64(double a, double b), remainder_f64(double a, double b), floor_divide_f64(double a, double b)
     double gelu_grad_f64(double a, double b), gelu_tanh_grad_f64(double a, double b), silu_grad_f64(double a, double b)

@@ -5,7 +5,8 @@
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from volta._kernels.cpu.scalar cimport pick_f32, pick_f64
+from volta._kernels.cpu.doubles cimport pick_f64
+from volta._kernels.cpu.scalar cimport pick_f32
 
 ctypedef fused number:
     int8_t                              # bool, whose sum is true where any term is
