@@ -127,6 +127,8 @@ fn bce_f(x: f32, y: f32) -> f32 { return -(y * max_nan(log_accurate(x), -100.0) 
 fn bce_grad_f(g: f32, x: f32, y: f32) -> f32 { return div_f32(g * (x - y), max_nan((1.0 - x) * x, 1e-12)); }
 fn logistic_loss_f(x: f32, y: f32) -> f32 { return x * (select(0.0, 1.0, x > 0.0) - y) + far_side_loss(x); }
 fn logistic_loss_grad_f(g: f32, x: f32, y: f32) -> f32 { return g * (sigmoid_accurate(x) - y); }
+fn squared_difference_f(x: f32, y: f32) -> f32 { return (x - y) * (x - y); }
+fn squared_difference_grad_f(g: f32, x: f32, y: f32) -> f32 { return 2.0 * g * (x - y); }
 fn wrapped_w(x: T, n: T) -> T { return min(max(select(x, x + n, x < T(0)), T(0)), n - T(1)); }
 fn gated_f(x: f32, y: f32) -> f32 { return x * sigmoid_accurate(y); }
 fn huber_f(x: f32, limit: f32) -> f32 { return select(limit * (abs(x) - 0.5 * limit), 0.5 * x * x, abs(x) <= limit); }

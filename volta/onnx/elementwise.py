@@ -166,7 +166,7 @@ _FORMULAS = {
     "frac": lambda x: x - _trunc(x), "logsigmoid": lambda x: x.node("Neg").node("Softplus").node("Neg"),
     "hardsigmoid": lambda x: x.node("HardSigmoid", alpha=1 / 6, beta=0.5), "erfc": lambda x: x.node("Erf").node("Neg") + 1.0,
     "leaky_relu": lambda x, slope: x.node("Greater", 0.0).node("Where", x, x * slope), "elu": _elu, "softplus": _softplus, "bce": _bce,
-    "logistic_loss": _logistic_loss, "huber": _huber,
+    "logistic_loss": _logistic_loss, "huber": _huber, "squared_difference": lambda a, b: (a - b) * (a - b),
     "clamp": lambda x, low, high: x.node("Max", low).node("Min", high), "hardtanh": lambda x, low, high: x.node("Clip", low, high),
     "mulacc": lambda a, b, c: a * b + c, "add_product": lambda x, a, b, value: a * b * value + x,
     "add_quotient": lambda x, a, b, value: a * value / b + x, "lerp": lambda a, b, w: (b - a) * w + a,

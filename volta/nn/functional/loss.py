@@ -12,11 +12,10 @@ from volta.errors import ArgumentError, DTypeError, IndexRangeError, RankError, 
 from volta.nn.functional.activation import softplus
 from volta.ops.copy import widened
 from volta.ops.indexing import known_range
-from volta.ops.math import square
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
 from volta.ops.records.loss import cross_entropy_op, nll_op
-from volta.ops.records.math import logical_or, logistic_loss, where_op
+from volta.ops.records.math import logical_or, logistic_loss, squared_difference, where_op
 from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op, tied
 from volta.ops.reduce import log_softmax, mean, sum
 from volta.ops.table import Labels, case, composed
@@ -300,7 +299,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
 def _squares(input, target):
     if not input.dtype.is_floating_point:
         raise DTypeError(f"mse_loss: one of the tensors must be floating point, got {input.dtype}; convert it with .float()")
-    return square(input - target)
+    return squared_difference(input, target)
 
 
 @composed(samples=_POINTWISE, numpy=_np_pointwise(lambda x, target: np.abs(x - target)), function=False, method=False)

@@ -211,6 +211,12 @@ bce_op = gradient("bce", "target", (                        # cross entropy of a
 bce_grad = ternary("bce_grad", ("g", "x", "target"), None, takes="f", domain=(0.1, 0.9), public=False,
                    reference=lambda g, x, target: g * (x - target) / clamp_min((1.0 - x) * x, 1e-12),
                    numpy=lambda g, x, target: g * (x - target) / np.maximum((1 - x) * x, 1e-12))
+squared_difference = binary("squared_difference", (
+    lambda g, a, b: squared_difference_grad(g, a, b), lambda g, a, b: squared_difference_grad(g, b, a)), takes="f", public=False,
+    numpy=lambda a, b: (a - b) ** 2)
+squared_difference_grad = ternary("squared_difference_grad", ("g", "x", "target"), (
+    lambda gg, x, target: squared_difference_grad(gg, x, target), lambda gg, g: 2 * gg * g, lambda gg, g: -2 * gg * g), takes="f",
+    public=False, numpy=lambda g, x, target: 2 * g * (x - target))
 logistic_loss = gradient("logistic_loss", "target", (       # likewise, of the logit; either side by itself; NaN of -inf, as in PyTorch
     lambda gg, g, target: logistic_loss_grad(gg, g, target), lambda gg, g: -gg * g),
     numpy=lambda x, target: x * ((x > 0) - target) + np.log1p(np.exp(-np.abs(x))) + 0 * np.minimum(x, 0))
