@@ -5,8 +5,9 @@
 // window of padding alone.
 //
 // Bindings: 0 x (read), 1 out, 2 index (read_write; absent without PLACED).
-// Launch:   x = ceil(count / 256) workgroups of 256; a thread makes an output in each of PLANES planes, for which it finds the window once.
-// Sums:     serial in f32.
+// Launch:   x = ceil(count / 256) workgroups of 256; a thread makes an output in each of PLANES planes, for which it finds the window once;
+//           or x = ceil(count * LANES / 256), where LANES threads share a window and PLANES is 1.
+// Sums:     in f32, serial, or of every LANES-th element, then in pairs.
 
 const MAX: bool = true;
 const PLACED: bool = true;              // the places of maxima are wanted
@@ -17,6 +18,7 @@ const KERNEL_Z: u32 = 1u;
 const KERNEL_Y: u32 = 2u;
 const KERNEL_X: u32 = 2u;
 const PLANES: u32 = 4u;
+const LANES: u32 = 1u;                  // a power of two
 
 struct Params {
     size: vec4<u32>,                    // depth, height, width, and their product
@@ -31,6 +33,10 @@ var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<f32>;
 @group(0) @binding(1) var<storage, read_write> out: array<f32>;
 @group(0) @binding(2) var<storage, read_write> index: array<i32>;
+
+const NONE: u32 = 0xffffffffu;
+struct Found { best: f32, place: u32, sum: f32, }       // place: NONE where there was no element
+var<workgroup> found: array<Found, select(256u, 1u, LANES == 1u)>;
 
 // The first element of a window along an axis, which wraps to a large number where it is padding, and how many follow.
 fn window(o: u32, axis: u32, kernel: u32) -> vec2<u32> {
@@ -53,10 +59,8 @@ fn span(w: vec2<u32>, axis: u32) -> f32 {
 
 @compute @workgroup_size(256)
 fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
-    let at = group_of(grid) * 256u + local;
-    if (at >= p.count) {
-        return;
-    }
+    let given = group_of(grid) * (256u / LANES) + local / LANES;
+    let at = min(given, p.count - 1u);
     let block = at / p.outs.w;
     var o = at - block * p.outs.w;
     var wz = vec2<u32>(0u, 1u);
@@ -73,20 +77,59 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         divisor = span(wy, 1u) * span(wx, 2u);
         if (VOLUME) { divisor *= span(wz, 0u); }
     }
-    for (var k = 0u; k < PLANES; k++) {
-        let plane = block * PLANES + k;
-        if (plane < p.planes) { pool(plane, plane * p.outs.w + at - block * p.outs.w, wz, wy, wx, divisor); }
+    if (LANES == 1u) {
+        for (var k = 0u; k < PLANES; k++) {
+            let plane = block * PLANES + k;
+            if (given < p.count && plane < p.planes) {
+                put(pool(plane, wz, wy, wx), plane * p.outs.w + at - block * p.outs.w, divisor);
+            }
+        }
+    } else {
+        found[local] = pool_shared(block, local % LANES, wz, wy, wx);
+        for (var step = LANES / 2u; step > 0u; step /= 2u) {
+            workgroupBarrier();
+            if (local % LANES < step) { found[local] = both(found[local], found[local + step]); }
+        }
+        if (local % LANES == 0u && given < p.count) { put(found[local], at, divisor); }
     }
 }
 
-fn pool(plane: u32, at: u32, wz: vec2<u32>, wy: vec2<u32>, wx: vec2<u32>, divisor: f32) {
+fn put(found: Found, at: u32, divisor: f32) {
+    if (MAX) {
+        out[at] = found.best;
+        if (PLACED) { index[at] = i32(found.place); }
+    } else {
+        out[at] = found.sum / divisor;
+    }
+}
+
+// With one more element, which comes behind those before.
+fn with_one(found: Found, value: f32, place: u32) -> Found {
+    if (!MAX) { return Found(0.0, 0u, found.sum + value); }
+    if (found.place == NONE || value > found.best || is_nan(value)) { return Found(value, place, 0.0); }
+    return found;
+}
+
+// Of two parts of a window, whose elements may lie between each other's.
+fn both(a: Found, b: Found) -> Found {
+    if (!MAX) { return Found(0.0, 0u, a.sum + b.sum); }
+    if (a.place == NONE || b.place == NONE) {
+        if (a.place == NONE) { return b; }
+        return a;
+    }
+    let later = a.place < b.place;
+    var second = b.best > a.best || (b.best == a.best && !later);
+    if (is_nan(a.best) || is_nan(b.best)) { second = is_nan(b.best) && (later || !is_nan(a.best)); }
+    if (second) { return b; }
+    return a;
+}
+
+fn pool(plane: u32, wz: vec2<u32>, wy: vec2<u32>, wx: vec2<u32>) -> Found {
     let nz = select(KERNEL_Z, wz.y, ADAPTIVE);
     let ny = select(KERNEL_Y, wy.y, ADAPTIVE);
     let nx = select(KERNEL_X, wx.y, ADAPTIVE);
     let start = p.x_offset + plane * p.size.w;
-    var best = -inf();
-    var place = 0xffffffffu;
-    var sum = 0.0;
+    var found = Found(-inf(), NONE, 0.0);
     for (var kz = 0u; kz < nz; kz++) {
         let z = wz.x + kz * p.dilation.x;
         if (VOLUME && z >= p.size.x) { continue; }
@@ -97,22 +140,24 @@ fn pool(plane: u32, at: u32, wz: vec2<u32>, wy: vec2<u32>, wx: vec2<u32>, diviso
             for (var kx = 0u; kx < nx; kx++) {
                 let across = wx.x + kx * p.dilation.z;
                 if (across >= p.size.z) { continue; }
-                let value = x[start + row + across];
-                if (MAX) {
-                    if (place == 0xffffffffu || value > best || is_nan(value)) {
-                        best = value;
-                        place = row + across;
-                    }
-                } else {
-                    sum += value;
-                }
+                found = with_one(found, x[start + row + across], row + across);
             }
         }
     }
-    if (MAX) {
-        out[at] = best;
-        if (PLACED) { index[at] = i32(place); }
-    } else {
-        out[at] = sum / divisor;
+    return found;
+}
+
+// The same of every LANES-th element from number `lane` on.
+fn pool_shared(plane: u32, lane: u32, wz: vec2<u32>, wy: vec2<u32>, wx: vec2<u32>) -> Found {
+    let start = p.x_offset + plane * p.size.w;
+    var found = Found(-inf(), NONE, 0.0);
+    for (var e = lane; e < wz.y * wy.y * wx.y; e += LANES) {
+        let row = e / wx.y;
+        let place = vec3<u32>(row / wy.y, row % wy.y, e - row * wx.y) * p.dilation.xyz + vec3<u32>(wz.x, wy.x, wx.x);
+        if ((!VOLUME || place.x < p.size.x) && place.y < p.size.y && place.z < p.size.z) {
+            let at = (place.x * p.size.y + place.y) * p.size.z + place.z;
+            found = with_one(found, x[start + at], at);
+        }
     }
+    return found;
 }

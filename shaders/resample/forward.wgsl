@@ -18,6 +18,11 @@ var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<f32>;
 @group(0) @binding(1) var<storage, read_write> out: array<f32>;
 
+// One of each of four planes, read at once: nobody waits for one before asking for the next.
+fn elements(planes: vec4<u32>, at: u32) -> vec4<f32> {
+    return vec4<f32>(x[planes.x + at], x[planes.y + at], x[planes.z + at], x[planes.w + at]);
+}
+
 @compute @workgroup_size(256)
 fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let group = group_of(grid);
@@ -39,18 +44,22 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     }
     let size = p.depth * p.height * p.width;
     let out_size = p.out_depth * p.out_height * p.out_width;
-    for (var plane = first_plane; plane < min(first_plane + 4u, p.planes); plane++) {
-        var total = 0.0;
-        for (var i = 0u; i < z.count; i++) {
-            for (var j = 0u; j < y.count; j++) {
-                let start = p.x_offset + plane * size + (tap_source(z, i, p.depth) * p.height + tap_source(y, j, p.height)) * p.width;
-                var row = tap_weight(w, 0u) * x[start + tap_source(w, 0u, p.width)];
-                for (var k = 1u; k < w.count; k++) {
-                    row += tap_weight(w, k) * x[start + tap_source(w, k, p.width)];
-                }
-                total += tap_weight(z, i) * tap_weight(y, j) * row;
+    let planes = min(vec4<u32>(first_plane) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(p.planes - 1u)) * size + vec4<u32>(p.x_offset);
+    var total = vec4<f32>();
+    if (MODE < 2u) {
+        total = elements(planes, (tap_source(z, 0u, p.depth) * p.height + tap_source(y, 0u, p.height)) * p.width + tap_source(w, 0u, p.width));
+    }
+    for (var i = 0u; MODE > 1u && i < z.count; i++) {
+        for (var j = 0u; j < y.count; j++) {
+            let start = (tap_source(z, i, p.depth) * p.height + tap_source(y, j, p.height)) * p.width;
+            var row = tap_weight(w, 0u) * elements(planes, start + tap_source(w, 0u, p.width));
+            for (var k = 1u; k < w.count; k++) {
+                row += tap_weight(w, k) * elements(planes, start + tap_source(w, k, p.width));
             }
+            total += tap_weight(z, i) * tap_weight(y, j) * row;
         }
-        out[plane * out_size + place] = total;
+    }
+    for (var k = 0u; k < 4u; k++) {
+        if (first_plane + k < p.planes) { out[(first_plane + k) * out_size + place] = total[k]; }
     }
 }

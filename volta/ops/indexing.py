@@ -376,6 +376,13 @@ def _places(x, sizes, changes=False):
     return true_places_op(x, starts, block=_BLOCK, sizes=sizes, count=count, changes=changes, running=running)
 
 
+def counted_places(x: Tensor, count: int) -> Tensor:
+    """Per dimension a row of where the elements of a GPU's x are not 0, of which the host knows how many they are."""
+    flattened, running = flat(x), x._size > _SUMMED * _BLOCK
+    starts = true_starts(flattened, block=_BLOCK, changes=False, running=running)
+    return true_places_op(flattened, starts, block=_BLOCK, sizes=x._shape, count=count, changes=False, running=running)
+
+
 def counted(x: Tensor, changes: bool) -> tuple[Tensor, int, bool]:
     """What the kernels of places take of a GPU's vector: (starts of blocks, how many places there are, whether starts are running sums).
     Reads how many."""

@@ -16,6 +16,7 @@ from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import to
 from volta.ops.creation import arange, empty, full, linspace, number
 from volta.ops.from_data import as_tensor, finish, tensor
+from volta.ops.indexing import counted_places
 from volta.ops.join import stack
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_select_op
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
     from volta.types import DeviceLike, DTypeLike, Number
 
+_MASKED = 1 << 26           # places of a matrix up to which a GPU looks for those of a triangle
 _made = composed(method=False, untested="tests/test_draws.py: no inputs to differentiate")
 
 
@@ -91,8 +93,12 @@ def _triangle(name, upper, row, col, offset, dtype, device):
     first, last = (0, min(row, col - offset)) if upper else (max(0, -offset), row)         # rows that have a part in it
     count = row * col - _below(row, col, offset - 1) if upper else _below(row, col, offset)
     core.checked_size((2, count))
+    place = as_device(device)
+    if place.is_gpu and place.type != "meta" and 0 < count and row * col <= _MASKED:
+        steps = arange(col, device=place) - reshape_op(arange(row, device=place), shape=(row, 1))
+        return to(counted_places(steps >= offset if upper else steps <= offset, count), dtype=dtype)
     out = core.triangle_places(first, last if count else first, col, offset, upper, count)
-    return to(out, device=as_device(device), dtype=dtype)
+    return to(out, device=place, dtype=dtype)
 
 
 def _below(rows: int, columns: int, offset: int) -> int:

@@ -9,6 +9,18 @@ from volta.devices.gpu.plans import At, Kernel, Plan, need_float32
 
 PLANES = 4                  # that share the search for a window, where there are
 MANY = 1 << 18              # elements or more
+WIDE = 64                   # elements of a window that several threads share, where there are few windows
+SHARE = 8                   # of them for each thread, at least
+MOST_LANES = 64
+
+
+def lanes_of(count: int, size: tuple, out: tuple, kernel) -> int:
+    """Threads that share a window: as many as make the GPU busy."""
+    elements = prod(kernel or [ceil_div(n, m) for n, m in zip(size, out)])
+    if elements < WIDE:
+        return 1
+    most = min(MOST_LANES, elements // SHARE, ceil_div(MANY, max(count, 1)))
+    return 1 << most.bit_length() - 1
 
 
 def _three(values, missing: int = 1) -> tuple:
@@ -44,9 +56,10 @@ def _forward(name: str, x, size: tuple, kernel, stride, padding, dilation, divis
     out = plan.output(x.shape[:2] + size, FLOAT32)
     index = plan.output(x.shape[:2] + size, INT64) if placed else None
     count, planes, together = shared_planes(x.shape[:2], prod(size))
+    lanes = lanes_of(count, sizes, size, kernel) if together == 1 else 1
     vectors = _words(sizes, size, _three(stride), _three(padding, 0), _three(dilation))
-    plan.step("pool/pool", (0, out, index), (*vectors, count, planes, At(0), float(divisor or 0)), ceil_div(count, THREADS),
-              **_variant(sizes, size, kernel, "KERNEL", kernel, MAX=largest, PLACED=placed, PLANES=together, **more))
+    plan.step("pool/pool", (0, out, index), (*vectors, count, planes, At(0), float(divisor or 0)), ceil_div(count * lanes, THREADS),
+              **_variant(sizes, size, kernel, "KERNEL", kernel, MAX=largest, PLACED=placed, PLANES=together, LANES=lanes, **more))
     return plan
 
 
