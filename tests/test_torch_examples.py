@@ -1,0 +1,100 @@
+"""What examples of PyTorch's own documentation show: values, graphs and printed text. Skips where it is not installed."""
+import copy
+import pickle
+import re
+
+import numpy as np
+import pytest
+
+import volta
+from volta.nn.utils import rnn
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed; these comparisons are an extra")
+
+
+def same_text(show):
+    """Whether what `show` prints of both libraries is the same but for their names."""
+    assert re.sub(r"0x[0-9a-f]+", "", str(show(volta))).replace("volta.", "torch.") == re.sub(r"0x[0-9a-f]+", "", str(show(torch)))
+
+
+def leaf(lib):
+    return lib.tensor([[1.0, 2.0], [3.0, 4.5]], requires_grad=True)
+
+
+@pytest.mark.parametrize("step", [
+    lambda x: x * 2, lambda x: x.sum(), lambda x: x.mean(), lambda x: x ** 2, lambda x: x.view(4), lambda x: x.flatten(), lambda x: x @ x,
+    lambda x: x.double(), lambda x: x.log1p(), lambda x: x.t().contiguous(), lambda x: x.softmax(0), lambda x: x.relu().norm()])
+def test_steps_of_graphs_print_alike(step):
+    same_text(lambda lib: step(leaf(lib)))
+    same_text(lambda lib: step(leaf(lib)).grad_fn)
+
+
+def test_what_was_written_to_prints_alike():
+    def written(lib):
+        y = leaf(lib).clone()
+        y[0] = 5.0
+        return y
+    same_text(written)
+
+
+@pytest.mark.parametrize("call", [
+    lambda lib, x: lib.max(x, 1), lambda lib, x: x.min(dim=0), lambda lib, x: lib.sort(x, stable=True), lambda lib, x: x.topk(1),
+    lambda lib, x: lib.linalg.qr(lib.eye(2)).R, lambda lib, x: lib.slogdet(x), lambda lib, x: lib.aminmax(x), lambda lib, x: x.cummax(1),
+    lambda lib, x: lib.linalg.eigh(lib.eye(2)).eigenvalues, lambda lib, x: lib.histogram(x, 2), lambda lib, x: lib.frexp(x)])
+def test_several_results_print_alike(call):
+    same_text(lambda lib: call(lib, lib.tensor([[1.0, 3.0], [2.0, 8.0]])))
+
+
+def test_several_results_are_copied_and_pickled():
+    found = volta.tensor([1.0, 3.0]).max(0)
+    for other in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
+        assert repr(other) == repr(found) and type(other) is type(found)
+
+
+@pytest.mark.parametrize("make", [
+    lambda lib, x: x.to_sparse(), lambda lib, x: x.double().to_sparse_coo(), lambda lib, x: x.to_sparse(1),
+    lambda lib, x: x.to_sparse(layout=x.to_sparse().layout).requires_grad_(), lambda lib, x: (x.to_sparse().layout, x.layout),
+    lambda lib, x: lib.sparse_coo_tensor(lib.empty([1, 0]), [], [1]), lambda lib, x: lib.arange(8).reshape(2, 2, 2).to_sparse(2)])
+def test_sparse_tensors_print_alike(make):
+    same_text(lambda lib: make(lib, lib.tensor([[0.0, 9.5, 0.0], [7.0, 0.0, 10.0]])))
+
+
+def test_subclasses_print_by_their_names():
+    def made(lib):
+        class Named(lib.Tensor):
+            pass
+        return Named([[1.0, 2.0], [3.0, 4.0]])
+    same_text(made)
+
+
+@pytest.mark.parametrize("options", [{}, {"requires_grad": False}, {"requires_grad": True}, {"copy": True}, {"copy": False},
+                                     {"copy": True, "requires_grad": False}, {"copy": True, "requires_grad": True}])
+def test_asarray_of_a_step(options):
+    def made(lib):
+        x = leaf(lib) + 1
+        out = lib.asarray(x, **options)
+        return out.requires_grad, out.is_leaf, out.data_ptr() == x.data_ptr()
+    assert made(volta) == made(torch)
+
+
+@pytest.mark.parametrize("kind", ["Embedding", "EmbeddingBag"])
+@pytest.mark.parametrize("freeze", [True, False])
+def test_tables_are_frozen(kind, freeze):
+    for lib in (volta, torch):
+        layer = getattr(lib.nn, kind).from_pretrained(lib.ones(3, 2), freeze)
+        assert layer.weight.requires_grad is not freeze and layer(lib.tensor([[1]])).requires_grad is not freeze
+
+
+def test_capsules_share():
+    t = volta.arange(4)
+    volta.from_dlpack(volta.to_dlpack(t))[0] = -9
+    assert t.tolist() == [-9, 1, 2, 3]
+
+
+def test_unpacked_sequences_are_dense():
+    def strides(lib, rnn):
+        x, n = lib.tensor(np.arange(24.0).reshape(2, 3, 4)), lib.tensor([3, 2])
+        packed = rnn.pack_padded_sequence(x, n, batch_first=True)
+        return [t.stride() for t in (rnn.pad_packed_sequence(packed, True)[0], rnn.pad_packed_sequence(packed)[0],
+                                     *rnn.unpack_sequence(packed), *rnn.unpad_sequence(x.transpose(0, 1), n))]
+    assert strides(volta, rnn) == strides(torch, torch.nn.utils.rnn)
