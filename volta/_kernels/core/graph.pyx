@@ -304,10 +304,11 @@ cdef class Node:
         return self.primitive.name if self.primitive is not None else getattr(self.function, "cls", type(self.function)).__name__
 
     def name(self):
-        """The name as PyTorch forms it: "ExpBackward0"."""
-        if self.primitive is None:
-            return f"{self.op}Backward"
-        return "".join([part.capitalize() for part in self.primitive.name.replace(".", "_").split("_")]) + "Backward0"
+        """The name as PyTorch forms it, "ExpBackward0", or has it for the same step."""
+        found = _names.get(self.op)
+        if found is None:
+            found = f"{self.op}Backward" if self.primitive is None else self.op.replace(".", "_").title().replace("_", "") + "Backward0"
+        return found
 
     @property
     def next_functions(self):
@@ -353,16 +354,18 @@ cdef class Node:
         self.saved, self.versions = tuple(saved), tuple(versions)
 
     def __repr__(self):
-        return f"<{self.op} backward>"
+        return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
 
 
 cdef object _accumulation = None, _handle = None        # set by volta.saved
+cdef dict _names = {}
 
 
-def configure_users(accumulation, handle):
-    """Give this module what users see: leaf -> what stands for adding to its `.grad`, (dict, function) -> what takes that out again."""
-    global _accumulation, _handle
-    _accumulation, _handle = accumulation, handle
+def configure_users(accumulation, handle, dict names):
+    """Give this module what users see: leaf -> what stands for adding to its `.grad`, (dict, function) -> what takes that out again, op ->
+    the name of its nodes where that is not made of the op's."""
+    global _accumulation, _handle, _names
+    _accumulation, _handle, _names = accumulation, handle, names
 
 
 def custom_node(object function, tuple inputs, tuple outputs):
