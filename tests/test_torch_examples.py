@@ -98,3 +98,38 @@ def test_unpacked_sequences_are_dense():
         return [t.stride() for t in (rnn.pad_packed_sequence(packed, True)[0], rnn.pad_packed_sequence(packed)[0],
                                      *rnn.unpack_sequence(packed), *rnn.unpad_sequence(x.transpose(0, 1), n))]
     assert strides(volta, rnn) == strides(torch, torch.nn.utils.rnn)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD"])
+def test_optimizers_print_alike(name):
+    def made(lib):
+        return getattr(lib.optim, name)([lib.nn.Parameter(lib.ones(2))])
+
+    def keys(lib):
+        return list(made(lib).param_groups[0]), list(made(lib).state_dict()["param_groups"][0])
+    same_text(made)
+    if name in ("Adam", "AdamW"):
+        assert keys(volta) == keys(torch)
+
+
+def test_kept_gradients_can_be_written_to():
+    for lib in (volta, torch):
+        y = leaf(lib) * 3
+        y.retain_grad()
+        y.sum().backward()
+        assert y.grad.mul_(2).tolist() == [[2.0, 2.0], [2.0, 2.0]]
+
+
+@pytest.mark.parametrize("make", [
+    lambda d, lib: d.MultivariateNormal(lib.zeros(2), lib.eye(2)), lambda d, lib: d.MultivariateNormal(lib.zeros(2), scale_tril=lib.eye(2)),
+    lambda d, lib: d.MultivariateNormal(lib.zeros(2), precision_matrix=lib.eye(2)),
+    lambda d, lib: d.transforms.ComposeTransform([d.ExpTransform(), d.AffineTransform(0.0, 1.0)])])
+def test_distributions_print_alike(make):
+    same_text(lambda lib: make(lib.distributions, lib))
+
+
+def test_text_of_a_traced_graph():
+    def traced(lib, trace):
+        made = trace(lib.nn.Sequential(lib.nn.Linear(2, 2), lib.nn.ReLU()))
+        return made.code, str(made)
+    assert traced(volta, volta.fx.symbolic_trace) == traced(torch, torch.fx.symbolic_trace)
