@@ -133,3 +133,24 @@ def test_text_of_a_traced_graph():
         made = trace(lib.nn.Sequential(lib.nn.Linear(2, 2), lib.nn.ReLU()))
         return made.code, str(made)
     assert traced(volta, volta.fx.symbolic_trace) == traced(torch, torch.fx.symbolic_trace)
+
+
+def test_lists_of_arrays_hold_samples():
+    def batches(lib, load):
+        return [b.tolist() for samples in ([np.ones(2), np.zeros(2), np.ones(2)], [lib.ones(2), lib.zeros(2), lib.ones(2)])
+                for b in load(samples, batch_size=2)]
+    assert batches(volta, volta.data.DataLoader) == batches(torch, torch.utils.data.DataLoader) == [[[1, 1], [0, 0]], [[1, 1]]] * 2
+
+
+def test_unknown_names_of_a_functional_call():
+    for lib in (volta, torch):
+        layer = lib.nn.Linear(2, 2)
+        given = {"nope": lib.ones(1), "weight": lib.ones(2, 2), "bias": lib.zeros(2)}
+        assert lib.func.functional_call(layer, given, lib.ones(1, 2)).tolist() == [[2.0, 2.0]]
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
+def test_signatures_name_what_programs_look_for(name):
+    import inspect
+    for lib in (volta, torch):
+        assert {"fused", "foreach", "differentiable", "maximize"} <= set(inspect.signature(getattr(lib.optim, name)).parameters)

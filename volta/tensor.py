@@ -150,7 +150,7 @@ class Tensor(operators.Operators):
             raise IndexRangeError("size: a 0-d tensor has no dimension")
         return self.shape if dim is None else self._shape[as_dim("size", dim, self.ndim)]
 
-    def to_sparse(self, sparse_dim: int | None = None, *, layout: Any = None) -> SparseTensor:
+    def to_sparse(self, sparse_dim: int | None = None, *, layout: object = None) -> SparseTensor:
         """The elements that are not zero, by their places, or what has one, by its place in the first `sparse_dim` dimensions. Reads on a
         GPU where they are."""
         return sparse.to_sparse(self, sparse_dim, layout)

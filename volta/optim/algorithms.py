@@ -28,9 +28,11 @@ class SGD(Optimizer):
              "maximize": flag}
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0,
-                 nesterov: bool = False, *, maximize: bool = False, **options: bool | None) -> None:
+                 nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
+                 fused: bool | None = None) -> None:
+        kinds = implementation("SGD", {"foreach": foreach, "differentiable": differentiable, "fused": fused}, _FUSED)
         super().__init__(params, {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-                                  "nesterov": nesterov, "maximize": maximize, **implementation("SGD", options, _FUSED)})
+                                  "nesterov": nesterov, "maximize": maximize, **kinds})
 
     def _check_group(self, group):
         values = super()._check_group(group)
@@ -60,9 +62,11 @@ class Adam(Optimizer):
     counts_steps = True
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0, amsgrad: bool = False, *, maximize: bool = False, decoupled_weight_decay: bool = False,
-                 **options: bool | None) -> None:
-        kinds = implementation(type(self).__name__, options, ("foreach", "capturable", "differentiable", "fused"))
+                 weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
+                 capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+                 decoupled_weight_decay: bool = False) -> None:
+        kinds = {"foreach": foreach, "capturable": capturable, "differentiable": differentiable, "fused": fused}
+        kinds = implementation(type(self).__name__, kinds, tuple(kinds))
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
                                   "maximize": maximize, **kinds, "decoupled_weight_decay": decoupled_weight_decay})
 
@@ -79,8 +83,10 @@ class AdamW(Adam):
     """Adam with weight decay applied to the parameter itself. Source: Loshchilov and Hutter 2019, algorithm 2."""
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, **options: bool | None) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, decoupled_weight_decay=True, **options)
+                 weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, foreach: bool | None = None,
+                 capturable: bool = False, differentiable: bool = False, fused: bool | None = None) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, capturable=capturable,
+                         differentiable=differentiable, fused=fused, decoupled_weight_decay=True)
 
 
 class RMSprop(Optimizer):
