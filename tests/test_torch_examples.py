@@ -154,3 +154,14 @@ def test_signatures_name_what_programs_look_for(name):
     import inspect
     for lib in (volta, torch):
         assert {"fused", "foreach", "differentiable", "maximize"} <= set(inspect.signature(getattr(lib.optim, name)).parameters)
+
+
+def test_what_steps_have_saved():
+    for lib in (volta, torch):
+        x, y = leaf(lib), leaf(lib)
+        product, power = x * y, x.pow(2)
+        assert product.grad_fn._saved_self.equal(x) and product.grad_fn._saved_other.equal(y) and power.grad_fn._saved_exponent == 2
+        assert x.exp().grad_fn._saved_result.equal(x.exp()) and not hasattr(product.grad_fn, "_saved_nothing")
+        product.sum().backward()
+        with pytest.raises(RuntimeError, match="freed"):
+            _ = product.grad_fn._saved_self

@@ -331,6 +331,19 @@ cdef class Node:
             return getattr(self.function, "saved_tensors", None)
         return self.saved if self.unpack is None or self.saved is None else unpacked(self, self.saved)
 
+    def __getattr__(self, str name):
+        """What was saved, by PyTorch's names: `_saved_self` is the first input, `_saved_other` another by its name, `_saved_result`."""
+        cdef Py_ssize_t i
+        if name.startswith("_saved_") and self.primitive is not None:
+            for i in range(self.plan.count):
+                place, kind = self.plan.places[i], self.plan.kinds[i]
+                own = "result" if kind == OUTPUT else None if kind != INPUT else "self" if place == 0 else self.primitive.names[place]
+                if name == f"_saved_{own}":
+                    if self.saved is None:
+                        raise AutogradError(f"{self.op}: what was saved has been freed by backward; pass it retain_graph=True")
+                    return self.saved_tensors[i]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def register_prehook(self, fn):
         """Call `fn(gradients of the outputs)` before the derivative; the tuple that it gives, if not None, replaces them."""
         self.before = {} if self.before is None else self.before
