@@ -184,9 +184,26 @@ def test_workers_know_themselves():
 
     def init(number):
         info = get_worker_info()
-        seen[number] = (info.id, info.num_workers, info.dataset is data, info.seed == volta.initial_seed(), threading.current_thread().name)
+        seen[number] = (info.id, info.num_workers, type(info.dataset) is Numbers and info.dataset is not data,
+                        info.seed == volta.initial_seed(), threading.current_thread().name)
     list(DataLoader(data, 2, num_workers=2, worker_init_fn=init))
     assert seen == {i: (i, 2, True, True, "volta-data") for i in range(2)} and get_worker_info() is None
+
+
+def test_workers_of_a_stream_change_their_own():
+    class Range(IterableDataset):
+        start, stop = 3, 7
+
+        def __iter__(self):
+            return iter(range(self.start, self.stop))
+
+    def part(number):
+        dataset = get_worker_info().dataset
+        dataset.start, dataset.stop = 3 + 2 * number, 5 + 2 * number
+    loader = DataLoader(Range(), num_workers=2, worker_init_fn=part, persistent_workers=True)
+    for _ in range(2):
+        assert sorted(int(x) for x in loader) == [3, 4, 5, 6]
+    assert loader.dataset.start == 3
 
 
 def test_persistent_workers_stay_until_the_loader_goes():

@@ -153,7 +153,7 @@ def test_functional_call(device):
             p.copy_(params[name])
     _close(doubled, model(x).detach().cpu().numpy())
     with pytest.raises(ArgumentError, match="functional_call: the module has no parameter or buffer nothing"):
-        func.functional_call(model, {"nothing": x}, x)
+        func.functional_call(model, {"nothing": x}, x, strict=True)
     with pytest.raises(ArgumentError, match="functional_call: strict=True, and .* is not given"):
         func.functional_call(model, {"0.weight": params["0.weight"]}, x, strict=True)
 

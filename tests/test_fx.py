@@ -64,8 +64,8 @@ def test_a_module_and_its_graph_are_alike(place):
 
 def test_text_of_a_graph(capsys):
     traced = fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Flatten()))
-    assert traced.code == ('def forward(self, input):\n    input_1 = input\n    _0 = getattr(self, "0")(input_1);  input_1 = None\n'
-                           '    _1 = getattr(self, "1")(_0);  _0 = None\n    return _1\n')
+    assert traced.code == ('\n\n\ndef forward(self, input):\n    input_1 = input\n    _0 = getattr(self, "0")(input_1);  input_1 = None\n'
+                           '    _1 = getattr(self, "1")(_0);  _0 = None\n    return _1\n    ')
     assert str(traced).startswith("Sequential(\n  (0): Linear") and traced.code in str(traced)
     graph = fx.symbolic_trace(lambda x: volta.sum(F.relu(x[0], inplace=True), dim=-1) @ x.to(volta.float32)).graph
     assert str(graph).splitlines()[3:5] == [

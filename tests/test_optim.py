@@ -135,7 +135,7 @@ def test_groups():
     assert [g["lr"] for g in optimizer.param_groups] == [0.5, 0.1]
     optimizer.add_param_group({"params": nn.Parameter(volta.ones(1)), "momentum": 0.9})
     assert len(optimizer.param_groups[2]["params"]) == 1
-    assert "Parameter Group 1\n    dampening: 0.0\n    differentiable: False" in repr(optimizer) and "lr: 0.1" in repr(optimizer)
+    assert "Parameter Group 1\n    dampening: 0\n    differentiable: False" in repr(optimizer) and "lr: 0.1" in repr(optimizer)
 
 
 def test_zero_grad_and_closure():
@@ -171,7 +171,7 @@ def test_training_step_saves_nothing_stale(device):
     (lambda p: optim.SGD(p, lr=-1.0), "SGD: lr must be a finite number >= 0, got -1.0"),
     (lambda p: optim.SGD(p, lr=float("nan")), "SGD: lr must be a finite number >= 0, got nan"),
     (lambda p: optim.SGD(p, momentum=-0.1), "SGD: momentum must be a finite number >= 0, got -0.1"),
-    (lambda p: optim.SGD(p, nesterov=True), "SGD: nesterov needs momentum > 0 and dampening 0, got momentum 0.0 and dampening 0.0"),
+    (lambda p: optim.SGD(p, nesterov=True), "SGD: nesterov needs momentum > 0 and dampening 0, got momentum 0 and dampening 0"),
     (lambda p: optim.SGD(p, dampening=float("nan")), "SGD: dampening must be a number, got nan"),
     (lambda p: optim.Adam(p, lr="fast"), "Adam: lr must be a finite number >= 0, got 'fast'"),
     (lambda p: optim.Adam(p, betas=(0.9, 1.0)), "Adam: betas must be two numbers in [0, 1), got (0.9, 1.0)"),

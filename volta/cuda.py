@@ -198,7 +198,8 @@ class device_of(device):
 class Event:
     """A point in time on a GPU. `record` waits for what was asked before it, so that the times between events are true."""
 
-    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, *,
+                 device: DeviceLike = None) -> None:
         if interprocess:
             raise ArgumentError("cuda.Event: interprocess events do not exist here")
         self._time: float | None = None
@@ -229,6 +230,12 @@ class Stream:
 
     def __init__(self, device: Device | str | int | None = None, priority: int = 0, **options: Any) -> None:
         self.device = device
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing ends: work goes to the only stream, as everywhere."""
 
     def synchronize(self) -> None:
         """Wait until all work is done."""

@@ -313,7 +313,9 @@ def functional_call(module: Module, parameter_and_buffer_dicts: dict | list[dict
                     kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False) -> Any:
     """`module(*args, **kwargs)` with these tensors in place of its parameters and buffers of the same names, for this call alone.
 
-    Raises: ArgumentError for a name that the module does not have, or, with `strict`, for one that is not given.
+    A name that the module does not have has no effect, as in PyTorch, unless `strict`.
+
+    Raises: ArgumentError with `strict` for a name that the module does not have, and for one that is not given.
     """
     values = parameter_and_buffer_dicts
     if not isinstance(values, dict):
@@ -326,7 +328,9 @@ def functional_call(module: Module, parameter_and_buffer_dicts: dict | list[dict
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     own = dict([*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)])
     if unknown := [name for name in values if name not in own]:
-        raise ArgumentError(f"functional_call: the module has no parameter or buffer {unknown[0]}; it has {', '.join(own)}")
+        if strict:
+            raise ArgumentError(f"functional_call: the module has no parameter or buffer {unknown[0]}; it has {', '.join(own)}")
+        values = {name: value for name, value in values.items() if name in own}
     if tie_weights:
         given = {id(own[name]): value for name, value in values.items()}
         values = {name: values.get(name, given.get(id(old))) for name, old in own.items() if name in values or id(old) in given}

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import enum
 
+from volta._kernels.core.size import package_name
+
 
 class memory_format(enum.Enum):
     """Row-major, as it is, or pixel by pixel: the channels of images (4 dimensions) or volumes (5) together."""
@@ -12,7 +14,7 @@ class memory_format(enum.Enum):
     channels_last_3d = 5
 
     def __repr__(self) -> str:
-        return f"volta.{self.name}"
+        return f"{package_name()}.{self.name}"
 
     __str__ = __repr__
 
@@ -22,7 +24,7 @@ class layout(enum.Enum):
     strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged = range(7)
 
     def __repr__(self) -> str:
-        return f"volta.{self.name}"
+        return f"{package_name()}.{self.name}"
 
     __str__ = __repr__
 

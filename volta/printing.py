@@ -1,4 +1,4 @@
-"""How tensors print: PyTorch's layout to the character, but for the device's name and grad_fn."""
+"""How tensors print: PyTorch's layout to the character, but for the device's name."""
 from __future__ import annotations
 
 import math
@@ -9,8 +9,9 @@ import numpy as np
 
 from volta.dtypes import get_default_dtype
 from volta.errors import ArgumentError
+from volta.layout import sparse_coo
 
-__all__ = ["set_printoptions", "tensor_repr"]
+__all__ = ["set_printoptions", "sparse_repr", "tensor_repr"]
 
 _options = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": None}
 _PROFILES = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, math.inf, 3, 80)}
@@ -93,45 +94,69 @@ def _body(array: np.ndarray, indent: int, text: Callable, width: int, short: boo
 
 def _notes(t) -> list[str]:
     """What follows the numbers."""
-    notes = []
-    if t.device.is_meta:
-        notes.append(f"device='meta', size={tuple(t.shape)}")
-    elif t.device.is_gpu:
-        notes.append(f"device='{t.device.type}:{t.device.index}'")
+    notes = _device_notes(t)
     if t._size == 0 and len(t.shape) != 1 and not t.device.is_meta:
         notes.append(f"size={tuple(t.shape)}")
     if t.dtype is not get_default_dtype() and (t._size == 0 or t.device.is_meta or t.dtype.name not in ("int64", "bool")):
         notes.append(f"dtype={t.dtype}")
-    if t.grad_fn is not None:
-        notes.append(f"grad_fn={t.grad_fn!r}")
-    elif t.requires_grad:
-        notes.append("requires_grad=True")
+    notes += _graph_notes(t)
     tangent = None if t.storage.tangent is None else t.storage.tangent.of(t)
     if tangent is not None:
         notes.append(f"tangent={tangent.detach()!r}")
     return notes
 
 
-def tensor_repr(t) -> str:
-    """`tensor([...], device='gpu:0', requires_grad=True)`."""
+def _device_notes(t) -> list[str]:
     if t.device.is_meta:
-        return _with_notes(_PREFIX + "...", t)
+        return [f"device='meta', size={tuple(t.shape)}"]
+    return [f"device='{t.device.type}:{t.device.index}'"] if t.device.is_gpu else []
+
+
+def _graph_notes(t) -> list[str]:
+    if t.grad_fn is not None:
+        return [f"grad_fn=<{t.grad_fn.name().rpartition('::')[2]}>"]
+    return ["requires_grad=True"] if t.requires_grad else []
+
+
+def tensor_repr(t) -> str:
+    """`tensor([...], device='gpu:0', requires_grad=True)`; a subclass by its name."""
+    prefix = _prefix(t)
+    return _with_notes(prefix + ("..." if t.device.is_meta else _numbers(t, len(prefix))), _notes(t), len(prefix))
+
+
+def sparse_repr(at, values, shape: tuple[int, ...]) -> str:
+    """`tensor(indices=tensor([...]), values=tensor([...]), size=..., nnz=...)`, of the tensors of places and of values."""
+    out = _PREFIX
+    for name, t in (("indices=tensor(", at), ("values=tensor(", values)):
+        column = len(_PREFIX) + len(name)
+        empty = "" if t._size else f", size={tuple(t.shape)}"
+        out += f"{name}{_numbers(t, column)}{empty}),\n" + " " * len(_PREFIX)
+    dtype = f", dtype={values.dtype}" if values.dtype is not get_default_dtype() and values.dtype.name not in ("int64", "bool") else ""
+    notes = [*_device_notes(values), f"size={shape}, nnz={at.shape[1]}{dtype}, layout={sparse_coo}", *_graph_notes(values)]
+    return out + ", ".join(notes) + ")"
+
+
+def _prefix(t) -> str:
+    name = type(t).__name__
+    return _PREFIX if name in ("Tensor", "Parameter", "Buffer") else f"{name}("
+
+
+def _numbers(t, column: int) -> str:
+    """The brackets and numbers, of which the first stands in a column."""
     array = (t.detach() if t.dtype.name != "bfloat16" else t.detach().float()).numpy()
     if array.size == 0:
-        out = _PREFIX + "[]"
-    else:
-        short = array.size > _options["threshold"]
-        text, width = _formatter(_summary(array) if short else array)
-        out = _PREFIX + _body(array, len(_PREFIX), text, width, short)
-    return _with_notes(out, t)
+        return "[]"
+    short = array.size > _options["threshold"]
+    text, width = _formatter(_summary(array) if short else array)
+    return _body(array, column, text, width, short)
 
 
-def _with_notes(out, t) -> str:
+def _with_notes(out: str, notes: list[str], indent: int) -> str:
     column = len(out) - out.rfind("\n") + 1
-    for note in _notes(t):
+    for note in notes:
         if column + len(note) + 2 > _options["linewidth"]:
-            out += ",\n" + " " * len(_PREFIX) + note
-            column = len(_PREFIX) + len(note)
+            out += ",\n" + " " * indent + note
+            column = indent + len(note)
         else:
             out += ", " + note
             column += len(note) + 2

@@ -79,6 +79,7 @@ def _shown(microseconds):
 
 
 _SORTS = ("cpu_time", "cpu_time_total", "self_cpu_time_total", "count", "device_time_total", "self_device_time_total")
+_MEMORY = ("cpu_memory_usage", "self_cpu_memory_usage", "device_memory_usage", "self_device_memory_usage")      # not recorded: all alike
 
 
 class EventList(list):
@@ -107,11 +108,13 @@ class EventList(list):
         """The time of all events, those inside others once."""
         return sum(event.self_cpu_time_total for event in self)
 
-    def table(self, sort_by: str | None = None, row_limit: int = 100, max_name_column_width: int = 55, header: str | None = None) -> str:
-        """The events as text, a row for each. Raises: ArgumentError for an unknown column."""
-        if sort_by is not None and sort_by not in _SORTS:
-            raise ArgumentError(f"table: sort_by must be one of {', '.join(_SORTS)}, got {sort_by!r}")
-        events = self if sort_by is None else sorted(self, key=lambda event: getattr(event, sort_by), reverse=True)
+    def table(self, sort_by: str | None = None, row_limit: int = 100, max_name_column_width: int = 55, header: str | None = None,
+              top_level_events_only: bool = False) -> str:
+        """The events as text, a row for each; all are of the top level here. Raises: ArgumentError for an unknown column."""
+        column = None if sort_by is None else sort_by.replace("cuda_", "device_")
+        if column is not None and column not in _SORTS + _MEMORY:
+            raise ArgumentError(f"table: sort_by must be one of {', '.join(_SORTS + _MEMORY)}, got {sort_by!r}")
+        events = sorted(self, key=lambda event: getattr(event, column), reverse=True) if column in _SORTS else self
         total = self.self_cpu_time_total or 1.0
         rows = [("Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls")]
         rows += [(e.name if len(e.name) <= max_name_column_width else e.name[:max_name_column_width - 3] + "...",

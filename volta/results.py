@@ -4,6 +4,8 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from volta._kernels.core.size import package_name
+
 __all__ = ["Result"]
 
 if TYPE_CHECKING:
@@ -12,6 +14,8 @@ else:
     class Result(tuple):
         """What a `typing.NamedTuple` of the same class body is, made in a tenth of the time: there are many, and each `import volta`
         makes them all. Without defaults."""
+
+        given_by = ""           # the function, by whose name it prints
 
         def __init_subclass__(cls):
             cls._fields = cls.__match_args__ = tuple(cls.__annotations__)
@@ -29,7 +33,8 @@ else:
             return tuple(self)
 
         def __repr__(self):
-            return f"{type(self).__name__}({', '.join([f'{name}={part!r}' for name, part in zip(self._fields, self)])})"
+            kind = f"return_types.{self.given_by.replace('.', '_')}" if self.given_by else type(self).__name__
+            return f"{package_name()}.{kind}(\n" + ",\n".join([f"{name}={part!r}" for name, part in zip(self._fields, self)]) + ")"
 
         def _asdict(self):
             return dict(zip(self._fields, self))

@@ -93,7 +93,17 @@ def _accumulation(leaf):
     return found
 
 
-graph.configure_users(_accumulation, hooked)
+# What PyTorch calls the steps that it names by other words than Volta's records; a step that only Volta has keeps its record's name.
+_STEPS = {
+    "reshape": "View", "cast": "ToCopy", "contiguous": "Clone", "place": "ConstantPadNd", "mulacc": "Addcmul", "scatter_sum": "ScatterAdd",
+    "matmul": "Mm", "linear": "Addmm", "conv2d": "Convolution", "conv3d": "Convolution", "max_pool": "MaxPool2DWithIndices",
+    "avg_pool": "AvgPool2D", "batch_norm": "NativeBatchNorm", "row_norm": "NativeLayerNorm", "logsigmoid": "LogSigmoid",
+    "nll": "NllLoss", "cross_entropy": "NllLoss", "cross_entropy_softmax": "NllLoss", "huber": "HuberLoss", "bce": "BinaryCrossEntropy",
+    "logistic_loss": "BinaryCrossEntropyWithLogits", "norm2": "LinalgVectorNorm", "distances": "Cdist", "inv": "LinalgInvEx",
+    "det": "LinalgDet", "svd": "LinalgSvd", "cholesky": "LinalgCholeskyEx", "solve": "LinalgSolveEx"}
+
+graph.configure_users(_accumulation, hooked, {op: f"{name}Backward0" for op, name in _STEPS.items()} | {
+    "_SetItem": "torch::autograd::CopySlices"})
 
 
 class GradientEdge(NamedTuple):

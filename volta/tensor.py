@@ -150,10 +150,14 @@ class Tensor(operators.Operators):
             raise IndexRangeError("size: a 0-d tensor has no dimension")
         return self.shape if dim is None else self._shape[as_dim("size", dim, self.ndim)]
 
-    def to_sparse(self, sparse_dim: int | None = None) -> SparseTensor:
+    def to_sparse(self, sparse_dim: int | None = None, *, layout: object = None) -> SparseTensor:
         """The elements that are not zero, by their places, or what has one, by its place in the first `sparse_dim` dimensions. Reads on a
         GPU where they are."""
-        return sparse.to_sparse(self, sparse_dim)
+        return sparse.to_sparse(self, sparse_dim, layout)
+
+    def to_sparse_coo(self) -> SparseTensor:
+        """`to_sparse()`."""
+        return sparse.to_sparse(self)
 
     def to_dense(self, dtype: DTypeLike = None, *, masked_grad: bool | None = None) -> Tensor:
         """Itself, which has its zeros, or as another dtype."""

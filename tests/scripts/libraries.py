@@ -1,4 +1,5 @@
 """What libraries on top of PyTorch call: trees of tensors, functions over lists, safetensors, flexible attention, lists as subscripts."""
+import dataclasses
 import os
 import tempfile
 from collections import OrderedDict
@@ -73,4 +74,38 @@ bias = 0.1 * torch.arange(1, 5, device=device).view(4, 1, 1) * (torch.arange(10,
 bias = bias.masked_fill(torch.ones(10, 10, dtype=torch.bool, device=device).triu(1), float("-inf"))
 with torch.backends.cuda.sdp_kernel(enable_flash=False):
     assert torch.allclose(found, F.scaled_dot_product_attention(query, key, value, attn_mask=bias), atol=1e-5)
+
+
+@dataclasses.dataclass
+class Point:
+    x: object
+    y: object
+
+
+@dataclasses.dataclass(frozen=True)
+class Constant:
+    name: str
+
+
+pytree.register_dataclass(Point)
+pytree.register_constant(Constant)
+assert tree_map(lambda x: x + 1, Point(1, 2)) == Point(2, 3) and tree_flatten(Constant("a"))[0] == []
+assert tree_map(lambda x: x, [Constant("a")]) == [Constant("a")]
+
+
+@torch.library.custom_op("mylib::scaled", mutates_args=())
+def scaled(x: torch.Tensor, *, by: float) -> torch.Tensor:
+    return torch.from_numpy(x.detach().numpy() * by)
+
+
+def keep(ctx, inputs, keyword_only_inputs, output):
+    ctx.by = keyword_only_inputs["by"]
+
+
+scaled.register_autograd(lambda ctx, g: g * ctx.by, setup_context=keep)
+scaled.register_vmap(lambda info, in_dims, x, by: (x * by, in_dims[0]))
+x = torch.ones(2, 3, requires_grad=True)
+scaled(x, by=3.0).sum().backward()
+assert x.grad.tolist() == [[3.0] * 3] * 2 and str(scaled) == "<CustomOpDef(mylib::scaled)>"
+assert torch.vmap(lambda row: scaled(row, by=2.0))(torch.ones(2, 3)).tolist() == [[2.0] * 3] * 2
 print("done")

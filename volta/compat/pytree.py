@@ -1,12 +1,14 @@
 """torch.utils._pytree: nested tuples, lists and dicts as lists of their leaves, and back."""
 from __future__ import annotations
 
+import dataclasses
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["LeafSpec", "MappingKey", "PyTree", "TreeSpec", "register_pytree_node", "tree_all", "tree_any", "tree_flatten", "tree_iter",
-           "tree_leaves", "tree_map", "tree_map_", "tree_map_only", "tree_structure", "tree_unflatten"]
+__all__ = ["LeafSpec", "MappingKey", "PyTree", "TreeSpec", "register_constant", "register_dataclass", "register_pytree_node", "tree_all",
+           "tree_any", "tree_flatten", "tree_iter", "tree_leaves", "tree_map", "tree_map_", "tree_map_only", "tree_structure",
+           "tree_unflatten"]
 
 PyTree: TypeAlias = Any
 IsLeaf = Callable[[Any], bool] | None
@@ -55,6 +57,20 @@ def register_pytree_node(cls: type, flatten_fn: Callable[[Any], tuple[list[Any],
 
 
 _register_pytree_node = register_pytree_node
+
+
+def register_dataclass(cls: type, *, field_names: Sequence[str] | None = None, drop_field_names: Sequence[str] | None = None,
+                       serialized_type_name: str | None = None) -> None:
+    """Make instances of a dataclass trees of their fields, all that its constructor takes but for what is dropped. Raises: ValueError."""
+    names = list(field_names) if field_names is not None else [
+        field.name for field in dataclasses.fields(cls) if field.init and field.name not in (drop_field_names or ())]
+    register_pytree_node(cls, lambda tree: ([getattr(tree, name) for name in names], names),
+                         lambda values, keys: cls(**dict(zip(keys, values, strict=True))))
+
+
+def register_constant(cls: type) -> None:
+    """Make instances of a class trees without leaves: they are part of the structure. Raises: ValueError."""
+    register_pytree_node(cls, lambda tree: ([], tree), lambda values, tree: tree)
 
 
 def _get_node_type(tree: Any) -> Any:

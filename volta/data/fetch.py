@@ -1,16 +1,17 @@
 """What makes a batch of a task: the numbers of samples, or the next of a stream. Works in any thread or process; knows of neither."""
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from volta._kernels import core
 from volta.data.dataset import IterableDataset
-from volta.data.workers import END, Epoch, WorkerInfo, be
+from volta.data.workers import END, Epoch, WorkerInfo, be, get_worker_info
 
 
 @dataclass
@@ -30,11 +31,8 @@ class Fetcher:
     def start(self, worker: int | None, epoch: Epoch, new: bool) -> Callable[[tuple[int, Any]], Any]:
         """What fetches the batch of a task, its number and indices, in this epoch. Called by the worker that will fetch, which is `new`
         in its first epoch."""
-        if self.num_workers:
-            be(WorkerInfo(worker, self.num_workers, epoch.seed + worker, self.dataset))
-            if new and self.worker_init_fn is not None:
-                self.worker_init_fn(worker)
-        samples = self._rows() if self.arrays else self._stream() if isinstance(self.dataset, IterableDataset) else self._map
+        mine = self._of_worker(worker, epoch, new) if self.num_workers else self
+        samples = mine._rows() if self.arrays else mine._stream() if isinstance(self.dataset, IterableDataset) else mine._map
 
         def fetch(task):
             batch = samples(task[1])
@@ -44,6 +42,17 @@ class Fetcher:
                 batch = self.transform(batch, rng(epoch.chosen, epoch.number, 1 + task[0]))
             return batch[0] if self.single else list(batch) if self.arrays and self.transform is None else batch
         return fetch
+
+    def _of_worker(self, worker, epoch, new):
+        """This with the worker's own dataset. Workers are threads that share one; where each may change its part of it, a stream or by
+        worker_init_fn, each has a copy, as PyTorch's processes have. Of what the dataset holds there is one."""
+        dataset = self.dataset if new else get_worker_info().dataset
+        if new and (self.worker_init_fn is not None or isinstance(dataset, IterableDataset)):
+            dataset = copy.copy(dataset)
+        be(WorkerInfo(worker, self.num_workers, epoch.seed + worker, dataset))
+        if new and self.worker_init_fn is not None:
+            self.worker_init_fn(worker)
+        return replace(self, dataset=get_worker_info().dataset)
 
     def _rows(self):
         arrays = [t.detach().numpy() if isinstance(t, core.TensorBase) else t for t in self.dataset.tensors]

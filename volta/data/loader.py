@@ -68,7 +68,8 @@ class _Options(TypedDict, total=False):
 
 
 class DataLoader(Generic[B]):
-    """Batches of `dataset`: map-style or a stream, or an array, a tensor, or a tuple of them (rows belong together).
+    """Batches of `dataset`: map-style or a stream, or an array, a tensor, or a tuple of them (rows belong together). A list of arrays holds
+    samples.
 
     num_workers  how many threads fetch samples; each draws from a random stream of its own (`get_worker_info().seed`). Volta's and NumPy's
                  functions run beside one another in threads; Python's `random` and `numpy.random` are shared by them.
@@ -99,7 +100,7 @@ class DataLoader(Generic[B]):
     def __init__(self: DataLoader[Tensor], dataset: Array, batch_size: int = 1, shuffle: bool | None = None,
                  **options: Unpack[_Options]) -> None: ...
     @overload
-    def __init__(self: DataLoader[list[Tensor]], dataset: TensorDataset | Sequence[Array], batch_size: int = 1,
+    def __init__(self: DataLoader[list[Tensor]], dataset: TensorDataset | tuple[Array, ...], batch_size: int = 1,
                  shuffle: bool | None = None, **options: Unpack[_Options]) -> None: ...
     @overload
     def __init__(self: DataLoader[B], dataset: Dataset[Any] | Sequence[Any], batch_size: int | None = 1, shuffle: bool | None = None, *,
@@ -129,7 +130,7 @@ class DataLoader(Generic[B]):
         self._single = isinstance(dataset, (core.TensorBase, np.ndarray))
         if self._single:
             dataset = TensorDataset(dataset)
-        elif isinstance(dataset, (tuple, list)) and dataset and all(isinstance(a, (core.TensorBase, np.ndarray)) for a in dataset):
+        elif isinstance(dataset, tuple) and dataset and all(isinstance(a, (core.TensorBase, np.ndarray)) for a in dataset):
             dataset = TensorDataset(*dataset)
         self._stream = isinstance(dataset, IterableDataset)
         if not self._stream and not hasattr(dataset, "__getitem__"):

@@ -89,7 +89,11 @@ class MultivariateNormal(Distribution):
         size = loc.shape[-1]
         self.loc = broadcast_all(loc, scale_tril[..., 0])[0]
         self.scale_tril = scale_tril.expand(*self.loc.shape[:-1], size, size)
+        self._given = "scale_tril" if matrix is scale_tril else "covariance_matrix" if precision_matrix is None else "precision_matrix"
         super().__init__(self.loc.shape[:-1], (size,), validate_args)
+
+    def __repr__(self) -> str:
+        return f"MultivariateNormal(loc: {self.loc.size()}, {self._given}: {self.scale_tril.size()})"
 
     mean = mode = property(lambda self: self.loc, doc="The mean.")
     covariance_matrix = property(lambda self: matmul(self.scale_tril, self.scale_tril.mT), doc="The covariance matrix.")

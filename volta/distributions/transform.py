@@ -200,7 +200,7 @@ class ComposeTransform(Transform):
         return shape
 
     def __repr__(self) -> str:
-        return f"ComposeTransform({self.parts})"
+        return "ComposeTransform(\n    " + ",\n    ".join(map(repr, self.parts)) + "\n)"
 
 
 identity_transform = ComposeTransform([])

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from volta._kernels import core
+from volta._kernels.core.size import package_name
 from volta.fx.node import Node, public_name, qualified
 
 if TYPE_CHECKING:
@@ -109,9 +110,9 @@ class _Writer:
         if isinstance(x, float) and repr(x) in ("inf", "-inf", "nan"):
             return f"float({repr(x)!r})"
         if isinstance(x, core.DType):
-            return self.public(f"volta.{x.name}")
+            return self.public(str(x))
         if isinstance(x, core.Device):
-            return f"{self.public('volta.device')}({str(x)!r})"
+            return f"{self.public(f'{package_name()}.device')}({str(x)!r})"
         if x is None or x is ... or type(x) in (bool, int, float, str, bytes):
             return "..." if x is ... else repr(x)
         return self.named(snake_case(qualified(x) if callable(x) else f"{type(x).__name__}_{x}"), x)
@@ -170,4 +171,4 @@ def python_code(graph: Graph, root: str) -> PythonCode:
         else:
             lines.append(f"{writer.expression(node)}{end}")
     body = "".join(f"\n    {line}" for line in lines or ["pass"])
-    return PythonCode(f"def forward({', '.join([root, *parameters])}):{body}\n", writer.globals)
+    return PythonCode(f"\n\n\ndef forward({', '.join([root, *parameters])}):{body}\n    ", writer.globals)

@@ -7,6 +7,7 @@ from types import MethodType
 from typing import Any
 
 from volta._kernels import core
+from volta._kernels.core.size import package_name
 from volta.errors import ArgumentError
 from volta.fx.graph import Graph, PythonCode, attribute
 from volta.nn.module import Module
@@ -93,7 +94,8 @@ class GraphModule(Module):
 
     def print_readable(self, print_output: bool = True) -> str:
         """Print the text of forward, and give it."""
-        text = f"class {self._class_name}(volta.nn.Module):\n" + "".join(f"    {line}\n" for line in self.code.splitlines())
+        text = f"class {self._class_name}({package_name()}.nn.Module):\n" + "".join(
+            f"    {line}\n" for line in self.code.strip().splitlines())
         if print_output:
             print(text)
         return text
@@ -110,7 +112,7 @@ class GraphModule(Module):
         return self._class_name + super().__repr__().removeprefix(type(self).__name__)
 
     def __str__(self) -> str:
-        return f"{self!r}\n\n\n\n{self.code}\n# To see more debug info, please use `graph_module.print_readable()`"
+        return f"{self!r}\n{self.code}\n# To see more debug info, please use `graph_module.print_readable()`"
 
 
 def _put(module, target, value):

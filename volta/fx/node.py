@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import volta.nn.functional as F
+from volta._kernels.core.size import package_name
 from volta.errors import ArgumentError
 from volta.ops.table import FUNCTIONS, PLACES
 
@@ -197,7 +198,8 @@ def public_name(target: Target) -> str | None:
     """The name under which a function of Volta, or of Python's operator, is public; None for any other."""
     name = getattr(target, "__name__", "")
     everywhere = FUNCTIONS if name in PLACES and PLACES[name].function else {}
-    for prefix, names in (("volta", everywhere), ("volta.nn.functional", vars(F)), ("operator", vars(operator))):
+    package = package_name()
+    for prefix, names in ((package, everywhere), (f"{package}.nn.functional", vars(F)), ("operator", vars(operator))):
         if names.get(name) is target:
             return f"{prefix}.{name}"
     return None

@@ -70,14 +70,15 @@ def _no_other_pickle(name, module):
 
 
 def load(f: str | os.PathLike[str] | IO[bytes], map_location: MapLocation = None, pickle_module: Any = None, *,
-         weights_only: bool | None = True, mmap: bool | None = None) -> Any:
+         weights_only: bool | None = True, mmap: bool | None = None, encoding: str = "utf-8") -> Any:
     """Read a file of `save`, of torch.save or a safetensors file: the contents say which, not the name.
 
     Of a sharded checkpoint, give the path of its index (model.safetensors.index.json): all of its tensors are read, by name.
 
     `map_location` is where the tensors go: a device, a dict or a function of storage and place as in PyTorch; None is where they were
     saved, the default device for what names none. bfloat16 becomes float32 on a GPU. With `mmap` the tensors on
-    the CPU are pages of the file, read when they are used and never written back.
+    the CPU are pages of the file, read when they are used and never written back. `encoding` concerns no file that is read here: it is
+    PyTorch's for text of Python 2.
 
     Nothing in a file is ever executed. By default, what is no tensor, plain value, dict, list, tuple, set or array is refused. With
     weights_only=False, `save`'s Modules and objects are made again where their classes belong to Volta or to the program, that is to

@@ -42,7 +42,9 @@ class _Lookup(Module):
     def _from(cls, embeddings, freeze, **options):
         if embeddings.ndim != 2:
             raise ShapeError(f"{cls.__name__}.from_pretrained: embeddings must be a matrix, got shape {embeddings.shape}")
-        return cls(*embeddings.shape, _weight=Parameter(embeddings, requires_grad=not freeze), **options)
+        out = cls(*embeddings.shape, _weight=embeddings, **options)
+        out.weight.requires_grad_(not freeze)
+        return out
 
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"

@@ -149,6 +149,14 @@ class _Capsule:
         return 1, 0
 
 
+class _Writable:
+    """An array's memory, which may be written."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
+
+
 @_made
 def from_dlpack(ext_tensor: object, *, device: DeviceLike = None, copy: bool | None = None) -> Tensor:
     """A tensor of the memory of any array on the CPU that speaks DLPack, or of a capsule: shared where it can be written and has
@@ -161,11 +169,14 @@ def from_dlpack(ext_tensor: object, *, device: DeviceLike = None, copy: bool | N
     >>> volta.from_dlpack(np.arange(3)).tolist()
     [0, 1, 2]
     """
-    if type(ext_tensor).__name__ == "PyCapsule":
+    bare = '"dltensor"' in repr(ext_tensor) if type(ext_tensor).__name__ == "PyCapsule" else None
+    if bare is not None:
         ext_tensor = _Capsule(ext_tensor)
     if not hasattr(ext_tensor, "__dlpack__") or not hasattr(ext_tensor, "__dlpack_device__"):
         raise ArgumentError(f"from_dlpack: needs an array with __dlpack__ and __dlpack_device__, got {type(ext_tensor).__name__}")
     array = np.from_dlpack(ext_tensor)
+    if bare:                    # it cannot say whether it may be written; NumPy takes it that it may not, PyTorch that it may
+        array = np.asarray(_Writable(array))
     shared = from_numpy(array)
     out = shared if device is None else to(shared, device)
     copied = out is not shared or shared.storage.buffer is not array

@@ -113,7 +113,9 @@ def slogdet(input: Tensor) -> SignLogabsdet:
     """The sign of the determinant of a square matrix, and the logarithm of its absolute value, on the CPU.
 
     >>> volta.slogdet(volta.tensor([[-1.0]]))
-    SignLogabsdet(sign=tensor(-1.), logabsdet=tensor(0.))
+    volta.return_types.slogdet(
+    sign=tensor(-1.),
+    logabsdet=tensor(0.))
     """
     square("linalg.slogdet", input)
     size, sign = slogdet_op(input)

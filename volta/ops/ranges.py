@@ -248,8 +248,9 @@ def new_empty_strided(self: Tensor, size: Sequence[int], stride: Sequence[int], 
 
 @_made
 def asarray(obj: object, *, dtype: DTypeLike = None, device: DeviceLike = None, copy: bool | None = None,
-            requires_grad: bool = False) -> Tensor:
-    """`obj` as a tensor; `copy` True always copies, False never, None where it has to.
+            requires_grad: bool | None = None) -> Tensor:
+    """`obj` as a tensor; `copy` True always copies, False never, None where it has to. A tensor stays in its graph unless `requires_grad`
+    is False.
 
     Raises: ArgumentError where copy=False asks for what needs a copy.
 
@@ -257,8 +258,13 @@ def asarray(obj: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
     [1.0, 2.0]
     """
     out = as_tensor(obj, dtype=dtype, device=device)
-    if out is obj and isinstance(obj, core.TensorBase) and not copy:
-        return finish(out, requires_grad) if requires_grad and not out.requires_grad else out
-    if copy is False and not (isinstance(obj, np.ndarray) and np.shares_memory(out.detach().numpy(), obj)):
+    if requires_grad is False and out.requires_grad:
+        out = out.detach()
+    if isinstance(obj, core.TensorBase) and out.storage is obj.storage:
+        if copy:
+            out = out.clone()
+    elif copy is False and not (isinstance(obj, np.ndarray) and np.shares_memory(out.detach().numpy(), obj)):
         raise ArgumentError("asarray: a tensor of this needs a copy; call it without copy=False")
-    return finish(out.detach().clone() if copy else out, requires_grad)
+    elif copy and not isinstance(obj, core.TensorBase):
+        out = out.clone()
+    return out.requires_grad_() if requires_grad and not out.requires_grad else out

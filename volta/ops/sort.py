@@ -245,7 +245,9 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     Raises: IndexRangeError for an empty dimension.
 
     >>> volta.mode(volta.tensor([1, 2, 2, 3, 3]))
-    ValuesIndices(values=tensor(2), indices=tensor(2))
+    volta.return_types.mode(
+    values=tensor(2),
+    indices=tensor(2))
     """
     if input.dtype.code:
         _check_line("mode", input, dim)

@@ -23,6 +23,7 @@ from volta.ops.reduce import sum as sum_op
 from volta.ops.table import create
 from volta.ops.unique import unique
 from volta.ops.view import reshape
+from volta.printing import sparse_repr
 from volta.shapes import Size, as_dim
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ class SparseTensor:
     """An array that is zero but at `indices` (sparse dimensions, entries), where it is `values` (entries, dense dimensions...).
     Entries at one place add up. Made by `sparse_coo_tensor` and `Tensor.to_sparse`."""
 
-    layout = "torch.sparse_coo"
     is_sparse = True
     layout = sparse_coo
 
@@ -98,8 +98,7 @@ class SparseTensor:
         return self.shape[0]
 
     def __repr__(self) -> str:
-        return (f"tensor(indices={self._at!r},\n       values={self._of!r},\n       size={tuple(self.shape)}, nnz={self._nnz()}, "
-                "layout=torch.sparse_coo)")
+        return sparse_repr(self._at, self._of, tuple(self.shape))
 
     # ------------------------------------------------------------ other forms
     def coalesce(self) -> SparseTensor:
@@ -128,7 +127,12 @@ class SparseTensor:
         first = index_select_op(scatter_reduce_op(rows, arange(n, device=self.device), places, dim=0, reduce="amin"), places, dim=0)
         return places, index_select_op(index_add_op(self._of, first, dim=0, size=n), first, dim=0)
 
-    def to_sparse(self) -> SparseTensor:
+    def to_sparse(self, sparse_dim: int | None = None, *, layout: Any = None) -> SparseTensor:
+        """Itself."""
+        _check_coordinates(layout)
+        return self
+
+    def to_sparse_coo(self) -> SparseTensor:
         """Itself."""
         return self
 
@@ -309,12 +313,18 @@ _TAKEN: dict[str, Callable[..., Any]] = {
 }
 
 
-def to_sparse(x: Tensor, sparse_dim: int | None = None) -> SparseTensor:
+def _check_coordinates(layout):
+    if layout not in (None, sparse_coo):
+        raise ArgumentError(f"to_sparse: sparse tensors are by coordinates alone, layout={sparse_coo}, got {layout}")
+
+
+def to_sparse(x: Tensor, sparse_dim: int | None = None, layout: Any = None) -> SparseTensor:
     """The elements that are not zero, by their places, or what has one, by its place in the first `sparse_dim` dimensions. Reads on a GPU
     where they are.
 
-    Raises: ArgumentError for a sparse_dim that is no number of dimensions of x.
+    Raises: ArgumentError for a sparse_dim that is no number of dimensions of x, and for another layout.
     """
+    _check_coordinates(layout)
     rank = x.ndim if sparse_dim is None else sparse_dim
     if not hasattr(rank, "__index__") or not min(x.ndim, 1) <= rank <= x.ndim:
         raise ArgumentError(f"to_sparse: sparse_dim must be 1 to {x.ndim}, the dimensions of the tensor, got {sparse_dim!r}")

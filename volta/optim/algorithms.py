@@ -27,10 +27,12 @@ class SGD(Optimizer):
     rules = {"lr": at_least_zero, "momentum": at_least_zero, "dampening": number, "weight_decay": at_least_zero, "nesterov": flag,
              "maximize": flag}
 
-    def __init__(self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0, weight_decay: float = 0.0,
-                 nesterov: bool = False, *, maximize: bool = False, **options: bool | None) -> None:
+    def __init__(self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0,
+                 nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
+                 fused: bool | None = None) -> None:
+        kinds = implementation("SGD", {"foreach": foreach, "differentiable": differentiable, "fused": fused}, _FUSED)
         super().__init__(params, {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-                                  "nesterov": nesterov, "maximize": maximize, **implementation("SGD", options, _FUSED)})
+                                  "nesterov": nesterov, "maximize": maximize, **kinds})
 
     def _check_group(self, group):
         values = super()._check_group(group)
@@ -60,11 +62,13 @@ class Adam(Optimizer):
     counts_steps = True
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0.0, amsgrad: bool = False, *, maximize: bool = False, decoupled_weight_decay: bool = False,
-                 **options: bool | None) -> None:
-        kinds = implementation(type(self).__name__, options, (*_FUSED, "capturable"))
+                 weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
+                 capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+                 decoupled_weight_decay: bool = False) -> None:
+        kinds = {"foreach": foreach, "capturable": capturable, "differentiable": differentiable, "fused": fused}
+        kinds = implementation(type(self).__name__, kinds, tuple(kinds))
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
-                                  "maximize": maximize, "decoupled_weight_decay": decoupled_weight_decay, **kinds})
+                                  "maximize": maximize, **kinds, "decoupled_weight_decay": decoupled_weight_decay})
 
     def _states(self, values):
         return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if values["amsgrad"] else ("exp_avg", "exp_avg_sq")
@@ -79,8 +83,10 @@ class AdamW(Adam):
     """Adam with weight decay applied to the parameter itself. Source: Loshchilov and Hutter 2019, algorithm 2."""
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, **options: bool | None) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, decoupled_weight_decay=True, **options)
+                 weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, foreach: bool | None = None,
+                 capturable: bool = False, differentiable: bool = False, fused: bool | None = None) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, capturable=capturable,
+                         differentiable=differentiable, fused=fused, decoupled_weight_decay=True)
 
 
 class RMSprop(Optimizer):
@@ -94,8 +100,8 @@ class RMSprop(Optimizer):
     rules = {**dict.fromkeys(("lr", "alpha", "eps", "weight_decay", "momentum"), at_least_zero), "centered": flag, "maximize": flag}
     counts_steps = True
 
-    def __init__(self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0.0,
-                 momentum: float = 0.0, centered: bool = False, capturable: bool = False, foreach: bool | None = None,
+    def __init__(self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0,
+                 momentum: float = 0, centered: bool = False, capturable: bool = False, foreach: bool | None = None,
                  maximize: bool = False, differentiable: bool = False) -> None:
         kinds = implementation("RMSprop", {"capturable": capturable, "foreach": foreach, "differentiable": differentiable})
         super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum,
@@ -119,8 +125,8 @@ class Adagrad(Optimizer):
     counts_steps = True
     starts = {"sum": "initial_accumulator_value"}
 
-    def __init__(self, params: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0,
-                 initial_accumulator_value: float = 0.0, eps: float = 1e-10, foreach: bool | None = None, *, maximize: bool = False,
+    def __init__(self, params: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
+                 initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *, maximize: bool = False,
                  **options: bool | None) -> None:
         super().__init__(params, {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
                                   "initial_accumulator_value": initial_accumulator_value, "maximize": maximize,
@@ -143,7 +149,7 @@ class Adadelta(Optimizer):
     rules = {"lr": at_least_zero, "rho": within, "eps": at_least_zero, "weight_decay": at_least_zero, "maximize": flag}
     counts_steps = True
 
-    def __init__(self, params: Iterable[Any], lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0.0,
+    def __init__(self, params: Iterable[Any], lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
                  foreach: bool | None = None, *, maximize: bool = False, **options: bool | None) -> None:
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
                                   **implementation("Adadelta", {"foreach": foreach, **options})})
@@ -161,7 +167,7 @@ class Adamax(Optimizer):
     counts_steps = True
 
     def __init__(self, params: Iterable[Any], lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0.0, foreach: bool | None = None, *, maximize: bool = False,
+                 weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False,
                  **options: bool | None) -> None:
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
                                   **implementation("Adamax", {"foreach": foreach, **options})})
@@ -183,7 +189,7 @@ class NAdam(Optimizer):
     carried, numbers = "mu_product", ("mu_product",)
 
     def __init__(self, params: Iterable[Any], lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0.0, momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *,
+                 weight_decay: float = 0, momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *,
                  maximize: bool = False, **options: bool | None) -> None:
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
                                   "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize,
@@ -211,7 +217,7 @@ class RAdam(Optimizer):
     counts_steps = True
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0.0, decoupled_weight_decay: bool = False, *, maximize: bool = False,
+                 weight_decay: float = 0, decoupled_weight_decay: bool = False, *, maximize: bool = False,
                  **options: bool | None) -> None:
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
                                   "decoupled_weight_decay": decoupled_weight_decay, **implementation("RAdam", options)})
@@ -232,7 +238,7 @@ class ASGD(Optimizer):
     carried, numbers = "eta", ("eta", "mu")
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
-                 weight_decay: float = 0.0, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+                 weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
                  capturable: bool = False) -> None:
         kinds = implementation("ASGD", {"foreach": foreach, "differentiable": differentiable, "capturable": capturable})
         super().__init__(params, {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "maximize": maximize,

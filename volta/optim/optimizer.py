@@ -74,7 +74,8 @@ class Optimizer(Hooks):
             if p in held:
                 raise ArgumentError(f"{name}: a parameter of shape {p.shape} was given twice")
             held.add(p)
-        group = {**self.defaults, **param_group, "params": params, **names}
+        given = {**param_group, "params": params, **names}
+        group = {**given, **{key: value for key, value in self.defaults.items() if key not in given}}
         self._check_group(group)
         self.param_groups.append(group)
 
@@ -235,7 +236,8 @@ class Optimizer(Hooks):
         """State and groups in PyTorch's layout: parameters are numbered through the groups."""
         self._call_state_hooks("before state_dict")
         numbers = {p: i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
-        groups = [{**group, "params": [numbers[p] for p in group["params"]]} for group in self.param_groups]
+        groups = [{**{key: value for key, value in group.items() if key != "params"}, "params": [numbers[p] for p in group["params"]]}
+                  for group in self.param_groups]
         state = {numbers[p]: dict(values) for p, values in self.state.items() if p in numbers}
         return self._call_state_hooks("after state_dict", {"state": state, "param_groups": groups})
 

@@ -235,7 +235,10 @@ cdef class _Engine:
         for index, reference in node.retained if node.retained is not None else ():
             tensor = reference()
             if index == slot and tensor is not None:
-                tensor.grad = g if tensor.grad is None else _add(tensor.grad, g)
+                if tensor.grad is None:             # an expanded one could not be written to
+                    tensor.grad = g if 0 not in (<TensorBase>g)._strides else g.clone()
+                else:
+                    tensor.grad = _add(tensor.grad, g)
         if self.captures is not None and (node, slot) in self.captures:
             self.captures[node, slot] = g
         return g

@@ -304,10 +304,11 @@ cdef class Node:
         return self.primitive.name if self.primitive is not None else getattr(self.function, "cls", type(self.function)).__name__
 
     def name(self):
-        """The name as PyTorch forms it: "ExpBackward0"."""
-        if self.primitive is None:
-            return f"{self.op}Backward"
-        return "".join([part.capitalize() for part in self.primitive.name.replace(".", "_").split("_")]) + "Backward0"
+        """The name as PyTorch forms it, "ExpBackward0", or has it for the same step."""
+        found = _names.get(self.op)
+        if found is None:
+            found = f"{self.op}Backward" if self.primitive is None else self.op.replace(".", "_").title().replace("_", "") + "Backward0"
+        return found
 
     @property
     def next_functions(self):
@@ -329,6 +330,19 @@ cdef class Node:
         if self.function is not None:
             return getattr(self.function, "saved_tensors", None)
         return self.saved if self.unpack is None or self.saved is None else unpacked(self, self.saved)
+
+    def __getattr__(self, str name):
+        """What was saved, by PyTorch's names: `_saved_self` is the first input, `_saved_other` another by its name, `_saved_result`."""
+        cdef Py_ssize_t i
+        if name.startswith("_saved_") and self.primitive is not None:
+            for i in range(self.plan.count):
+                place, kind = self.plan.places[i], self.plan.kinds[i]
+                own = "result" if kind == OUTPUT else None if kind != INPUT else "self" if place == 0 else self.primitive.names[place]
+                if name == f"_saved_{own}":
+                    if self.saved is None:
+                        raise AutogradError(f"{self.op}: what was saved has been freed by backward; pass it retain_graph=True")
+                    return self.saved_tensors[i]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def register_prehook(self, fn):
         """Call `fn(gradients of the outputs)` before the derivative; the tuple that it gives, if not None, replaces them."""
@@ -353,16 +367,18 @@ cdef class Node:
         self.saved, self.versions = tuple(saved), tuple(versions)
 
     def __repr__(self):
-        return f"<{self.op} backward>"
+        return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
 
 
 cdef object _accumulation = None, _handle = None        # set by volta.saved
+cdef dict _names = {}
 
 
-def configure_users(accumulation, handle):
-    """Give this module what users see: leaf -> what stands for adding to its `.grad`, (dict, function) -> what takes that out again."""
-    global _accumulation, _handle
-    _accumulation, _handle = accumulation, handle
+def configure_users(accumulation, handle, dict names):
+    """Give this module what users see: leaf -> what stands for adding to its `.grad`, (dict, function) -> what takes that out again, op ->
+    the name of its nodes where that is not made of the op's."""
+    global _accumulation, _handle, _names
+    _accumulation, _handle, _names = accumulation, handle, names
 
 
 def custom_node(object function, tuple inputs, tuple outputs):

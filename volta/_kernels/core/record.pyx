@@ -7,7 +7,7 @@ records.
 import inspect
 
 from cpython.object cimport PyObject
-from cpython.tuple cimport PyTuple_GET_SIZE
+from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE
 from libc.stdlib cimport calloc, free
 
 from volta.errors import ArgumentError, CallError, DTypeError, VoltaError
@@ -248,8 +248,14 @@ cdef class Composed(Op):
             if isinstance(x, TensorBase) and is_half((<TensorBase>x).dtype.code):
                 if self.details.halves is False or not self.details.halves and (<TensorBase>x).size:
                     raise DTypeError(f"{self.name}: takes float32 and float64, got {(<TensorBase>x).dtype}; convert it with .float()")
-                return _in_float32(self.function, args, options)
-        return PyObject_Call(self.function, args, <PyObject*>options if options else NULL)
+                return self.labelled(_in_float32(self.function, args, options))
+        return self.labelled(PyObject_Call(self.function, args, <PyObject*>options if options else NULL))
+
+    cdef object labelled(self, object out):
+        """A `Result` is printed under the name of the function that gave it: several share a class."""
+        if isinstance(out, tuple) and not PyTuple_CheckExact(out) and hasattr(out, "given_by"):
+            out.given_by = self.name
+        return out
 
 
 # ---------------------------------------------------------------- records

@@ -50,6 +50,11 @@ def call_package(str name not None):
     package = name
 
 
+def package_name():
+    """The name that dtypes, layouts and tuples of results are printed under."""
+    return package
+
+
 cdef tuple as_size(tuple sizes):
     cdef Py_ssize_t n = PyTuple_GET_SIZE(sizes), i
     cdef tuple out = <tuple>_size.tp_alloc(_size, n)

@@ -24,7 +24,7 @@ def fuse_conv_bn_weights(conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, b
     bias = ((zeros_like(bn_rm) if conv_b is None else conv_b) - bn_rm) * scale + (zeros_like(bn_rm) if bn_b is None else bn_b)
     weight = conv_w * scale.reshape(*shape, *(1,) * (conv_w.ndim - 2))
     return (Parameter(weight.detach().to(conv_w.dtype), conv_w.requires_grad),
-            Parameter(bias.detach().to(conv_w.dtype if conv_b is None else conv_b.dtype), conv_w.requires_grad))
+            Parameter(bias.detach().to(conv_w.dtype if conv_b is None else conv_b.dtype), conv_b is not None and conv_b.requires_grad))
 
 
 def fuse_linear_bn_weights(linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None,

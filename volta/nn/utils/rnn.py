@@ -178,10 +178,11 @@ def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False, pad
     if total_length is not None and total_length > length:
         out = pad(out, (*behind, 0, 0, 0, total_length - length), value=padding_value)
     lengths = (sizes[:, None] > np.arange(batch)[None, :]).sum(0)
+    out = out.transpose(0, 1) if batch_first else out
     if sequence.unsorted_indices is not None:
-        out = out.index_select(1, sequence.unsorted_indices)
+        out = out.index_select(0 if batch_first else 1, sequence.unsorted_indices)
         lengths = lengths[sequence.unsorted_indices.numpy()]
-    return out.transpose(0, 1) if batch_first else out, tensor(lengths, device="cpu")
+    return out, tensor(lengths, device="cpu")
 
 
 def pad_sequence(sequences: Tensor | Iterable[Tensor], batch_first: bool = False, padding_value: float = 0.0,
@@ -208,7 +209,7 @@ def pad_sequence(sequences: Tensor | Iterable[Tensor], batch_first: bool = False
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
     """The sequences of a padded tensor, each (length, ...)."""
     x = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
-    return [s[:n] for s, n in zip(x, _host("unpad_sequence", lengths).tolist(), strict=True)]
+    return [s[:n].clone() for s, n in zip(x, _host("unpad_sequence", lengths).tolist(), strict=True)]
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
