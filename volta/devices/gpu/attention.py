@@ -117,19 +117,19 @@ TILES = {
                128: Tile(128, 64, 16, 16, 16, 16), 256: Tile(64, 64, 16, 16, 16, 8)},
 }
 OTHERS = Tile(64, 64, 16, 8, 16, 16), Tile(32, 32, 8, 8, 8, 8)
-# Where those of TILES give too few workgroups, up to so many: smaller ones.
+# By the widest head: up to so many workgroups of the tile of TILES, another one.
 FEW = {
-    FORWARD: (UNITS // 4, {128: Tile(32, 128, 16, 8, 16, 16)}),
-    BACKWARD: (0, {}),
+    FORWARD: {96: (2 * UNITS, Tile(64, 128, 8, 16, 8, 32)), 128: (UNITS // 4, Tile(32, 128, 16, 8, 16, 16))},
+    BACKWARD: {},
 }
 
 
 def tile_of(kind: int, width: int, limit: int, pairs: int, length: int) -> Tile:
     """The tile for heads of up to `width` elements. IN: limit, bytes of workgroup memory; length, rows of each of the pairs."""
     widest, first = next((widest, tile) for widest, tile in TILES[kind].items() if widest >= width)
-    workgroups, smaller = FEW[kind]
+    workgroups, another = FEW[kind].get(widest, (0, first))
     if pairs * ceil_div(length, first.rows) <= workgroups:
-        first = smaller.get(widest, first)
+        first = another
     return next(t for t in (first, *OTHERS) if t.shared(kind, width) <= limit)
 
 

@@ -169,7 +169,7 @@ def _sort(x, *, dim, descending=False, count=None):
     if few:
         plan.step("sort/first", (0, values, indices), (lines, length, inner, kept, At(0)), lines, E=element, TILE=size,
                   RUN=max(1 << (kept - 1).bit_length(), 2), key=keys.key)
-    elif LEAST < size <= LONGEST and fits(plan, size):
+    elif LEAST <= size <= LONGEST and fits(plan, size):
         plan.step("sort/line", (0, values, indices), (lines, length, kept, At(0)), lines, E=element, THREADS=size // ITEMS, ITEMS=ITEMS,
                   BITS=keys.bits, PLACE_BITS=size.bit_length() - 1, key=keys.key, **_copied(x.dtype))
     elif length <= SHORT:
