@@ -21,6 +21,7 @@ SCANNED = 2048              # counts of a workgroup of the scan between a pass's
 ROWS = 32                   # of 256 elements, of a workgroup that selects
 ITEMS = 16                  # elements of a thread where a workgroup sorts by digits
 LONGEST = 8192              # elements of a line that it sorts, at most
+FEWEST = 64 * ITEMS         # places that it has, at least: `running_sum` takes 64 threads and multiples of them
 TILES = (4096, 2048, 1024)  # keys that it has in a pass over longer lines, as its memory allows
 SHORT = 2048                # elements of a line up to which it is sorted in workgroup memory
 LEAST = 512                 # elements that a workgroup sorts there: of several lines where these are shorter
@@ -169,7 +170,8 @@ def _sort(x, *, dim, descending=False, count=None):
     if few:
         plan.step("sort/first", (0, values, indices), (lines, length, inner, kept, At(0)), lines, E=element, TILE=size,
                   RUN=max(1 << (kept - 1).bit_length(), 2), key=keys.key)
-    elif LEAST <= size <= LONGEST and fits(plan, size):
+    elif LEAST <= size <= LONGEST and fits(plan, max(size, FEWEST)):
+        size = max(size, FEWEST)
         plan.step("sort/line", (0, values, indices), (lines, length, kept, At(0)), lines, E=element, THREADS=size // ITEMS, ITEMS=ITEMS,
                   BITS=keys.bits, PLACE_BITS=size.bit_length() - 1, key=keys.key, **_copied(x.dtype))
     elif length <= SHORT:
