@@ -378,3 +378,9 @@ def test_histograms_need_two_edges():
         with pytest.raises(ShapeError, match="edges must be a vector of two or more"):
             volta.histogram(volta.ones(3), edges)
     assert volta.histogram(volta.ones(3), volta.tensor([0.0, 2.0])).hist.tolist() == [3.0]
+
+
+# ---------------------------------------------------------------- integers
+def test_sinc_of_integers_whose_squares_wrap(device):
+    assert volta.sinc(volta.tensor([0, 16, 255], dtype=volta.uint8, device=device)).abs().lt(1e-6).tolist() == [False, True, True]
+    assert volta.sinc(volta.tensor([2 ** 16], dtype=volta.int32, device=device)).abs().item() < 1e-6
