@@ -81,6 +81,10 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequenc
     inputs = _lengths("input_lengths", input_lengths, batch, lp, steps)
     lengths = _lengths("target_lengths", target_lengths, batch, lp, targets.shape[-1] if targets.ndim else 0)
     labels = _padded(targets, lengths, batch, lp)
+    known = known_range(labels)
+    if known and not 0 <= known[0] <= known[1] < classes:                       # beyond its length a target may hold anything
+        beyond = unsqueeze(arange(labels.shape[1], device=lp.device), 0) >= unsqueeze(lengths, 1)
+        labels = where_op(beyond, blank, labels)
     check_index("ctc_loss", labels, classes)
     losses = _losses(lp, labels, inputs, lengths, blank)
     if zero_infinity:
