@@ -122,6 +122,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     >>> volta.histc(volta.tensor([1.0, 2.0, 1.0]), 4, 0, 3)
     tensor([0., 2., 1., 0.])
     """
+    min, max = (v.item() if isinstance(v, TensorBase) else v for v in (min, max))           # as of x.min() and x.max()
     if not min <= max:
         raise ArgumentError(f"histc: min must not be above max, got {min} and {max}")
     if not math.isfinite(max - min):
