@@ -386,6 +386,13 @@ def test_sinc_of_integers_whose_squares_wrap(device):
     assert volta.sinc(volta.tensor([2 ** 16], dtype=volta.int32, device=device)).abs().item() < 1e-6
 
 
+# ---------------------------------------------------------------- floats that are no probabilities
+@pytest.mark.parametrize("target", [2.0, -1.0, NAN])
+def test_targets_of_binary_cross_entropy_are_probabilities(target):
+    with pytest.raises(ArgumentError, match="binary_cross_entropy: the target must lie in \\[0, 1\\]; got"):
+        nn.BCELoss()(volta.tensor([0.5, 0.5]), volta.tensor([1.0, target]))
+
+
 # ---------------------------------------------------------------- what is not looked at
 def test_targets_beyond_their_length_may_be_padding(device):
     """Any number, as in PyTorch."""
