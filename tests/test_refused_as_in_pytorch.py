@@ -393,6 +393,16 @@ def test_targets_of_binary_cross_entropy_are_probabilities(target):
         nn.BCELoss()(volta.tensor([0.5, 0.5]), volta.tensor([1.0, target]))
 
 
+@pytest.mark.parametrize(("call", "text"), [
+    (lambda x: x.uniform_(-INF, 0), "uniform_: high - low must be a number of volta.float32, got -inf to 0"),
+    (lambda x: x.half().uniform_(0, 1e5), "uniform_: high - low must be a number of volta.float16"),
+    (lambda x: x.cov(aweights=volta.tensor([1.0, NAN, 1.0])), "cov: aweights must not be negative, got nan"),
+    (lambda x: volta.addmm(x.long(), x.long(), x.long(), alpha=INF), "addmm: beta and alpha of integer tensors must be finite")])
+def test_numbers_that_are_not_finite(call, text):
+    with pytest.raises(ArgumentError, match=text):
+        call(volta.ones(3, 3))
+
+
 # ---------------------------------------------------------------- what is not looked at
 def test_targets_beyond_their_length_may_be_padding(device):
     """Any number, as in PyTorch."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from volta._kernels.core import TensorBase, graph, inplace
-from volta.dtypes import check_held
+from volta.dtypes import check_held, finfo
 from volta.errors import ArgumentError, ShapeError
 from volta.ops.copy import clone, copy_into, fill_into, to
 from volta.ops.creation import fill_random_, full_like
@@ -95,7 +95,7 @@ def zero_(input: Tensor) -> Tensor:
 def uniform_(input: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Overwrite with uniform random numbers on [low, high).
 
-    Raises: ArgumentError for low > high; AutogradError for a leaf that requires grad, outside no_grad().
+    Raises: ArgumentError for low > high or a range beyond the dtype; AutogradError for a leaf that requires grad, outside no_grad().
 
         >>> bool((volta.empty(9).uniform_(-1, 1) < 1).all())
         True
@@ -104,6 +104,8 @@ def uniform_(input: Tensor, low: float = 0.0, high: float = 1.0, *, generator: G
         return drawn
     if not low <= high:
         raise ArgumentError(f"uniform_: needs low <= high, got {low} and {high}")
+    if input.dtype.is_floating_point and not high - low <= finfo(input.dtype).max:
+        raise ArgumentError(f"uniform_: high - low must be a number of {input.dtype}, got {low} to {high}")
     return fill_random_(input, uniform_op, low, high, generator)
 
 
