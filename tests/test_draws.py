@@ -84,10 +84,23 @@ def test_what_is_refused(device):
             getattr(x, name)(*args)
     with pytest.raises(DTypeError, match="exponential_: needs a floating point dtype"):
         volta.zeros(2, dtype=volta.int64, device=device).exponential_()
-    with pytest.raises(AutogradError, match="cauchy_: a tensor that requires grad"):
+    with pytest.raises(AutogradError, match="cauchy_: a leaf tensor that requires grad"):
         volta.zeros(2, device=device, requires_grad=True).cauchy_()
     with pytest.raises(ArgumentError, match="multinomial: num_samples must be at least 1 and, without replacement, at most the 2 weights"):
         volta.multinomial(x + 1, 3)
+
+
+@pytest.mark.parametrize("draw", [
+    lambda x: x.clone().normal_(), lambda x: x.clone().uniform_(), lambda x: x.clone().bernoulli_(0.5), lambda x: x.clone().exponential_(),
+    lambda x: x.clone().random_(0, 5), volta.bernoulli, volta.poisson, lambda x: volta.normal(x, 1.0), lambda x: volta.normal(0.0, x),
+    lambda x: volta.normal(x.sum(), x)])
+def test_draws_are_constant_functions_of_what_they_are_drawn_by_or_over(draw, device):
+    x = volta.full((3,), 0.5, device=device, requires_grad=True)
+    drawn = draw(x)
+    g, = volta.autograd.grad(drawn.sum(), x)
+    assert drawn.shape == (3,) and g.tolist() == [0.0] * 3
+    with volta.no_grad():
+        assert not draw(x).requires_grad
 
 
 @pytest.mark.parametrize("name", ["tril_indices", "triu_indices"])

@@ -90,3 +90,11 @@ def test_layers(device):
         assert not volta.equal(layer(x), x) and layer.eval()(x) is x
         with pytest.raises(ArgumentError, match=f"{name}: p must be a probability"):
             getattr(volta.nn, name)(2)
+
+
+@pytest.mark.parametrize("name", ["alpha_dropout", "feature_alpha_dropout"])
+def test_halves_that_are_not_dropped_pass(name, device):
+    x = volta.ones(4, 6, dtype=volta.float16, device=device)[:, ::2]
+    out = getattr(volta.nn.functional, name)(x, 0.5, False)
+    assert out.stride() == (6, 2) and out.data_ptr() == x.data_ptr()
+    assert getattr(volta.nn.functional, name)(x, 0.5, True).dtype is volta.float16

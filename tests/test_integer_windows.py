@@ -50,3 +50,27 @@ def test_images_of_bytes_have_rounded_weights(mode, weights, align_corners, devi
     assert found.dtype is volta.uint8
     # a GPU finds weights in float32
     np.testing.assert_allclose(found.numpy().astype(int), expected.reshape(2, 3, 4, 9), atol=device == "gpu", rtol=0)
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "lanczos"])
+def test_filtered_images_are_pytorchs(mode, align_corners, device, rng):
+    """antialias=True, of bytes to the last bit."""
+    torch = pytest.importorskip("torch")
+    for dtype, size in ((np.uint8, (4, 9)), (np.float32, (11, 3))):
+        image = (rng.random((2, 3, 9, 7)) * 255).astype(dtype)
+        call = {"size": size, "mode": mode, "antialias": True, "align_corners": align_corners}
+        if mode == "lanczos" and align_corners:
+            with pytest.raises(volta.errors.ArgumentError, match="lanczos with antialias=True and without align_corners"):
+                functional.interpolate(volta.tensor(image, device=device), **call)
+            return
+        found = functional.interpolate(volta.tensor(image, device=device), **call).numpy()
+        expected = torch.nn.functional.interpolate(torch.tensor(image), **call)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-3 * (dtype != np.uint8))
+
+
+def test_filters_keep_what_is_not_finite_in_its_windows(device):
+    image = volta.zeros(1, 1, 2, 8, device=device)
+    image[0, 0, 0, 0] = volta.inf
+    out = functional.interpolate(image, (2, 3), mode="bilinear", antialias=True)
+    assert out[0, 0, 0].tolist() == [volta.inf, 0.0, 0.0] and out[0, 0, 1].tolist() == [0.0] * 3

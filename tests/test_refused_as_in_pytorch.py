@@ -378,3 +378,54 @@ def test_histograms_need_two_edges():
         with pytest.raises(ShapeError, match="edges must be a vector of two or more"):
             volta.histogram(volta.ones(3), edges)
     assert volta.histogram(volta.ones(3), volta.tensor([0.0, 2.0])).hist.tolist() == [3.0]
+
+
+# ---------------------------------------------------------------- integers
+def test_sinc_of_integers_whose_squares_wrap(device):
+    assert volta.sinc(volta.tensor([0, 16, 255], dtype=volta.uint8, device=device)).abs().lt(1e-6).tolist() == [False, True, True]
+    assert volta.sinc(volta.tensor([2 ** 16], dtype=volta.int32, device=device)).abs().item() < 1e-6
+
+
+# ---------------------------------------------------------------- floats that are no probabilities
+@pytest.mark.parametrize("target", [2.0, -1.0, NAN])
+def test_targets_of_binary_cross_entropy_are_probabilities(target):
+    with pytest.raises(ArgumentError, match="binary_cross_entropy: the target must lie in \\[0, 1\\]; got"):
+        nn.BCELoss()(volta.tensor([0.5, 0.5]), volta.tensor([1.0, target]))
+
+
+@pytest.mark.parametrize(("call", "text"), [
+    (lambda x: x.uniform_(-INF, 0), "uniform_: high - low must be a number of volta.float32, got -inf to 0"),
+    (lambda x: x.half().uniform_(0, 1e5), "uniform_: high - low must be a number of volta.float16"),
+    (lambda x: x.cov(aweights=volta.tensor([1.0, NAN, 1.0])), "cov: aweights must not be negative, got nan"),
+    (lambda x: volta.addmm(x.long(), x.long(), x.long(), alpha=INF), "addmm: beta and alpha of integer tensors must be finite")])
+def test_numbers_that_are_not_finite(call, text):
+    with pytest.raises(ArgumentError, match=text):
+        call(volta.ones(3, 3))
+
+
+# ---------------------------------------------------------------- what is not looked at
+def test_targets_beyond_their_length_may_be_padding(device):
+    """Any number, as in PyTorch."""
+    log_probs = volta.arange(60.0, device=device).reshape(5, 2, 6).log_softmax(-1)
+    lengths = volta.tensor([5, 5]), volta.tensor([2, 1])
+    losses = [F.ctc_loss(log_probs, volta.tensor([[1, 2, pad], [1, pad, pad]], device=device), *(n.to(device) for n in lengths))
+              for pad in (0, -1, 100)]
+    assert losses[0].item() == losses[1].item() == losses[2].item() < INF
+    if device == "cpu":
+        with pytest.raises(IndexRangeError, match="ctc_loss: index -1 is out of range for a dimension of size 6"):
+            F.ctc_loss(log_probs, volta.tensor([[1, -1, 0], [1, 0, 0]]), *lengths)
+
+
+def test_histc_of_elements_far_apart(device):
+    """Places that overflow count in the first part, as in PyTorch."""
+    assert volta.histc(volta.tensor([0.5, -3.0, 3.4e38]), 3).tolist() == [3.0, 0.0, 0.0]
+    x = volta.tensor([0.5, 1.0, 2.0], device=device)
+    assert volta.histc(x, 2).tolist() == volta.histc(x, 2, x.min(), x.max()).tolist() == [2.0, 1.0]
+
+
+def test_linear_broadcasts_its_bias(device):
+    x, weight = volta.ones(2, 5, 3, device=device), volta.ones(4, 3, device=device)
+    for shape in ((), (1,), (5, 1), (2, 5, 4)):
+        assert F.linear(x, weight, volta.ones(shape, device=device)).eq(4).all()
+    with pytest.raises(ShapeError, match="or one that broadcasts to \\(2, 5, 4\\), got \\(3,\\)"):
+        F.linear(x, weight, volta.ones(3, device=device))

@@ -3,22 +3,25 @@
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from volta._kernels.core import TensorBase, graph, inplace
-from volta.dtypes import check_held
-from volta.errors import ArgumentError, AutogradError, ShapeError
+from volta.dtypes import check_held, finfo
+from volta.errors import ArgumentError, ShapeError
 from volta.ops.copy import clone, copy_into, fill_into, to
 from volta.ops.creation import fill_random_, full_like
 from volta.ops.from_data import tensor
+from volta.ops.records.copy import cast
 from volta.ops.records.create import normal_op, uniform_op
 from volta.ops.records.view import expand_op
 from volta.ops.table import case, composed
 from volta.shapes import broadcasts_to
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from volta.random import Generator
     from volta.tensor import Tensor
     from volta.types import Number
@@ -92,14 +95,17 @@ def zero_(input: Tensor) -> Tensor:
 def uniform_(input: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Overwrite with uniform random numbers on [low, high).
 
-    Raises: ArgumentError for low > high; AutogradError for a tensor that requires grad, outside no_grad().
+    Raises: ArgumentError for low > high or a range beyond the dtype; AutogradError for a leaf that requires grad, outside no_grad().
 
         >>> bool((volta.empty(9).uniform_(-1, 1) < 1).all())
         True
     """
-    unrecorded("uniform_", input)
+    if (drawn := redrawn("uniform_", uniform_, input, low, high, generator=generator)) is not None:
+        return drawn
     if not low <= high:
         raise ArgumentError(f"uniform_: needs low <= high, got {low} and {high}")
+    if input.dtype.is_floating_point and not high - low <= finfo(input.dtype).max:
+        raise ArgumentError(f"uniform_: high - low must be a number of {input.dtype}, got {low} to {high}")
     return fill_random_(input, uniform_op, low, high, generator)
 
 
@@ -107,18 +113,28 @@ def uniform_(input: Tensor, low: float = 0.0, high: float = 1.0, *, generator: G
 def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Overwrite with normal random numbers.
 
-    Raises: ArgumentError for a negative std; AutogradError for a tensor that requires grad, outside no_grad().
+    Raises: ArgumentError for a negative std; AutogradError for a leaf that requires grad, outside no_grad().
 
         >>> volta.empty(3).normal_(5, 0)
         tensor([5., 5., 5.])
     """
-    unrecorded("normal_", input)
+    if (drawn := redrawn("normal_", normal_, input, mean, std, generator=generator)) is not None:
+        return drawn
     if not std >= 0:
         raise ArgumentError(f"normal_: std must be >= 0, got {std}")
     return fill_random_(input, normal_op, mean, std, generator)
 
 
-def unrecorded(name: str, x: Tensor) -> None:
-    """Raise where overwriting a tensor would have to be recorded."""
-    if graph.is_grad_enabled() and x.requires_grad:
-        raise AutogradError(f"{name}: a tensor that requires grad cannot be overwritten in place; do it under no_grad()")
+def redrawn(name: str, function: Callable[..., Tensor], input: Tensor, *args: Any, **options: Any) -> Tensor | None:
+    """A tensor that is part of a graph, overwritten with what `function` draws into another one; None for others, which it may change."""
+    if not (graph.is_grad_enabled() and input.requires_grad):
+        return None
+    inplace.check_inplace(name[:-1], input)
+    return copy_(input, function(full_like(input.detach(), 0), *args, **options))
+
+
+def constant_of(drawn: Tensor, *given: Tensor | Number) -> Tensor:
+    """`drawn`; where one of what it was drawn by is recorded, as a function of it whose gradient is 0."""
+    if graph.is_grad_enabled() and any(isinstance(x, TensorBase) and x.requires_grad for x in given):
+        return copy_(cast(sum(given), drawn.dtype), drawn)
+    return drawn

@@ -143,7 +143,7 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> QR:
     rows, columns = A.shape[-2:]
     if rows < columns:                                  # A = Q [R, Q' B], of which the first has a derivative of its own
         Q, R = qr_op(A[..., :rows], mode="reduced")
-        R = cat([R, matmul(turned(Q), A[..., rows:])], -1)
+        R = turned(cat([turned(R), matmul(turned(A[..., rows:]), Q)], -2))        # column by column in memory
     else:
         Q, R = qr_op(A, mode="complete" if mode == "complete" else "reduced")
     return QR(new_empty(A, (0,)) if mode == "r" else Q, R)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from volta._kernels.core import TensorBase, host_sees, inplace, same_values, stands_in
 from volta.dtypes import finfo, float32, float64, iinfo, int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.ops.assign import unrecorded
+from volta.ops.assign import constant_of, redrawn
 from volta.ops.copy import copy_into
 from volta.ops.creation import draw, draw_integers, floating_dtype, randn
 from volta.ops.from_data import finish
@@ -76,7 +76,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
         floating_dtype("bernoulli", input.dtype)
     chance = input.detach() if p is None else p
     _need("bernoulli", chance, _is_probability, "needs probabilities of [0, 1]")
-    return cast(_uniform("bernoulli", input, generator) < chance, input.dtype)
+    return constant_of(cast(_uniform("bernoulli", input, generator) < chance, input.dtype), input)
 
 
 def _is_probability(p):
@@ -101,8 +101,8 @@ def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, size: Sequence
         return finish(randn(size, generator=generator, dtype=dtype, device=device) * std + mean, requires_grad)
     shape = broadcast_shapes(*[x.shape for x in given])
     drawn = randn(shape, generator=generator, dtype=floating_dtype("normal", given[0].dtype), device=given[0].device)
-    mean, std = (x.detach() if isinstance(x, TensorBase) else x for x in (mean, std))
-    return finish(cast(drawn * std + mean, drawn.dtype), requires_grad)
+    mean_now, std_now = (x.detach() if isinstance(x, TensorBase) else x for x in (mean, std))
+    return finish(constant_of(cast(drawn * std_now + mean_now, drawn.dtype), mean, std), requires_grad)
 
 
 @_drawn
@@ -188,7 +188,8 @@ def bernoulli_(input: Tensor, p: float | Tensor = 0.5, *, generator: Generator |
     >>> volta.zeros(2).bernoulli_(1.0).tolist()
     [1.0, 1.0]
     """
-    unrecorded("bernoulli_", input)
+    if (drawn := redrawn("bernoulli_", bernoulli_, input, p, generator=generator)) is not None:
+        return drawn
     _need("bernoulli_", p, _is_probability, "needs probabilities of [0, 1]")
     return _overwritten("bernoulli_", input, _uniform("bernoulli_", input, generator) < p, integers=True)
 
@@ -202,7 +203,8 @@ def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Generator | No
     >>> bool((volta.empty(9).exponential_() >= 0).all())
     True
     """
-    unrecorded("exponential_", input)
+    if (drawn := redrawn("exponential_", exponential_, input, lambd, generator=generator)) is not None:
+        return drawn
     _need("exponential_", lambd, lambda x: x > 0, "lambd must be > 0")
     floating_dtype("exponential_", input.dtype)
     kind, factor = float64 if input.dtype is float64 else float32, -1 / float(lambd)
@@ -221,7 +223,8 @@ def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -
     >>> bool((volta.empty(9).geometric_(0.5) >= 1).all())
     True
     """
-    unrecorded("geometric_", input)
+    if (drawn := redrawn("geometric_", geometric_, input, p, generator=generator)) is not None:
+        return drawn
     p = float(p)
     _need("geometric_", p, lambda x: 0 < x < 1, "p must be within (0, 1)")
     trials = ceil(log1p(-_uniform("geometric_", input, generator)) / math.log1p(-p))
@@ -237,7 +240,8 @@ def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator
     >>> volta.empty(2).cauchy_().shape
     volta.Size([2])
     """
-    unrecorded("cauchy_", input)
+    if (drawn := redrawn("cauchy_", cauchy_, input, median, sigma, generator=generator)) is not None:
+        return drawn
     _need("cauchy_", sigma, lambda x: x > 0, "sigma must be > 0")
     return _overwritten("cauchy_", input, tan((_uniform("cauchy_", input, generator) - 0.5) * math.pi) * sigma + median)
 
@@ -251,7 +255,8 @@ def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator
     >>> bool((volta.empty(9).log_normal_() > 0).all())
     True
     """
-    unrecorded("log_normal_", input)
+    if (drawn := redrawn("log_normal_", log_normal_, input, mean, std, generator=generator)) is not None:
+        return drawn
     _need("log_normal_", std, lambda x: x > 0, "std must be > 0")
     kind = float64 if input.dtype is float64 else float32
     return _overwritten("log_normal_", input, exp(draw("log_normal_", normal_op, input.shape, mean, std, kind, input.device, generator)))
@@ -268,7 +273,8 @@ def random_(input: Tensor, *bounds: int | None, low: int | None = None, to: int 
     >>> volta.zeros(2).random_(5, 6).tolist()
     [5.0, 5.0]
     """
-    unrecorded("random_", input)
+    if (drawn := redrawn("random_", random_, input, *bounds, low=low, to=to, generator=generator)) is not None:
+        return drawn
     if low is not None:                                        # PyTorch's `from`
         bounds = (low, *bounds) if bounds or to is not None else (low, None)
     if len(bounds) + (to is not None) > 2:

@@ -12,7 +12,7 @@ from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import arange, full, ones, zeros
 from volta.ops.indexing import known_range
 from volta.ops.join import stack
-from volta.ops.math import where
+from volta.ops.math import clamp, where
 from volta.ops.parts import narrow, select
 from volta.ops.records.copy import cast
 from volta.ops.records.index import scatter_add_op
@@ -102,7 +102,7 @@ def _counted(columns, edges, weight, equal=False):
         bins = edge.shape[0] - 1
         low, high = narrow(edge, 0, 0, 1), narrow(edge, 0, bins, 1)
         place = cast((x - low) * float(bins) / (high - low), int64) if equal else searchsorted_op(edge, x, right=True) - 1
-        at, inside, count = at * bins + where(place == bins, bins - 1, place), inside & (x >= low) & (x <= high), count * bins
+        at, inside, count = at * bins + clamp(place, 0, bins - 1), inside & (x >= low) & (x <= high), count * bins
     weight = ones(x.shape, dtype=x.dtype, device=x.device) if weight is None else _flat(weight)
     return narrow(scatter_add_op(weight.detach(), where(inside, at, count), dim=0, size=count + 1), 0, 0, count).contiguous()
 
@@ -122,6 +122,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     >>> volta.histc(volta.tensor([1.0, 2.0, 1.0]), 4, 0, 3)
     tensor([0., 2., 1., 0.])
     """
+    min, max = (v.item() if isinstance(v, TensorBase) else v for v in (min, max))           # as of x.min() and x.max()
     if not min <= max:
         raise ArgumentError(f"histc: min must not be above max, got {min} and {max}")
     if not math.isfinite(max - min):

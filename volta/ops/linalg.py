@@ -217,6 +217,8 @@ def _added(name, input, out, beta, alpha, first=False):
     if beta == 1 == alpha:
         return input + out if first else out + input
     if not out.dtype.is_floating_point:
+        if not (math.isfinite(beta) and math.isfinite(alpha)):
+            raise ArgumentError(f"{name}: beta and alpha of integer tensors must be finite, got {beta} and {alpha}")
         beta, alpha = (bool(n) if out.dtype is bool_ else int(n) for n in (beta, alpha))
     if beta == 0 and not (first or input._requires_grad) and input.dtype is out.dtype and input.device is out.device:
         return out if alpha == 1 else out * alpha

@@ -53,8 +53,9 @@ def sinc(input: Tensor) -> Tensor:
     >>> volta.sinc(volta.tensor([0.0, 0.5]))
     tensor([1.0000, 0.6366])
     """
-    zero = input * input == 0                   # and where the derivative's denominator would be
-    angle = r.where_op(zero, 1.0, input * math.pi)
+    angle = input * math.pi                     # floating point, where squares of integers would wrap
+    zero = angle * angle == 0                   # and where the derivative's denominator would be
+    angle = r.where_op(zero, 1.0, angle)
     return r.where_op(zero, 1.0, r.sin(angle) / angle)
 
 

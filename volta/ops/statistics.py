@@ -187,7 +187,7 @@ def _check_weights(name, weights, n, floating):
     if weights.dtype.is_floating_point is not floating or weights.dtype.code == 0:
         raise DTypeError(f"cov: {name} must be {'floating point' if floating else 'integers'}, got {weights.dtype}")
     extremes = known_range(weights) if not floating else None if not (n and core.host_sees(weights)) else [weights.amin().item()]
-    if extremes and extremes[0] < 0:
+    if extremes and not extremes[0] >= 0:
         raise ArgumentError(f"cov: {name} must not be negative, got {extremes[0]}")
 
 

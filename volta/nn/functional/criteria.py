@@ -116,8 +116,8 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
                          reduce: bool | None = None, reduction: str = "mean") -> Tensor:
     """Cross entropy of probabilities; logarithms are limited to -100. Units: nats.
 
-    Raises: ShapeError, DTypeError where shapes or dtypes differ; ArgumentError for an input outside [0, 1] on the CPU (on a GPU it gives
-    NaN, since looking at it would be a transfer).
+    Raises: ShapeError, DTypeError where shapes or dtypes differ; ArgumentError for an input or target outside [0, 1] on the CPU (on a GPU
+    such an input gives NaN, since looking at it would be a transfer).
 
     >>> volta.nn.functional.binary_cross_entropy(volta.tensor([0.5, 0.5]), volta.tensor([0.0, 1.0]))
     tensor(0.6931)
@@ -125,11 +125,12 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     reduction = reduction_of("binary_cross_entropy", size_average, reduce, reduction)
     if input.shape != target.shape:
         raise ShapeError(f"binary_cross_entropy: input {input.shape} and target {target.shape} must have the same shape")
-    if input._size and core.host_sees(input):
-        values = as_wide(input.detach()).numpy()
-        if not (values.min() >= 0 and values.max() <= 1):
-            raise ArgumentError("binary_cross_entropy: the input must lie in [0, 1], as after a sigmoid; "
-                                f"got {values.min()} to {values.max()}")
+    for what, x in ("input must lie in [0, 1], as after a sigmoid", input), ("target must lie in [0, 1]", target):
+        if x._size and core.host_sees(x):
+            values = as_wide(x.detach()).numpy()
+            least, most = values.min(), values.max()
+            if not (least >= 0 and most <= 1):
+                raise ArgumentError(f"binary_cross_entropy: the {what}; got {least} to {most}")
     losses = bce_op(input, target)
     return _reduce("binary_cross_entropy", losses if weight is None else losses * weight, reduction)
 

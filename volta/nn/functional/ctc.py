@@ -58,7 +58,8 @@ _LABELS, _INPUTS, _TARGETS = (Derived(lambda *_, v=v: np.array(v)) for v in ([[1
 
 
 @composed(samples=(case((7, 2, 4), _LABELS, _INPUTS, _TARGETS), case((7, 2, 4), _LABELS, _INPUTS, _TARGETS, reduction="none")),
-          numpy=_np_ctc, domain=(-2.0, -0.5), function=True, method=False, in_float32=True, smooth=False)
+          numpy=_np_ctc, domain=(-2.0, -0.5), name="functional.ctc_loss", function=False, method=False, in_float32=True,
+          smooth=False)
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int], target_lengths: Tensor | Sequence[int],
              blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> Tensor:
     """Negative log likelihood of label sequences, summed over their alignments with blanks and repeats. The mean divides each loss by its
@@ -81,6 +82,10 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequenc
     inputs = _lengths("input_lengths", input_lengths, batch, lp, steps)
     lengths = _lengths("target_lengths", target_lengths, batch, lp, targets.shape[-1] if targets.ndim else 0)
     labels = _padded(targets, lengths, batch, lp)
+    known = known_range(labels)
+    if known and not 0 <= known[0] <= known[1] < classes:                       # beyond its length a target may hold anything
+        beyond = unsqueeze(arange(labels.shape[1], device=lp.device), 0) >= unsqueeze(lengths, 1)
+        labels = where_op(beyond, blank, labels)
     check_index("ctc_loss", labels, classes)
     losses = _losses(lp, labels, inputs, lengths, blank)
     if zero_infinity:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from volta._kernels.core.inplace import InPlace
-from volta.dtypes import float32
+from volta.dtypes import HALVES, float32
 from volta.errors import ArgumentError, ShapeError
 from volta.ops.creation import check_generator, draw, floating_dtype, ones
 from volta.ops.records.copy import cast
@@ -58,8 +58,9 @@ def _shifted(op, input, p, shape):
     if p == 1.0:
         return input * 0.0
     scale = ((LIMIT * LIMIT * p + 1) * (1 - p)) ** -0.5
-    keep = cast(draw(op, uniform_op, shape, 0.0, 1.0, float32, input.device, None) >= p, input.dtype)
-    return input * (keep * scale) + ((keep - 1) * (LIMIT * scale) + LIMIT * scale * p)
+    x = cast(input, float32) if input.dtype in HALVES else input
+    keep = cast(draw(op, uniform_op, shape, 0.0, 1.0, float32, input.device, None) >= p, x.dtype)
+    return cast(x * (keep * scale) + ((keep - 1) * (LIMIT * scale) + LIMIT * scale * p), input.dtype)
 
 
 # ---------------------------------------------------------------- volta.x
@@ -96,7 +97,7 @@ def _feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     return input * _dropout(ones(_channels("feature_dropout", input), dtype=input.dtype, device=input.device), p)
 
 
-@composed(name="alpha_dropout", in_float32=True, **_drops)
+@composed(name="alpha_dropout", **_drops)
 def _alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """Set each element to the limit of SELU with probability p, and scale and shift all back to mean 0 and variance 1.
 
@@ -108,7 +109,7 @@ def _alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     return input if _passes("alpha_dropout", input, p, train) else _shifted("alpha_dropout", input, p, input.shape)
 
 
-@composed(name="feature_alpha_dropout", in_float32=True, **_drops)
+@composed(name="feature_alpha_dropout", **_drops)
 def _feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """`alpha_dropout` of whole channels of (N, C, ...).
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING
 
-from volta.nn.functional import criteria, lookup, loss, norm
+from volta.nn.functional import criteria, ctc, lookup, loss, norm
 from volta.ops.join import pad as pad_
 from volta.ops.table import Labels, case, composed
 
@@ -50,6 +50,18 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
     tensor([0.5000])
     """
     return criteria.cosine_embedding_loss(input1, input2, target, margin, reduction=_name(reduction))
+
+
+@_form_of(ctc.ctc_loss, smooth=False)
+def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int], target_lengths: Tensor | Sequence[int],
+             blank: int = 0, reduction: int = 0, zero_infinity: bool = False) -> Tensor:
+    """`nn.functional.ctc_loss` with a number for the reduction.
+
+    >>> log_probs = volta.full((2, 1, 2), 0.5).log()
+    >>> volta.ctc_loss(log_probs, volta.tensor([[1]]), volta.tensor([2]), volta.tensor([1]))
+    tensor([0.2877])
+    """
+    return ctc.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, _name(reduction), zero_infinity)
 
 
 @_form_of(criteria.hinge_embedding_loss)

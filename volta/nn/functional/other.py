@@ -12,6 +12,7 @@ from volta.ops.linalg import matmul
 from volta.ops.records.linalg import linear_op
 from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.table import Labels, case, composed
+from volta.shapes import broadcasts_to
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["bilinear", "linear", "one_hot"]
 
 
-@composed(samples=(case((2, 3, 4), (5, 4), (5,)), case((3, 4), (2, 4)), case((4,), (2, 4), (2,)), case((3, 4), (4,), ())), rtol=1e-4,
-          numpy=lambda x, weight, bias=None: x @ weight.T + (0 if bias is None else bias), kinds="fi", function=False, method=False,
+@composed(samples=(case((2, 3, 4), (5, 4), (5,)), case((3, 4), (2, 4)), case((4,), (2, 4), (2,)), case((3, 4), (2, 4), (3, 1)),
+                   case((3, 4), (4,), ())), rtol=1e-4, kinds="fi", function=False, method=False,
+          numpy=lambda x, weight, bias=None: x @ weight.T + (0 if bias is None else bias),
           takes={"input": "fi", "weight": "=input", "bias": "=input?"})
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias over the last dimension.
 
-    Shape: (..., in) with weight (out, in) and bias (out,) -> (..., out); with weight (in,) and bias () -> (...).
+    Shape: (..., in) with weight (out, in) and bias (out,), or one that broadcasts to the result, -> (..., out); with weight (in,) and
+    bias () -> (...).
     Raises: ShapeError where they do not fit.
 
     >>> volta.nn.functional.linear(volta.ones(1, 3), volta.ones(2, 3), volta.tensor([0.0, 1.0]))
@@ -41,7 +44,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         raise ShapeError(f"linear: input {input.shape} does not fit weight {weight.shape}: the last size of the input must be "
                          f"{weight.shape[1] if weight.ndim == 2 else 'that of a (out, in) matrix'}")
     if bias is not None and bias.shape != weight.shape[:1]:
-        raise ShapeError(f"linear: bias must have shape {weight.shape[:1]}, got {bias.shape}")
+        shape = input.shape[:-1] + weight.shape[:1]
+        if not broadcasts_to(bias.shape, shape):
+            raise ShapeError(f"linear: bias must have shape {weight.shape[:1]}, or one that broadcasts to {shape}, got {bias.shape}")
+        return linear(input, weight) + bias
     if not input.dtype.is_floating_point:
         out = matmul(input, permute_op(weight, dims=(1, 0)))
         return out if bias is None else out + bias

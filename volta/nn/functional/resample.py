@@ -8,6 +8,7 @@ import numpy as np
 
 from volta.dtypes import float32, uint8
 from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.nn.functional.antialias import filtered, np_filtered
 from volta.ops.copy import pixels_as
 from volta.ops.math import clamp
 from volta.ops.records.copy import cast
@@ -26,7 +27,9 @@ __all__ = ["interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
 
 # By mode: that of the record, and the numbers of spatial dimensions that it takes.
 _MODES = {"nearest": ("nearest", (1, 2, 3)), "nearest-exact": ("nearest-exact", (1, 2, 3)), "area": ("area", (1, 2, 3)),
-          "linear": ("linear", (1,)), "bilinear": ("linear", (2,)), "trilinear": ("linear", (3,)), "bicubic": ("cubic", (2,))}
+          "linear": ("linear", (1,)), "bilinear": ("linear", (2,)), "trilinear": ("linear", (3,)), "bicubic": ("cubic", (2,)),
+          "lanczos": ("lanczos", (2,))}
+_FILTERED = ("bilinear", "bicubic", "lanczos")
 
 
 def _sizes(input_size, size, scale_factor, recompute):
@@ -61,18 +64,31 @@ def _scale(n, length, factor, kind, rank, align_corners):
     return n / length if factor is None else 1.0 / float(factor)
 
 
-def _np_interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=None, **_):
+def _filter_scale(n, length, factor, align_corners):
+    """Pixels from one output to the next, for filters."""
+    if align_corners:
+        return (n - 1) / (length - 1) if length > 1 else 0.0
+    return n / length if factor is None else 1.0 / float(factor)
+
+
+def _np_interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=None, antialias=False, **_):
     sizes, factors = _sizes(x.shape[2:], size, scale_factor, mode == "area" and size is None)
     kind = _MODES[mode][0]
     scales = [_scale(n, length, f, kind, x.ndim - 2, align_corners) for n, length, f in zip(x.shape[2:], sizes, factors)]
     planes = x.reshape(-1, *x.shape[2:])
+    if antialias:
+        scales = [_filter_scale(n, length, f, align_corners) for n, length, f in zip(x.shape[2:], sizes, factors)]
+        return np_filtered(planes, sizes, scales, kind).reshape(*x.shape[:2], *sizes)
     return np_resample(planes, sizes, scales, kind, bool(align_corners)).reshape(*x.shape[:2], *sizes)
 
 
 @composed(samples=(case((1, 2, 4), size=7), case((2, 1, 3, 4), scale_factor=2), case((1, 2, 4, 5), size=(3, 7), mode="nearest-exact"),
                    case((1, 2, 5), scale_factor=1.7, mode="linear"), case((1, 2, 3, 4), size=(5, 3), mode="bilinear"),
                    case((2, 1, 3, 4), size=(6, 2), mode="bilinear", align_corners=True), case((1, 1, 4, 5), size=(7, 3), mode="bicubic"),
-                   case((1, 1, 2, 3, 4), scale_factor=(2, 1, 1.5), mode="trilinear"), case((1, 2, 5, 4), size=(2, 3), mode="area")),
+                   case((1, 1, 2, 3, 4), scale_factor=(2, 1, 1.5), mode="trilinear"), case((1, 2, 5, 4), size=(2, 3), mode="area"),
+                   case((1, 2, 7, 5), size=(3, 7), mode="bilinear", antialias=True),
+                   case((2, 1, 4, 9), size=(5, 4), mode="bicubic", antialias=True),
+                   case((1, 1, 8, 9), size=3, mode="lanczos", antialias=True)),
           numpy=_np_interpolate, function=False, method=False)
 def interpolate(input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
                 mode: str = "nearest", align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
@@ -80,10 +96,11 @@ def interpolate(input: Tensor, size: int | Sequence[int] | None = None, scale_fa
     """Images at another `size`, or at `scale_factor` times theirs. Modes: "nearest", "nearest-exact", "area", "linear" of one,
     "bilinear" and "bicubic" of two, "trilinear" of three spatial dimensions. `align_corners` puts the centres of the corners onto each
     other; `recompute_scale_factor` takes the ratio of the sizes for the factor that was given. Of uint8, the nearest, "bilinear" and
-    "bicubic", which round after the width and after the height.
+    "bicubic", which round after the width and after the height. With `antialias`, "bilinear", "bicubic" and "lanczos" (which is there
+    so alone) weigh by filters as wide as the outputs are apart, as Pillow does.
 
     Shape: (N, C, ...) with one to three more dimensions -> the same with the new sizes.
-    Raises: ArgumentError for what does not go together and for antialias=True, which there is none of; ShapeError; DTypeError.
+    Raises: ArgumentError for what does not go together; ShapeError; DTypeError.
 
     >>> volta.nn.functional.interpolate(volta.tensor([[[0.0, 1.0]]]), size=4, mode="linear")
     tensor([[[0.0000, 0.2500, 0.7500, 1.0000]]])
@@ -95,19 +112,26 @@ def interpolate(input: Tensor, size: int | Sequence[int] | None = None, scale_fa
     if rank not in ranks or 0 in input.shape[1 + (mode == "area" and rank < 3):]:
         raise ShapeError(f"interpolate: mode {mode!r} needs an input (N, C, ...) of {' or '.join(str(r + 2) for r in ranks)} dimensions, "
                          f"none but the first empty, got {input.shape}")
-    if antialias:
-        raise ArgumentError("interpolate: there is no antialias=True; reduce by mode='area' instead")
-    if align_corners is not None and kind not in ("linear", "cubic"):
+    if antialias and mode not in _FILTERED or mode == "lanczos" and (not antialias or align_corners):
+        raise ArgumentError(f"interpolate: antialias goes with the modes {', '.join(_FILTERED)}, and lanczos with antialias=True and "
+                            f"without align_corners; got mode {mode!r}, antialias={antialias}, align_corners={align_corners}")
+    if align_corners is not None and kind not in ("linear", "cubic", "lanczos"):
         raise ArgumentError(f"interpolate: align_corners means nothing with mode {mode!r}; leave it out")
     if input.dtype is uint8 and kind.startswith("nearest"):
         return cast(interpolate(input.float(), size, scale_factor, mode, None, recompute_scale_factor), uint8)
-    if not input.dtype.is_floating_point and not (input.dtype is uint8 and mode in ("bilinear", "bicubic")):
+    if not input.dtype.is_floating_point and not (input.dtype is uint8 and mode in _FILTERED):
         raise DTypeError(f"interpolate: mode {mode!r} needs floating point elements, got {input.dtype}; convert them with .float()")
     sizes, factors = _sizes(input.shape[2:], size, scale_factor, recompute_scale_factor or kind == "area" and size is None)
     scales = tuple(_scale(n, length, f, kind, rank, align_corners) for n, length, f in zip(input.shape[2:], sizes, factors))
     more = 3 - rank
     planes = reshape_op(tied(input) if kind == "area" else input, shape=(input.shape[0] * input.shape[1], *(1,) * more, *input.shape[2:]))
-    if input.dtype is uint8:
+    if antialias:
+        scales = tuple(_filter_scale(n, length, f, align_corners) for n, length, f in zip(input.shape[2:], sizes, factors))
+        planes = reshape_op(input, shape=(input.shape[0] * input.shape[1], *input.shape[2:]))
+        half = input.dtype.is_floating_point and input.dtype.itemsize == 2
+        out = filtered(cast(planes, float32) if half else planes, sizes, scales, kind)
+        out = cast(out, input.dtype) if half else out
+    elif input.dtype is uint8:
         out = cast(planes, float32)
         for steps in (((input.shape[2], sizes[1]), (1.0, scales[1])), (sizes, (scales[0], 1.0))):
             out = resample_op(out, size=(1, *steps[0]), scales=(1.0, *steps[1]), mode=kind + "16", align_corners=bool(align_corners))

@@ -159,12 +159,12 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     >>> volta.pixel_unshuffle(volta.arange(4).reshape(1, 2, 2), 2).flatten().tolist()
     [0, 1, 2, 3]
     """
-    if not input._size and input.ndim > 2:
-        return clone(input)                     # as in PyTorch, which leaves it in its shape
     r, area = downscale_factor, _factor("pixel_unshuffle", "downscale_factor", input, downscale_factor)
     *lead, c, h, w = input.shape
     if h % r or w % r:
         raise ShapeError(f"pixel_unshuffle: images {(h, w)} of {input.shape} do not divide by {r}")
+    if not input._size:
+        return clone(input)                     # as in PyTorch, which leaves it in its shape
     x = reshape_op(input, shape=(math.prod(lead), c, h // r, r, w // r, r))
     return pixels_as(input, reshape_op(contiguous_op(permute_op(x, dims=(0, 1, 3, 5, 2, 4))), shape=(*lead, c * area, h // r, w // r)))
 

@@ -1,0 +1,91 @@
+"""Images at another size by filters as wide as the pixels are apart (`interpolate` with antialias=True): two gathers of windows, of the
+width first, with weights that are computed where the image lies. Knows sizes and scales, no arguments of `interpolate`."""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from volta.dtypes import float32, float64, int32, int64, uint8
+from volta.ops.creation import arange
+from volta.ops.math import clamp
+from volta.ops.records.copy import cast
+from volta.ops.records.index import index_select_op
+from volta.ops.records.math import clamp_max, clamp_min, floor, minimum, trunc, where_op
+from volta.ops.records.reduce import sum_op
+from volta.ops.records.view import reshape_op
+from volta.ops.special import sinc
+
+__all__: list[str] = []
+
+
+def _cubic(x, where):                               # a = -0.5, as in Pillow
+    return where(x < 1, (1.5 * x - 2.5) * x * x + 1, where(x < 2, ((-0.5 * x + 2.5) * x - 4) * x + 2, 0.0))
+
+
+# By kind: half the width of the filter, and the filter of a distance, by the functions of NumPy or of Volta.
+FILTERS = {"linear": (1.0, lambda x, where, sinc: where(x < 1, 1 - x, 0.0)), "cubic": (2.0, lambda x, where, sinc: _cubic(x, where)),
+           "lanczos": (3.0, lambda x, where, sinc: where(x < 3, sinc(x) * sinc(x / 3), 0.0))}
+
+
+def np_windows(n, length, scale, kind):
+    """For each of `length` outputs of n pixels: the pixels that it is made of and their weights, both (elements, length)."""
+    reach, weigh = FILTERS[kind]
+    wide = max(scale, 1.0)
+    centre = scale * (np.arange(length) + 0.5)
+    first = np.maximum(np.floor(centre - reach * wide + 0.5), 0)
+    count = np.minimum(np.floor(centre + reach * wide + 0.5), n) - first
+    step = np.arange(count.max(initial=1))[:, None]
+    weights = np.where(step < count, weigh(np.abs(step + first - centre + 0.5) / wide, np.where, np.sinc), 0.0)
+    return (first + np.minimum(step, count - 1)).astype(np.int64), weights / weights.sum(0)
+
+
+def _windows(n, length, scale, kind, elements, device, share):
+    """The same as tensors of a device: in float32 on a GPU, where a window may end one pixel, of weight 0, sooner or later. With `share`,
+    shorter windows go on with their last pixel, which gets its weight in parts: a weight of zero would make NaN of an infinite one."""
+    reach, weigh = FILTERS[kind]
+    wide = max(scale, 1.0)
+    dtype = float32 if device.is_gpu else float64
+    centre = (arange(length, dtype=dtype, device=device) + 0.5) * scale
+    first = clamp_min(floor(centre - (reach * wide - 0.5)), 0)
+    count = clamp_max(clamp_max(floor(centre + (reach * wide + 0.5)), n) - first, elements)
+    step = reshape_op(arange(elements, dtype=dtype, device=device), shape=(elements, 1))
+    weights = where_op(step < count, weigh(abs(step + first - centre + 0.5) / wide, where_op, sinc), 0.0)
+    weights = weights / sum_op(weights, dim=(0,), keepdim=True)
+    if share:
+        last = sum_op(where_op(step == count - 1, weights, 0.0), dim=(0,), keepdim=True) / (elements + 1 - count)
+        weights = where_op(step < count - 1, weights, last)
+    return cast(first + minimum(step, count - 1), int64), weights
+
+
+def _along(x, dim, length, scale, kind):
+    """Planes (planes, height, width) with `length` elements along `dim`."""
+    images = x.dtype is uint8
+    known = np_windows(x.shape[dim], length, scale, kind)[1]
+    places, weights = _windows(x.shape[dim], length, scale, kind, known.shape[0], x.device, not images)
+    if images:                                      # in integers of 16 bits, rounded up from the half, as PyTorch computes
+        bits = next(bits for bits in range(23) if bits == 22 or int(0.5 + known.max() * (2 << bits)) >= 1 << 15)
+        weights = trunc(weights * (1 << bits) + where_op(weights < 0, -0.5, 0.5))
+    dtype = int32 if images else x.dtype
+    shape = (*x.shape[:dim], *known.shape, *x.shape[dim + 1:])
+    picked = reshape_op(index_select_op(cast(x, dtype), reshape_op(places, shape=(math.prod(known.shape),)), dim=dim), shape=shape)
+    weights = reshape_op(cast(weights, dtype), shape=known.shape + (1,) * (2 - dim))
+    out = sum_op(picked * weights, dim=(dim,), keepdim=False)
+    return cast(clamp((out + (1 << bits - 1)) >> bits, 0, 255), uint8) if images else out
+
+
+def filtered(planes, sizes, scales, kind):
+    """Planes (planes, height, width) of another size; as they are where it is theirs, whatever the scales."""
+    if planes.shape[1:] == sizes:
+        return planes
+    for dim in (2, 1):
+        planes = _along(planes, dim, sizes[dim - 1], scales[dim - 1], kind)
+    return planes
+
+
+def np_filtered(planes, sizes, scales, kind):
+    """The same by NumPy."""
+    for dim in (2, 1):
+        places, weights = np_windows(planes.shape[dim], sizes[dim - 1], scales[dim - 1], kind)
+        planes = np.moveaxis((np.moveaxis(planes, dim, -1)[..., places] * weights).sum(-2), -1, dim)
+    return planes
