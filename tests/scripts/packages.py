@@ -9,8 +9,11 @@ import torch.nn as nn
 import torch.utils._pytree as pytree
 from torch._C import _TensorMeta
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+from torch._subclasses.fake_tensor import FakeTensor, is_fake
 from torch.autograd.graph import save_on_cpu
 from torch.autograd.profiler import record_function
+from torch.distributed._tensor import DTensor
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.nn.attention.flex_attention import AuxRequest, flex_attention
 from torch.nn.modules.module import _IncompatibleKeys
 from torch.nn.parallel.distributed import DistributedDataParallel
@@ -19,7 +22,8 @@ from torch.overrides import TorchFunctionMode, is_tensor_like
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
 from torch.utils.checkpoint import get_device_states, set_device_states
-from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter
+from torch.utils.data._utils.collate import np_str_obj_array_pattern
+from torch.utils.data.dataloader import _BaseDataLoaderIter, _collate_fn_t, _MultiProcessingDataLoaderIter
 from torch.utils.dlpack import from_dlpack, to_dlpack
 from torch.utils.flop_counter import FlopCounterMode
 from torch.utils.hooks import RemovableHandle
@@ -54,6 +58,28 @@ for name in ("bogus", "npu"):
 with record_function("step"), TransformGetItemToIndex(), torch.backends.cudnn.flags(enabled=False):
     assert not torch.backends.cudnn.enabled
 assert torch.backends.cudnn.enabled
+
+assert torch.torch.ones is torch.ones and torch.serialization.DEFAULT_PROTOCOL == 2 and not is_fake(torch.ones(1))
+assert get_proxy_mode() is None and issubclass(torch.distributions.transforms._InverseTransform, torch.distributions.Transform)
+assert np_str_obj_array_pattern.search("U") and not isinstance(torch.ones(1), (FakeTensor, DTensor)) and list[_collate_fn_t]
+layer = nn.Linear(1, 1, bias=False)
+with torch.nn.utils.stateless._reparametrize_module(layer, {"weight": torch.ones(1, 1)}):
+    assert layer(torch.ones(1)).item() == 1
+
+# results that are awaited
+future = torch.futures.Future()
+following = future.then(lambda done: done.value() + 1)
+together = torch.futures.collect_all([future, following])
+assert not together.done()
+future.set_result(torch.ones(2))
+assert together.done() and following.wait().tolist() == [2, 2] and len(torch.futures.wait_all([future, following])) == 2
+broken = future.then(lambda done: 1 / 0)
+try:
+    broken.wait()
+except ZeroDivisionError:
+    pass
+else:
+    raise AssertionError(broken)
 
 # trees with classes of one's own
 Pair = namedtuple("Pair", "a b")

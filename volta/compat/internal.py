@@ -22,6 +22,15 @@ def _disabled_torch_function_impl(*arguments: Any) -> Any:
     return NotImplemented
 
 
+def is_fake(x: object) -> bool:
+    """False: no tensor stands for one that a compiler traces."""
+    return False
+
+
+def get_proxy_mode() -> None:
+    """None: no compiler traces."""
+
+
 def _get_tracing_state() -> None:
     """None: nothing is traced."""
 

@@ -47,11 +47,21 @@ PLACES = {
     "torch.distributed.optim": "volta.compat.unused",
     "torch.distributed.rpc": "volta.compat.unused",
     "torch.functional": "volta",
-    "torch.futures": "volta.compat.unused",
+    "torch.futures": "volta.compat.futures",
+    "torch.fx.experimental": "volta.compat.unused",
+    "torch.fx.experimental.": "volta.compat.unused",
+    "torch.nn.parallel.scatter_gather": "volta.compat.unused",
+    "torch._subclasses": "volta.compat.unused",
+    "torch._subclasses.": "volta.compat.unused",
     "torch.torch_version": "volta.compat.version",
     "torch.version": "volta.compat.version",
     "torch._tensor_str": "volta.compat.unused",
     "torch.distributed.tensor": "volta.compat.unused",
+    "torch.distributed.tensor.": "volta.compat.unused",
+    "torch.distributed._composable": "volta.compat.unused",
+    "torch.distributed._composable.": "volta.compat.unused",
+    "torch.distributed._tensor": "volta.compat.unused",
+    "torch.distributed._tensor.": "volta.compat.unused",
     "torch.fft": "volta.compat.unused",
     "torch.utils.dlpack": "volta",
     "torch.utils._foreach_utils": "volta.compat.foreach",
@@ -83,6 +93,7 @@ PLACES = {
     "torch.distributions.": "volta.distributions",
     "torch.mps": "volta.backends.mps",
     "torch.distributions.constraints": "volta.distributions.constraints",
+    "torch.distributions.transforms": "volta.distributions.transforms",
     "torch.distributions.constraint_registry": "volta.distributions.constraint_registry",
     "torch.distributions.utils": "volta.distributions.utils",
     "torch.serialization": "volta.io.serialization",
@@ -231,7 +242,7 @@ class _Loader:
     def exec_module(self, module: View) -> None:
         module.publish()
         if module.__name__ == "torch":
-            module.__dict__.update(importlib.import_module("volta.compat.names").TORCH)
+            module.__dict__.update(importlib.import_module("volta.compat.names").TORCH, torch=module)     # PyTorch's imports itself
         elif module.__name__ == "torchvision":
             module.__dict__["__version__"] = VERSIONS["torchvision"]
         sys.modules[module.__name__] = module
