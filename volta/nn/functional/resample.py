@@ -1,6 +1,7 @@
 """Images at another size (`interpolate`), as the records of resampling."""
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,8 @@ import numpy as np
 from volta.dtypes import float32, uint8
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import pixels_as
+from volta.ops.from_data import as_tensor
+from volta.ops.linalg import matmul
 from volta.ops.math import clamp
 from volta.ops.records.copy import cast
 from volta.ops.records.math import floor
@@ -61,10 +64,38 @@ def _scale(n, length, factor, kind, rank, align_corners):
     return n / length if factor is None else 1.0 / float(factor)
 
 
-def _np_interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=None, **_):
+def filter_weights(given: int, wanted: int, kind: str, scale: float) -> np.ndarray:
+    """The matrix by which `given` pixels become `wanted`, `scale` apart: each a mean with the weights of a filter ("linear" or "cubic")
+    that is as wide as they are apart."""
+    x = np.abs(np.arange(given) + 0.5 - ((np.arange(wanted) + 0.5) * scale)[:, None]) / max(scale, 1.0)
+    if kind == "linear":
+        weights = np.maximum(1 - x, 0)
+    else:                                                   # a = -0.5, as in Pillow
+        weights = np.where(x < 1, (1.5 * x - 2.5) * x * x + 1, np.where(x < 2, ((-0.5 * x + 2.5) * x - 4) * x + 2, 0))
+    return weights / weights.sum(1, keepdims=True)
+
+
+@functools.lru_cache(maxsize=64)
+def _weights(given, wanted, kind, scale, dtype, device):
+    """The same as a tensor, which training steps need not make anew."""
+    return as_tensor(filter_weights(given, wanted, kind, scale), dtype=dtype, device=device)
+
+
+def _filtered(x, sizes, scales, kind):
+    """Planes without aliasing: the rows, then the columns."""
+    whole = x if x.dtype.is_floating_point else cast(x, float32)
+    rows, columns = (_weights(n, m, kind, scale, whole.dtype, x.device) for n, m, scale in zip(x.shape[2:], sizes, scales))
+    out = matmul(rows, matmul(whole, columns.T))
+    return out if x.dtype is out.dtype else cast(clamp(floor(out + 0.5), 0, 255), x.dtype)
+
+
+def _np_interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=None, antialias=False, **_):
     sizes, factors = _sizes(x.shape[2:], size, scale_factor, mode == "area" and size is None)
     kind = _MODES[mode][0]
     scales = [_scale(n, length, f, kind, x.ndim - 2, align_corners) for n, length, f in zip(x.shape[2:], sizes, factors)]
+    if antialias:
+        rows, columns = (filter_weights(n, m, kind, scale) for n, m, scale in zip(x.shape[2:], sizes, scales))
+        return (rows @ x @ columns.T).astype(x.dtype)
     planes = x.reshape(-1, *x.shape[2:])
     return np_resample(planes, sizes, scales, kind, bool(align_corners)).reshape(*x.shape[:2], *sizes)
 
@@ -72,18 +103,21 @@ def _np_interpolate(x, size=None, scale_factor=None, mode="nearest", align_corne
 @composed(samples=(case((1, 2, 4), size=7), case((2, 1, 3, 4), scale_factor=2), case((1, 2, 4, 5), size=(3, 7), mode="nearest-exact"),
                    case((1, 2, 5), scale_factor=1.7, mode="linear"), case((1, 2, 3, 4), size=(5, 3), mode="bilinear"),
                    case((2, 1, 3, 4), size=(6, 2), mode="bilinear", align_corners=True), case((1, 1, 4, 5), size=(7, 3), mode="bicubic"),
-                   case((1, 1, 2, 3, 4), scale_factor=(2, 1, 1.5), mode="trilinear"), case((1, 2, 5, 4), size=(2, 3), mode="area")),
+                   case((1, 1, 2, 3, 4), scale_factor=(2, 1, 1.5), mode="trilinear"), case((1, 2, 5, 4), size=(2, 3), mode="area"),
+                   case((1, 2, 5, 7), size=(2, 4), mode="bilinear", antialias=True),
+                   case((2, 1, 8, 5), scale_factor=(0.4, 1.5), mode="bicubic", antialias=True)),
           numpy=_np_interpolate, function=False, method=False)
 def interpolate(input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
                 mode: str = "nearest", align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
                 antialias: bool = False) -> Tensor:
     """Images at another `size`, or at `scale_factor` times theirs. Modes: "nearest", "nearest-exact", "area", "linear" of one,
     "bilinear" and "bicubic" of two, "trilinear" of three spatial dimensions. `align_corners` puts the centres of the corners onto each
-    other; `recompute_scale_factor` takes the ratio of the sizes for the factor that was given. Of uint8, the nearest, "bilinear" and
-    "bicubic", which round after the width and after the height.
+    other; `recompute_scale_factor` takes the ratio of the sizes for the factor that was given. With `antialias`, "bilinear" and "bicubic"
+    take means over what a pixel of a smaller image covers. Of uint8, the nearest, "bilinear" and "bicubic", which round after the width
+    and after the height (with `antialias` once).
 
     Shape: (N, C, ...) with one to three more dimensions -> the same with the new sizes.
-    Raises: ArgumentError for what does not go together and for antialias=True, which there is none of; ShapeError; DTypeError.
+    Raises: ArgumentError for what does not go together; ShapeError; DTypeError.
 
     >>> volta.nn.functional.interpolate(volta.tensor([[[0.0, 1.0]]]), size=4, mode="linear")
     tensor([[[0.0000, 0.2500, 0.7500, 1.0000]]])
@@ -95,8 +129,8 @@ def interpolate(input: Tensor, size: int | Sequence[int] | None = None, scale_fa
     if rank not in ranks or 0 in input.shape[1 + (mode == "area" and rank < 3):]:
         raise ShapeError(f"interpolate: mode {mode!r} needs an input (N, C, ...) of {' or '.join(str(r + 2) for r in ranks)} dimensions, "
                          f"none but the first empty, got {input.shape}")
-    if antialias:
-        raise ArgumentError("interpolate: there is no antialias=True; reduce by mode='area' instead")
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ArgumentError(f"interpolate: antialias=True goes with mode 'bilinear' or 'bicubic', got {mode!r}")
     if align_corners is not None and kind not in ("linear", "cubic"):
         raise ArgumentError(f"interpolate: align_corners means nothing with mode {mode!r}; leave it out")
     if input.dtype is uint8 and kind.startswith("nearest"):
@@ -105,6 +139,8 @@ def interpolate(input: Tensor, size: int | Sequence[int] | None = None, scale_fa
         raise DTypeError(f"interpolate: mode {mode!r} needs floating point elements, got {input.dtype}; convert them with .float()")
     sizes, factors = _sizes(input.shape[2:], size, scale_factor, recompute_scale_factor or kind == "area" and size is None)
     scales = tuple(_scale(n, length, f, kind, rank, align_corners) for n, length, f in zip(input.shape[2:], sizes, factors))
+    if antialias:
+        return pixels_as(input, _filtered(input, sizes, scales, kind))
     more = 3 - rank
     planes = reshape_op(tied(input) if kind == "area" else input, shape=(input.shape[0] * input.shape[1], *(1,) * more, *input.shape[2:]))
     if input.dtype is uint8:

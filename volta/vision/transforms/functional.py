@@ -228,25 +228,11 @@ def _resized(img, size, mode, antialias):
     if mode.value not in ("nearest", "nearest-exact", "bilinear", "bicubic"):
         raise ArgumentError(f"resize: This interpolation mode is unsupported with Tensor input: {mode.value}")
     whole = img if img.dtype.is_floating_point else img.to(float32)
-    if mode.value in ("bilinear", "bicubic") and antialias:
-        rows, columns = (as_tensor(_weights(n, m, mode.value), dtype=whole.dtype, device=img.device) for n, m in zip(img.shape[-2:], size))
-        out = rows @ whole @ columns.T
-    else:
-        batch = whole.reshape(-1, 1, *img.shape[-2:])
-        corners = False if mode.value in ("bilinear", "bicubic") else None
-        out = F.interpolate(batch, size, mode=mode.value, align_corners=corners).reshape(*img.shape[:-2], *size)
+    smooth = mode.value in ("bilinear", "bicubic")
+    batch = whole.reshape(-1, 1, *img.shape[-2:])
+    out = F.interpolate(batch, size, mode=mode.value, align_corners=False if smooth else None, antialias=bool(smooth and antialias))
+    out = out.reshape(*img.shape[:-2], *size)
     return out if img.dtype is out.dtype else out.round().clamp(0, iinfo(img.dtype).max).to(img.dtype)
-
-
-def _weights(given, wanted, kind):
-    """The matrix by which `given` pixels become `wanted`: each a mean with the weights of a filter as wide as the pixels are apart."""
-    scale = given / wanted
-    x = np.abs(np.arange(given) + 0.5 - ((np.arange(wanted) + 0.5) * scale)[:, None]) / max(scale, 1.0)
-    if kind == "bilinear":
-        weights = np.maximum(1 - x, 0)
-    else:                                                   # a = -0.5, as in Pillow
-        weights = np.where(x < 1, (1.5 * x - 2.5) * x * x + 1, np.where(x < 2, ((-0.5 * x + 2.5) * x - 4) * x + 2, 0))
-    return weights / weights.sum(1, keepdims=True)
 
 
 def gaussian_blur(img: Any, kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None = None) -> Any:
