@@ -91,10 +91,11 @@ cdef list _parameters(function):
 
 
 cdef class Op:
-    """A public operation: a function, and a method where a tensor class has it as an attribute."""
+    """A public operation: a function, and a method where a tensor class has it as an attribute. Other classes that do (`act = torch.relu`)
+    have the function, as with PyTorch's, which are no functions of Python's."""
 
     def __get__(self, instance, owner):
-        return self if instance is None else PyMethod_New(self, instance)
+        return PyMethod_New(self, instance) if isinstance(instance, TensorBase) else self
 
     def __repr__(self):
         return f"<{type(self).__name__} {self.name}>"
