@@ -66,6 +66,50 @@ layer = nn.Linear(1, 1, bias=False)
 with torch.nn.utils.stateless._reparametrize_module(layer, {"weight": torch.ones(1, 1)}):
     assert layer(torch.ones(1)).item() == 1
 
+torch._check(True), torch._check_is_size(2), torch._assert_async(torch.ones(1))
+for broken, kind in ((lambda: torch._check(False, lambda: "why"), RuntimeError), (lambda: torch._check_value(False), ValueError),
+                     (lambda: torch._check(torch.tensor(True)), TypeError), (lambda: torch._check_is_size(-1), RuntimeError),
+                     (lambda: torch._check_tensor_all(torch.tensor([True, False])), RuntimeError)):
+    try:
+        broken()
+    except kind as error:
+        assert kind is not RuntimeError or error.args
+    else:
+        raise AssertionError(kind)
+assert torch._shape_as_tensor(torch.ones(2, 3)).tolist() == [2, 3] and torch.dsmm(torch.eye(2), torch.ones(2, 1)).shape == (2, 1)
+assert torch.jit.isinstance({"a": torch.ones(1)}, dict[str, torch.Tensor]) and not torch.jit.isinstance([1.0], list[int])
+assert torch.jit.isinstance((1, "a"), tuple[int, str]) and torch.jit.isinstance(None, int | None)
+torch._dynamo.mark_static_address(torch.ones(1))
+assert not isinstance(layer, torch._dynamo.eval_frame.OptimizedModule) and not isinstance(layer, torch.distributed.fsdp.FSDPModule)
+for kind in ("mps", "xpu", "cpu"):
+    with torch.autocast(kind, enabled=False):
+        assert torch.mm(torch.ones(1, 1), torch.ones(1, 1)).dtype is torch.float32
+kept = [torch.ones(2)]
+torch._foreach_maximum_(kept, 2.0)
+torch._foreach_minimum_(kept, [torch.tensor([1.0, 3.0])])
+assert kept[0].tolist() == [1, 2]
+
+
+class Holder:                               # functions that are attributes of classes are no methods
+    act, convolve = torch.relu, nn.functional.conv1d
+
+
+assert Holder().act(torch.tensor([-1.0, 2.0])).tolist() == [0, 2] and Holder().convolve(torch.ones(1, 1, 3), torch.ones(1, 1, 2)).sum() == 4
+
+
+class Wrapped(torch.optim.Optimizer):       # as packages wrap optimizers: without the base's __init__
+    def __init__(self, optimizer):
+        self.optimizer, self.param_groups = optimizer, optimizer.param_groups
+
+    def step(self, closure=None):
+        return self.optimizer.step(closure)
+
+
+layer.weight.grad = torch.ones(1, 1)
+before = layer.weight.item()
+Wrapped(torch.optim.SGD(layer.parameters(), lr=0.5)).step()
+assert layer.weight.item() == before - 0.5
+
 # results that are awaited
 future = torch.futures.Future()
 following = future.then(lambda done: done.value() + 1)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from volta._kernels import core
+from volta.batching_rules import running
 from volta.errors import LinAlgError
 from volta.nn.module import parse_to
 from volta.random import Generator
@@ -29,6 +30,11 @@ def is_fake(x: object) -> bool:
 
 def get_proxy_mode() -> None:
     """None: no compiler traces."""
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether a `vmap` runs, whose samples have no values to look at."""
+    return bool(running())
 
 
 def _get_tracing_state() -> None:

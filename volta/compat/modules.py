@@ -43,6 +43,7 @@ PLACES = {
     "torch._higher_order_ops": "volta.compat.unused",
     "torch._higher_order_ops.": "volta.compat.unused",
     "torch.distributed.device_mesh": "volta.compat.unused",
+    "torch.distributed.fsdp": "volta.compat.unused",
     "torch.distributed.nn": "volta.compat.unused",
     "torch.distributed.optim": "volta.compat.unused",
     "torch.distributed.rpc": "volta.compat.unused",
@@ -167,7 +168,8 @@ class View(ModuleType):
             if deep and name in inner.NAMES:
                 return inner.NAMES[name]
             inside = deep and name in inner.MODULES and name != self.__name__.rpartition(".")[2]    # torch.optim.adam.adam is no module
-            if not _is_served_by_parent(f"{self.__name__}.{name}") or inside:
+            below = f"{self.__name__}.{name}"
+            if not _is_served_by_parent(below) or inside or below in importlib.import_module("volta.compat.refused").NAMES:
                 try:                                    # a module that scripts use without importing it
                     return importlib.import_module(f"{self.__name__}.{name}")
                 except ModuleNotFoundError:

@@ -31,6 +31,8 @@ _REASONS = {
     "torch.distributed.nn": {"all_gather all_reduce broadcast reduce": _PROCESSES},
     "torch.distributed.optim": {"ZeroRedundancyOptimizer": _PROCESSES},
     **dict.fromkeys(("torch.distributed.tensor", "torch.distributed._tensor"), {"DTensor Replicate Shard": _PROCESSES}),
+    "torch.distributed.fsdp": {"CPUOffload CPUOffloadPolicy FSDPModule FullyShardedDataParallel MixedPrecision MixedPrecisionPolicy "
+                               "ShardingStrategy StateDictType fully_shard": _PROCESSES},
     "torch.distributed._tensor.experimental": {"implicit_replication": _PROCESSES},
     "torch.distributed._composable": {"checkpoint fully_shard replicate": _PROCESSES},
     "torch.distributed._composable.fsdp": {"FSDPModule MixedPrecisionPolicy fully_shard": _PROCESSES},
