@@ -110,6 +110,16 @@ before = layer.weight.item()
 Wrapped(torch.optim.SGD(layer.parameters(), lr=0.5)).step()
 assert layer.weight.item() == before - 0.5
 
+# files as safetensors opens them
+with tempfile.TemporaryDirectory() as folder:
+    with open(os.path.join(folder, "bytes"), "wb") as file:
+        file.write(bytes(range(12)))
+    opened = torch.UntypedStorage.from_file(file.name, False, 12)
+    assert len(opened) == 12 and opened[3] == 3 and opened.untyped() is opened
+    assert torch.asarray(opened[4:12], dtype=torch.uint8).view(torch.int32).tolist() == [117835012, 185207048]
+    opened = None
+assert layer._non_persistent_buffers_set == set()
+
 # results that are awaited
 future = torch.futures.Future()
 following = future.then(lambda done: done.value() + 1)

@@ -80,7 +80,7 @@ NAMES = {
     "_BatchNorm": _BatchNorm, "_ConvNd": _Convolution, "_DropoutNd": _Dropout, "_InstanceNorm": _InstanceNorm,
     "_LRScheduler": LRScheduler, "_Loss": _Loss, "_MaxPoolNd": _MaxPool, "_NormBase": _BatchNorm, "_WeightedLoss": _Loss,
     "_calculate_correct_fan": _calculate_correct_fan, "_calculate_fan_in_and_fan_out": _calculate_fan_in_and_fan_out,
-    "_collate_fn_t": Callable[[list[Any]], Any], "_worker_init_fn_t": Callable[[int], None],
+    "_EXTRA_STATE_KEY_SUFFIX": "_extra_state", "_collate_fn_t": Callable[[list[Any]], Any], "_worker_init_fn_t": Callable[[int], None],
     "np_str_obj_array_pattern": re.compile(r"[SaUO]"),
     "_get_clones": _get_clones, "_no_grad_trunc_normal_": trunc_normal_, "_ntuple": _ntuple, "required": _RequiredParameter(),
     **{hook.__name__: hook for hook in (register_module_forward_hook, register_module_forward_pre_hook, register_module_full_backward_hook,

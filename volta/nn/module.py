@@ -70,7 +70,7 @@ class Module(HookMethods, StateMethods):
         state["training"] = True
         for table in _TABLES:
             state[table] = {}
-        state["_non_persistent"] = set()
+        state["_non_persistent_buffers_set"] = set()
         self._start_hooks()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -121,7 +121,7 @@ class Module(HookMethods, StateMethods):
         if table is None:
             return object.__delattr__(self, name)
         del self.__dict__[table][name]
-        self._non_persistent.discard(name)
+        self._non_persistent_buffers_set.discard(name)
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *(name for table in _TABLES for name in self.__dict__.get(table, ()))})
@@ -163,7 +163,7 @@ class Module(HookMethods, StateMethods):
         if tensor is not None and not isinstance(tensor, core.TensorBase):
             raise RegistrationError(f"register_buffer: {name!r} must be a tensor or None, got {type(tensor).__name__}")
         self._buffers[name] = tensor
-        (self._non_persistent.discard if persistent else self._non_persistent.add)(name)
+        (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Hold `module` under `name`; None reserves the name."""

@@ -38,7 +38,7 @@ class StateMethods:
             if p is not None:
                 yield prefix + name, p
         for name, b in self._buffers.items():
-            if b is not None and name not in self._non_persistent:
+            if b is not None and name not in self._non_persistent_buffers_set:
                 yield prefix + name, b
         for name, module in self._modules.items():
             if module is not None:
@@ -100,7 +100,7 @@ class StateMethods:
         """Put what the module itself holds into `destination`; subclasses may add to it."""
         for table in (self._parameters, self._buffers):
             for name, t in table.items():
-                if t is not None and name not in self._non_persistent:
+                if t is not None and name not in self._non_persistent_buffers_set:
                     destination[prefix + name] = t if keep_vars else t.detach()
         if type(self).get_extra_state is not StateMethods.get_extra_state:
             destination[prefix + _EXTRA] = self.get_extra_state()
