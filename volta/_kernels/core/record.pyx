@@ -203,6 +203,15 @@ cdef class Composed(Op):
         return self.function
 
     @property
+    def __defaults__(self):
+        return self.function.__defaults__
+
+    @property
+    def __kwdefaults__(self):
+        """Of arguments by name alone, which packages look at to find out whether there is an option."""
+        return self.function.__kwdefaults__
+
+    @property
     def __doc__(self):
         return self.function.__doc__
 
