@@ -267,3 +267,22 @@ def test_defaults_and_names():
         assert volta.autograd.grad(call(x).sum(), x)[0][1].item() == value
     with pytest.raises(TypeError, match="Scaled.apply.*size"):
         Scaled.apply(x, size=1)
+
+
+def test_once_differentiable_is_refused_where_it_is_differentiated_again():
+    class Square(volta.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        @volta.autograd.once_differentiable
+        def backward(ctx, g):
+            return 2 * g * ctx.saved_tensors[0]
+    x, y = volta.tensor([3.0], requires_grad=True), volta.tensor([2.0], requires_grad=True)
+    assert volta.autograd.grad(Square.apply(x), x, create_graph=True)[0].tolist() == [6]            # a constant, as in PyTorch
+    once, again = volta.autograd.grad((Square.apply(x) * y).sum() + (y * y).sum(), (x, y), create_graph=True)
+    assert once.requires_grad and volta.autograd.grad(again.sum(), y, retain_graph=True)[0].tolist() == [2]
+    with pytest.raises(AutogradError, match="once_differentiable"):
+        once.sum().backward()

@@ -205,3 +205,17 @@ def test_gamma_numbers_may_be_0():
     assert ours.Chi2(volta.tensor(2.0)).log_prob(zero).item() == pytest.approx(-math.log(2))
     with pytest.raises(ArgumentError, match="Gamma: value must not be negative"):
         ours.Gamma(volta.tensor(2.0), volta.tensor(3.0)).log_prob(-volta.ones(()))
+
+
+def test_the_matrix_that_was_given_is_kept():
+    given = volta.tensor([[2.0, 0.5], [0.5, 1.0]])
+    normal = ours.MultivariateNormal(volta.zeros(3, 2), covariance_matrix=given)
+    assert normal.covariance_matrix.tolist() == [given.tolist()] * 3 and normal._unbroadcasted_scale_tril.shape == (2, 2)
+    wider = normal.expand((4, 3))
+    assert wider.covariance_matrix.shape == wider.precision_matrix.shape == wider.scale_tril.shape == (4, 3, 2, 2)
+    precise = ours.MultivariateNormal(volta.zeros(2), precision_matrix=given)
+    assert precise.precision_matrix.tolist() == given.tolist() and precise.variance.shape == (2,)
+
+
+def test_unchecked_values_may_be_numbers():
+    assert ours.Normal(volta.zeros(2), 1.0, validate_args=False).log_prob(0.0).shape == (2,)

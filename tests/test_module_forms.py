@@ -1,4 +1,7 @@
 """Forms of modules, losses, optimizers and grad modes that PyTorch users write: hooks, list arithmetic, old loss arguments, names."""
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from arrays import host
@@ -148,3 +151,54 @@ def test_materialized_gradients(device):
     assert g.tolist() == [2, 2] and h.tolist() == [0, 0]
     with pytest.raises(ArgumentError, match="grad: materialize_grads=True gives zeros"):
         volta.autograd.grad(x.sum(), (x, y), allow_unused=False, materialize_grads=True)
+
+
+class _Frozen(volta.nn.Linear):
+    """Stays in evaluation and in float64 whatever is around it, as parts of published models do."""
+
+    def train(self, mode=True):
+        return super().train(False)
+
+    def _apply(self, convert, recurse=True):
+        self.seen = True
+        return super()._apply(convert, recurse)
+
+    def to(self, *args, **kwargs):
+        return self.cpu()
+
+    def cpu(self):
+        return super().cpu()
+
+
+def test_modules_below_train_and_move_in_their_own_way():
+    model = volta.nn.Sequential(volta.nn.Sequential(_Frozen(1, 1)), volta.nn.Linear(1, 1))
+    assert model.train() is model and model.training and model[1].training and model[0].training and not model[0][0].training
+    model.double()
+    assert model[0][0].seen and model[0][0].weight.dtype is model[1].weight.dtype is volta.float64
+    assert model[0][0].to("cpu").weight.dtype is volta.float64
+    shared = volta.nn.Linear(1, 1)
+    model[1].weight = model[0][0].weight = shared.weight
+    model.float()
+    assert model[1].weight is model[0][0].weight is shared.weight and shared.weight.dtype is volta.float32
+
+
+def _renamed(state_dict, prefix, *_):
+    state_dict[prefix + "bias"] = state_dict.pop(prefix + "old")
+
+
+def test_modules_with_hooks_can_be_pickled():
+    layer = volta.nn.Linear(1, 1)
+    layer._register_load_state_dict_pre_hook(_renamed)
+    again = pickle.loads(pickle.dumps(layer))
+    again.load_state_dict({"weight": volta.ones(1, 1), "old": volta.ones(1)})
+    assert again.bias.item() == 1
+
+
+class _WithState(volta.nn.Linear):
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self.restored = True
+
+
+def test_setstate_of_subclasses_has_one_to_call():
+    assert copy.deepcopy(_WithState(1, 1)).restored and copy.deepcopy(_WithState(1, 1)).weight.shape == (1, 1)

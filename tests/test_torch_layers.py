@@ -173,3 +173,22 @@ def test_fusion(name, args, shape, device, rng):
     with pytest.raises(ArgumentError, match="must be in evaluation"):
         utils.fuse_conv_bn_eval(layer.train(), behind)
     assert utils.skip_init(volta.nn.Linear, 2, 3, device=device).weight.shape == (3, 2)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("options", [{"size": (4, 3)}, {"size": (11, 4)}, {"scale_factor": (0.4, 1.7)},
+                                     {"size": (4, 3), "align_corners": True}])
+def test_resampling_without_aliasing(mode, options):
+    array = np.random.default_rng(0).standard_normal((2, 3, 9, 7)).astype("float32")
+    found = []
+    for library in (volta, torch):
+        x = library.tensor(array, requires_grad=True)
+        y = library.nn.functional.interpolate(x, mode=mode, antialias=True, **options)
+        (y * y).sum().backward()
+        found.append((y.detach().numpy(), x.grad.numpy()))
+    for ours, theirs in zip(*found):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+    pixels = (array * 40 + 128).clip(0, 255).astype("uint8")
+    ours, theirs = (library.nn.functional.interpolate(library.tensor(pixels), mode=mode, antialias=True, **options).numpy().astype(int)
+                    for library in (volta, torch))
+    assert abs(ours - theirs).max() <= 1

@@ -151,16 +151,31 @@ class detect_anomaly(set_detect_anomaly):
 
 
 def once_differentiable(fn: F) -> F:
-    """For the backward of a Function: it is computed without a graph, and refused where its own gradient is wanted.
-
-    Raises: AutogradError under create_graph=True.
-    """
+    """For the backward of a Function: it is computed without a graph, and going back through what it gave raises an AutogradError."""
     @functools.wraps(fn)
     def backward(ctx, *grads):
-        if is_grad_enabled():
-            raise AutogradError(f"backward: {fn.__qualname__} is once_differentiable, so create_graph=True cannot go through it")
-        return fn(ctx, *grads)
+        with no_grad():
+            found = fn(ctx, *grads)
+        if not is_grad_enabled() or not any(isinstance(g, core.TensorBase) and g.requires_grad for g in grads):
+            return found
+        several = found if isinstance(found, tuple) else (found,)
+        start = next(g for g in grads if isinstance(g, core.TensorBase) and g.requires_grad)
+        given = _Once.apply(fn.__qualname__, start, *several)
+        return given if isinstance(found, tuple) else given[0]
     return backward
+
+
+class _Once(Function):
+    """Gradients that have no gradient: `start` only hangs them in the graph."""
+
+    @staticmethod
+    def forward(ctx, name, start, *grads):
+        ctx.name = name
+        return tuple(g.detach() if isinstance(g, core.TensorBase) else g for g in grads)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        raise AutogradError(f"backward: {ctx.name} is marked once_differentiable, and what it gave is to be differentiated again")
 
 
 _inference = threading.local()

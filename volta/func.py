@@ -5,7 +5,8 @@ another transform, or backward, can differentiate its result again; a result tha
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from volta import autograd
@@ -19,6 +20,7 @@ from volta.nn.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
 from volta.ops.creation import eye, ones_like, zeros_like
 from volta.ops.join import stack
 from volta.ops.view import movedim, reshape
+from volta.tensor import Tensor
 from volta.trees import flatten
 
 __all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
@@ -326,16 +328,23 @@ def functional_call(module: Module, parameter_and_buffer_dicts: dict | list[dict
             merged.update(each)
         values = merged
     args = () if args is None else args if isinstance(args, tuple) else (args,)
+    with replaced("functional_call", module, values, tie_weights, strict):
+        return module(*args, **(kwargs or {}))
+
+
+@contextmanager
+def replaced(caller: str, module: Module, values: dict[str, Tensor], tie_weights: bool, strict: bool) -> Iterator[None]:
+    """A `with` block in which a module has these tensors in place of its own. Raises: ArgumentError, for `caller`, as there."""
     own = dict([*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)])
     if unknown := [name for name in values if name not in own]:
         if strict:
-            raise ArgumentError(f"functional_call: the module has no parameter or buffer {unknown[0]}; it has {', '.join(own)}")
+            raise ArgumentError(f"{caller}: the module has no parameter or buffer {unknown[0]}; it has {', '.join(own)}")
         values = {name: value for name, value in values.items() if name in own}
     if tie_weights:
         given = {id(own[name]): value for name, value in values.items()}
         values = {name: values.get(name, given.get(id(old))) for name, old in own.items() if name in values or id(old) in given}
     if strict and (missing := [name for name in own if name not in values]):
-        raise ArgumentError(f"functional_call: strict=True, and {missing[0]} is not given")
+        raise ArgumentError(f"{caller}: strict=True, and {missing[0]} is not given")
     changed = []
     try:
         for name, value in values.items():
@@ -344,7 +353,7 @@ def functional_call(module: Module, parameter_and_buffer_dicts: dict | list[dict
             table = owner._parameters if last in owner._parameters else owner._buffers
             changed.append((table, last, table[last]))
             table[last] = value
-        return module(*args, **(kwargs or {}))
+        yield
     finally:
         for table, last, value in reversed(changed):
             table[last] = value

@@ -1,9 +1,23 @@
 """The memory under tensors, as far as it is shown: its size, and which tensors share it."""
 from __future__ import annotations
 
+import os
+from typing import Any
+
+import numpy as np
+
+from volta._kernels import core
 from volta._kernels.core import Device, TensorBase
+from volta.dtypes import uint8
+from volta.errors import ArgumentError
 
 __all__ = ["UntypedStorage"]
+
+
+def _shared(array: np.ndarray) -> TensorBase:
+    """Bytes as a tensor that shares their memory."""
+    storage = core.borrowed_storage(array, array.__array_interface__["data"][0], array.size)
+    return core.tensor(storage, array.shape, (1,), 0, uint8)
 
 
 class UntypedStorage:
@@ -11,6 +25,34 @@ class UntypedStorage:
 
     def __init__(self, tensor: TensorBase) -> None:
         self._storage, self._whole = tensor.storage, tensor if tensor._base is None else tensor._base
+
+    @classmethod
+    def from_file(cls, filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The bytes of a file, of which the first `nbytes` are read when they are asked for; writes do not reach it. Files of safetensors
+        are read by it. Raises: ArgumentError for shared=True; OSError."""
+        if shared:
+            raise ArgumentError("UntypedStorage.from_file: writes do not reach the file, shared=True is not available; leave it out")
+        return cls(_shared(np.memmap(filename, np.uint8, "c", shape=(nbytes,)) if nbytes else np.zeros(0, np.uint8)))
+
+    def _bytes(self) -> np.ndarray:
+        return np.frombuffer(memoryview(self._storage).cast("B"), np.uint8)[:self.nbytes()]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """What `asarray` takes, its bytes."""
+        return (np.array if copy else np.asarray)(self._bytes(), dtype)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        """A byte, or the storage of some that lie side by side. Raises: IndexError; BufferError on a GPU."""
+        found = self._bytes()[index]
+        if not isinstance(index, slice):
+            return int(found)
+        if index.step not in (None, 1):
+            raise ArgumentError(f"UntypedStorage: a slice must be of step 1, got {index.step}")
+        return UntypedStorage(_shared(found))
+
+    def untyped(self) -> UntypedStorage:
+        """Itself."""
+        return self
 
     @property
     def device(self) -> Device:

@@ -9,8 +9,11 @@ import torch.nn as nn
 import torch.utils._pytree as pytree
 from torch._C import _TensorMeta
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+from torch._subclasses.fake_tensor import FakeTensor, is_fake
 from torch.autograd.graph import save_on_cpu
 from torch.autograd.profiler import record_function
+from torch.distributed._tensor import DTensor
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.nn.attention.flex_attention import AuxRequest, flex_attention
 from torch.nn.modules.module import _IncompatibleKeys
 from torch.nn.parallel.distributed import DistributedDataParallel
@@ -19,7 +22,8 @@ from torch.overrides import TorchFunctionMode, is_tensor_like
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
 from torch.utils.checkpoint import get_device_states, set_device_states
-from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter
+from torch.utils.data._utils.collate import np_str_obj_array_pattern
+from torch.utils.data.dataloader import _BaseDataLoaderIter, _collate_fn_t, _MultiProcessingDataLoaderIter
 from torch.utils.dlpack import from_dlpack, to_dlpack
 from torch.utils.flop_counter import FlopCounterMode
 from torch.utils.hooks import RemovableHandle
@@ -54,6 +58,83 @@ for name in ("bogus", "npu"):
 with record_function("step"), TransformGetItemToIndex(), torch.backends.cudnn.flags(enabled=False):
     assert not torch.backends.cudnn.enabled
 assert torch.backends.cudnn.enabled
+
+assert torch.torch.ones is torch.ones and torch.serialization.DEFAULT_PROTOCOL == 2 and not is_fake(torch.ones(1))
+assert get_proxy_mode() is None and issubclass(torch.distributions.transforms._InverseTransform, torch.distributions.Transform)
+assert np_str_obj_array_pattern.search("U") and not isinstance(torch.ones(1), (FakeTensor, DTensor)) and list[_collate_fn_t]
+layer = nn.Linear(1, 1, bias=False)
+with torch.nn.utils.stateless._reparametrize_module(layer, {"weight": torch.ones(1, 1)}):
+    assert layer(torch.ones(1)).item() == 1
+
+torch._check(True), torch._check_is_size(2), torch._assert_async(torch.ones(1))
+for broken, kind in ((lambda: torch._check(False, lambda: "why"), RuntimeError), (lambda: torch._check_value(False), ValueError),
+                     (lambda: torch._check(torch.tensor(True)), TypeError), (lambda: torch._check_is_size(-1), RuntimeError),
+                     (lambda: torch._check_tensor_all(torch.tensor([True, False])), RuntimeError)):
+    try:
+        broken()
+    except kind as error:
+        assert kind is not RuntimeError or error.args
+    else:
+        raise AssertionError(kind)
+assert torch._shape_as_tensor(torch.ones(2, 3)).tolist() == [2, 3] and torch.dsmm(torch.eye(2), torch.ones(2, 1)).shape == (2, 1)
+assert torch.jit.isinstance({"a": torch.ones(1)}, dict[str, torch.Tensor]) and not torch.jit.isinstance([1.0], list[int])
+assert torch.jit.isinstance((1, "a"), tuple[int, str]) and torch.jit.isinstance(None, int | None)
+torch._dynamo.mark_static_address(torch.ones(1))
+assert "indexing" in torch.meshgrid.__kwdefaults__
+assert not isinstance(layer, torch._dynamo.eval_frame.OptimizedModule) and not isinstance(layer, torch.distributed.fsdp.FSDPModule)
+for kind in ("mps", "xpu", "cpu"):
+    with torch.autocast(kind, enabled=False):
+        assert torch.mm(torch.ones(1, 1), torch.ones(1, 1)).dtype is torch.float32
+kept = [torch.ones(2)]
+torch._foreach_maximum_(kept, 2.0)
+torch._foreach_minimum_(kept, [torch.tensor([1.0, 3.0])])
+assert kept[0].tolist() == [1, 2]
+
+
+class Holder:                               # functions that are attributes of classes are no methods
+    act, convolve = torch.relu, nn.functional.conv1d
+
+
+assert Holder().act(torch.tensor([-1.0, 2.0])).tolist() == [0, 2] and Holder().convolve(torch.ones(1, 1, 3), torch.ones(1, 1, 2)).sum() == 4
+
+
+class Wrapped(torch.optim.Optimizer):       # as packages wrap optimizers: without the base's __init__
+    def __init__(self, optimizer):
+        self.optimizer, self.param_groups = optimizer, optimizer.param_groups
+
+    def step(self, closure=None):
+        return self.optimizer.step(closure)
+
+
+layer.weight.grad = torch.ones(1, 1)
+before = layer.weight.item()
+Wrapped(torch.optim.SGD(layer.parameters(), lr=0.5)).step()
+assert layer.weight.item() == before - 0.5
+
+# files as safetensors opens them
+with tempfile.TemporaryDirectory() as folder:
+    with open(os.path.join(folder, "bytes"), "wb") as file:
+        file.write(bytes(range(12)))
+    opened = torch.UntypedStorage.from_file(file.name, False, 12)
+    assert len(opened) == 12 and opened[3] == 3 and opened.untyped() is opened
+    assert torch.asarray(opened[4:12], dtype=torch.uint8).view(torch.int32).tolist() == [117835012, 185207048]
+    opened = None
+assert layer._non_persistent_buffers_set == set()
+
+# results that are awaited
+future = torch.futures.Future()
+following = future.then(lambda done: done.value() + 1)
+together = torch.futures.collect_all([future, following])
+assert not together.done()
+future.set_result(torch.ones(2))
+assert together.done() and following.wait().tolist() == [2, 2] and len(torch.futures.wait_all([future, following])) == 2
+broken = future.then(lambda done: 1 / 0)
+try:
+    broken.wait()
+except ZeroDivisionError:
+    pass
+else:
+    raise AssertionError(broken)
 
 # trees with classes of one's own
 Pair = namedtuple("Pair", "a b")

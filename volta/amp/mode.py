@@ -70,8 +70,8 @@ def _warn_once(text):
 
 class _State(threading.local):
     def __init__(self) -> None:
-        self.enabled = {"cpu": False, "gpu": False}
-        self.dtype = {"cpu": bfloat16, "gpu": float16}
+        self.enabled = {"cpu": False, "gpu": False, "other": False}
+        self.dtype = {"cpu": bfloat16, "gpu": float16, "other": float16}
         self.cached, self.cache = True, {}
         self.depth, self.regions = 0, 0     # how deeply programs say that regions nest, and how deeply those of `autocast` do
         self.holds = False                  # whether autocast was switched on outside all of these
@@ -155,9 +155,14 @@ def _cast(tensor, dtype):
     return _state.cache[key][1]
 
 
+_OTHERS = frozenset("hpu ipu maia mps mtia xla xpu".split())          # devices that programs name in turn, and no tensor is on
+
+
 def _device_type(name):
     if not isinstance(name, str):
         raise ArgumentError(f"autocast: device_type must be a string such as 'cuda', got {name!r}")
+    if name in _OTHERS:
+        return "other"
     if name.partition(":")[0] not in ("cpu", "cuda", "gpu"):
         raise ArgumentError(f"autocast: device_type must be 'cpu', 'cuda' or 'gpu', got {name!r}")
     return "cpu" if name == "cpu" else "gpu"
@@ -170,7 +175,7 @@ def _usable(device, dtype):
     if name not in ("bfloat16", "float16"):
         warnings.warn(f"autocast: dtype must be float16 or bfloat16, got {dtype}; autocast is off", stacklevel=4)
         return None
-    if device == "cpu":
+    if device != "gpu":
         return bfloat16 if name == "bfloat16" else float16
     if name == "bfloat16":
         _warn_once("autocast: bfloat16 is computed as float16 on a GPU; small gradients need a GradScaler")
@@ -187,7 +192,7 @@ class resumed:
         self._enabled, self._dtype = dict(_state.enabled), dict(_state.dtype)
 
     def __enter__(self) -> None:
-        pairs = self._enabled.items() if any(self._enabled.values()) else ()
+        pairs = [(name, on) for name, on in self._enabled.items() if name != "other"] if any(self._enabled.values()) else []
         self._regions = [autocast(name, self._dtype[name], enabled) for name, enabled in pairs]
         for region in self._regions:
             region.__enter__()

@@ -36,6 +36,13 @@ def is_compiling() -> bool:
 is_dynamo_compiling = is_exporting = is_compiling
 
 
+def mark_static_address(t: Any, guard: bool = True) -> None:
+    """Does nothing: memory is found at each call."""
+
+
+mark_dynamic = mark_static = maybe_mark_dynamic = lambda t, *dims, **bounds: None            # sizes are those that tensors have
+
+
 def reset() -> None:
     """Forgets nothing."""
 

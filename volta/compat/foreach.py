@@ -10,8 +10,13 @@ _BOTH = ("abs add addcdiv addcmul ceil clamp_max clamp_min cos div erf exp expm1
          "pow reciprocal round rsqrt sigmoid sign sin sqrt sub tan tanh trunc").split()
 
 
+_METHODS = {"maximum": "clamp_min", "minimum": "clamp_max", "maximum_": "clamp_min_", "minimum_": "clamp_max_"}     # take numbers, too
+
+
 def _foreach(name: str) -> Callable[..., Any]:
     """The function that calls a method of each tensor; a list among the arguments has one for each."""
+    method = _METHODS.get(name, name)
+
     def call(self: Sequence[Tensor], *args: Any, **options: Any) -> list[Tensor] | None:
         options = {"p" if name == "norm" and key == "ord" else key: value for key, value in options.items()}
         if lengths := {len(a) for a in (*args, *options.values()) if isinstance(a, (list, tuple))} - {len(self)}:
@@ -19,7 +24,7 @@ def _foreach(name: str) -> Callable[..., Any]:
 
         def own(value, i):
             return value[i] if isinstance(value, (list, tuple)) else value
-        results = [getattr(x, name)(*(own(a, i) for a in args), **{key: own(value, i) for key, value in options.items()})
+        results = [getattr(x, method)(*(own(a, i) for a in args), **{key: own(value, i) for key, value in options.items()})
                    for i, x in enumerate(self)]
         return None if name.endswith("_") else results
     call.__name__ = call.__qualname__ = f"_foreach_{name}"

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -79,12 +80,16 @@ NAMES = {
     "_BatchNorm": _BatchNorm, "_ConvNd": _Convolution, "_DropoutNd": _Dropout, "_InstanceNorm": _InstanceNorm,
     "_LRScheduler": LRScheduler, "_Loss": _Loss, "_MaxPoolNd": _MaxPool, "_NormBase": _BatchNorm, "_WeightedLoss": _Loss,
     "_calculate_correct_fan": _calculate_correct_fan, "_calculate_fan_in_and_fan_out": _calculate_fan_in_and_fan_out,
+    "_EXTRA_STATE_KEY_SUFFIX": "_extra_state", "_collate_fn_t": Callable[[list[Any]], Any], "_worker_init_fn_t": Callable[[int], None],
+    "np_str_obj_array_pattern": re.compile(r"[SaUO]"),
     "_get_clones": _get_clones, "_no_grad_trunc_normal_": trunc_normal_, "_ntuple": _ntuple, "required": _RequiredParameter(),
     **{hook.__name__: hook for hook in (register_module_forward_hook, register_module_forward_pre_hook, register_module_full_backward_hook,
                                         register_module_full_backward_pre_hook)},
     "consume_prefix_in_state_dict_if_present": consume_prefix_in_state_dict_if_present,
     **{name: _ntuple(n, name) for n, name in enumerate(("_single", "_pair", "_triple", "_quadruple"), 1)}}
 # Names of one module, one of which is also that of a module in it, and where they are.
-OWN = {"torch.autograd": dict.fromkeys(("gradcheck", "gradgradcheck"), "volta.testing"),
+OWN = {"torch._subclasses.fake_tensor": {"is_fake": "volta.compat.internal"},
+       "torch.fx.experimental.proxy_tensor": {"get_proxy_mode": "volta.compat.internal"},
+       "torch.autograd": dict.fromkeys(("gradcheck", "gradgradcheck"), "volta.testing"),
        **{f"torch.optim.{name}": {name: "volta.compat.steps"}
           for name in "adadelta adagrad adam adamax adamw radam rmsprop sgd".split()}}

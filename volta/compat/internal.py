@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from volta._kernels import core
+from volta.batching_rules import running
 from volta.errors import LinAlgError
 from volta.nn.module import parse_to
 from volta.random import Generator
@@ -20,6 +21,20 @@ _LinAlgError = LinAlgError
 def _disabled_torch_function_impl(*arguments: Any) -> Any:
     """What a class has as `__torch_function__` where it takes nothing over."""
     return NotImplemented
+
+
+def is_fake(x: object) -> bool:
+    """False: no tensor stands for one that a compiler traces."""
+    return False
+
+
+def get_proxy_mode() -> None:
+    """None: no compiler traces."""
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether a `vmap` runs, whose samples have no values to look at."""
+    return bool(running())
 
 
 def _get_tracing_state() -> None:

@@ -43,15 +43,26 @@ PLACES = {
     "torch._higher_order_ops": "volta.compat.unused",
     "torch._higher_order_ops.": "volta.compat.unused",
     "torch.distributed.device_mesh": "volta.compat.unused",
+    "torch.distributed.fsdp": "volta.compat.unused",
     "torch.distributed.nn": "volta.compat.unused",
     "torch.distributed.optim": "volta.compat.unused",
     "torch.distributed.rpc": "volta.compat.unused",
     "torch.functional": "volta",
-    "torch.futures": "volta.compat.unused",
+    "torch.futures": "volta.compat.futures",
+    "torch.fx.experimental": "volta.compat.unused",
+    "torch.fx.experimental.": "volta.compat.unused",
+    "torch.nn.parallel.scatter_gather": "volta.compat.unused",
+    "torch._subclasses": "volta.compat.unused",
+    "torch._subclasses.": "volta.compat.unused",
     "torch.torch_version": "volta.compat.version",
     "torch.version": "volta.compat.version",
     "torch._tensor_str": "volta.compat.unused",
     "torch.distributed.tensor": "volta.compat.unused",
+    "torch.distributed.tensor.": "volta.compat.unused",
+    "torch.distributed._composable": "volta.compat.unused",
+    "torch.distributed._composable.": "volta.compat.unused",
+    "torch.distributed._tensor": "volta.compat.unused",
+    "torch.distributed._tensor.": "volta.compat.unused",
     "torch.fft": "volta.compat.unused",
     "torch.utils.dlpack": "volta",
     "torch.utils._foreach_utils": "volta.compat.foreach",
@@ -83,6 +94,7 @@ PLACES = {
     "torch.distributions.": "volta.distributions",
     "torch.mps": "volta.backends.mps",
     "torch.distributions.constraints": "volta.distributions.constraints",
+    "torch.distributions.transforms": "volta.distributions.transforms",
     "torch.distributions.constraint_registry": "volta.distributions.constraint_registry",
     "torch.distributions.utils": "volta.distributions.utils",
     "torch.serialization": "volta.io.serialization",
@@ -156,7 +168,8 @@ class View(ModuleType):
             if deep and name in inner.NAMES:
                 return inner.NAMES[name]
             inside = deep and name in inner.MODULES and name != self.__name__.rpartition(".")[2]    # torch.optim.adam.adam is no module
-            if not _is_served_by_parent(f"{self.__name__}.{name}") or inside:
+            below = f"{self.__name__}.{name}"
+            if not _is_served_by_parent(below) or inside or below in importlib.import_module("volta.compat.refused").NAMES:
                 try:                                    # a module that scripts use without importing it
                     return importlib.import_module(f"{self.__name__}.{name}")
                 except ModuleNotFoundError:
@@ -231,7 +244,7 @@ class _Loader:
     def exec_module(self, module: View) -> None:
         module.publish()
         if module.__name__ == "torch":
-            module.__dict__.update(importlib.import_module("volta.compat.names").TORCH)
+            module.__dict__.update(importlib.import_module("volta.compat.names").TORCH, torch=module)     # PyTorch's imports itself
         elif module.__name__ == "torchvision":
             module.__dict__["__version__"] = VERSIONS["torchvision"]
         sys.modules[module.__name__] = module

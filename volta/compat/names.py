@@ -8,14 +8,16 @@ from typing import Any, TypeVar
 
 from volta import cuda
 from volta._kernels.core import TensorBase, default_device
-from volta.compat import cpu, version
+from volta.compat import checked, cpu, version
 from volta.compat.foreach import FOREACH
+from volta.compat.futures import Future
 from volta.compat.named_dtypes import NAMES
 from volta.cuda import Event, Stream
 from volta.device import as_device
 from volta.errors import ArgumentError, DTypeError
 from volta.jit import ScriptModule
 from volta.layout import layout
+from volta.ops.linalg import matmul
 from volta.storage import UntypedStorage
 
 __all__ = ["are_deterministic_algorithms_enabled", "compile", "e", "get_deterministic_debug_mode", "get_device_module",
@@ -152,7 +154,7 @@ def is_storage(obj: object) -> bool:
 
 # What the name torch has beside Volta's names.
 TORCH = {"__version__": version.__version__, "ScriptModule": ScriptModule, "Stream": Stream, "UntypedStorage": UntypedStorage,
-         "Event": Event, "layout": layout, **FOREACH, **NAMES,
+         "Event": Event, "Future": Future, "layout": layout, "dsmm": matmul, **FOREACH, **NAMES, **checked.NAMES,
          **{each.name: each for each in layout},
          "__config__": SimpleNamespace(show=lambda: "Volta in place of PyTorch\n", parallel_info=lambda: "")}
 

@@ -13,6 +13,7 @@ _PROFILES = "it marks parts of a program for another vendor's profiler; volta.pr
 _MODES = "what runs is watched by volta._kernels.core.call.Observer"
 _MEMORY = "memory is not shown as addresses"
 _GRAPHS = "the names of CUDA here are those of any GPU, which has no graphs of CUDA"
+_FAKES = "shapes are found by tensors on the device 'meta'"
 _COMPLEX = "there is no complex dtype"
 _COMPILER = "nothing is compiled"
 _PROCESSES = "Volta trains in one process"
@@ -29,11 +30,19 @@ _REASONS = {
     "torch.distributed.device_mesh": {"DeviceMesh init_device_mesh": _PROCESSES},
     "torch.distributed.nn": {"all_gather all_reduce broadcast reduce": _PROCESSES},
     "torch.distributed.optim": {"ZeroRedundancyOptimizer": _PROCESSES},
-    "torch.distributed.tensor": {"DTensor Replicate Shard": _PROCESSES},
+    **dict.fromkeys(("torch.distributed.tensor", "torch.distributed._tensor"), {"DTensor Replicate Shard": _PROCESSES}),
+    "torch.distributed.fsdp": {"CPUOffload CPUOffloadPolicy FSDPModule FullyShardedDataParallel MixedPrecision MixedPrecisionPolicy "
+                               "ShardingStrategy StateDictType fully_shard": _PROCESSES},
+    "torch.distributed._tensor.experimental": {"implicit_replication": _PROCESSES},
+    "torch.distributed._composable": {"checkpoint fully_shard replicate": _PROCESSES},
+    "torch.distributed._composable.fsdp": {"FSDPModule MixedPrecisionPolicy fully_shard": _PROCESSES},
     "torch.fft": {"fft fft2 fftfreq fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft rfft2 rfftfreq "
                   "rfftn": _COMPLEX},
     "torch._tensor_str": {"PRINT_OPTS _tensor_str": "tensors print by volta.printing"},
-    "torch.futures": {"Future": _PROCESSES},
+    "torch.nn.parallel.scatter_gather": {"gather scatter scatter_kwargs": _PROCESSES},
+    "torch.fx.experimental.proxy_tensor": {"make_fx": _COMPILER},
+    "torch._subclasses": {"FakeTensor FakeTensorMode": _FAKES},
+    "torch._subclasses.fake_tensor": {"FakeTensor FakeTensorMode": _FAKES},
     "torch.overrides": {"TorchFunctionMode": _MODES},
     "torch.storage": {"TypedStorage": _MEMORY},
     "torch.utils._python_dispatch": {"TorchDispatchMode": _MODES},
@@ -45,6 +54,10 @@ class Refused(type):
     """The type of these classes."""
     name: str
     reason: str
+
+    def __getitem__(cls, kinds: Any) -> Refused:
+        """The class itself: annotations name what it holds."""
+        return cls
 
     def __call__(cls, *arguments: Any, **options: Any) -> Any:
         raise VoltaError(f"{cls.name} cannot be used in Volta: {cls.reason}; {WHERE}")

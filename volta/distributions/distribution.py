@@ -135,6 +135,8 @@ class Distribution:
         return (*sample_shape, *self._batch_shape, *self._event_shape)
 
     def _validate_sample(self, value: Tensor) -> Tensor:
+        if not self._validate_args:
+            return value
         if not isinstance(value, core.TensorBase):
             raise ArgumentError(f"{type(self).__name__}: value must be a tensor, got {type(value).__name__}")
         shape, own = value.shape, (*self._batch_shape, *self._event_shape)
@@ -142,7 +144,7 @@ class Distribution:
                 len(self._event_shape) > len(shape)):
             raise ShapeError(f"{type(self).__name__}: value of shape {shape} does not fit batch_shape {self._batch_shape} and event_shape "
                              f"{self._event_shape}")
-        if self._validate_args and self.support is not None:
+        if self.support is not None:
             self._check("value", value, self.support)
         return value
 

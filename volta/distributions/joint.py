@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from volta.autograd import no_grad
 from volta.distributions.constraints import Constraint, MixtureSameFamilyConstraint, dependent_property, independent, real_vector
 from volta.distributions.discrete import Categorical
 from volta.distributions.distribution import Distribution
-from volta.distributions.utils import _standard_normal, broadcast_all
+from volta.distributions.utils import _standard_normal, broadcast_all, lazy_property
 from volta.errors import ArgumentError, ShapeError
 from volta.linalg import cholesky, inv, solve_triangular
 from volta.ops.linalg import matmul
@@ -84,26 +85,51 @@ class MultivariateNormal(Distribution):
         (matrix,) = given
         if loc.ndim < 1 or matrix.ndim < 2 or matrix.shape[-2:] != (loc.shape[-1],) * 2:
             raise ShapeError(f"MultivariateNormal: needs loc (..., n) and a matrix (..., n, n), got {loc.shape} and {matrix.shape}")
+        size = loc.shape[-1]
+        self.loc = broadcast_all(loc, matrix[..., 0])[0]
+        name = ("scale_tril" if scale_tril is not None else "covariance_matrix" if covariance_matrix is not None else "precision_matrix")
+        setattr(self, name, matrix.expand(*self.loc.shape[:-1], size, size))
+        super().__init__(self.loc.shape[:-1], (size,), validate_args)
         if scale_tril is None:
             scale_tril = cholesky(matrix if precision_matrix is None else inv(matrix))
-        size = loc.shape[-1]
-        self.loc = broadcast_all(loc, scale_tril[..., 0])[0]
-        self.scale_tril = scale_tril.expand(*self.loc.shape[:-1], size, size)
-        self._given = "scale_tril" if matrix is scale_tril else "covariance_matrix" if precision_matrix is None else "precision_matrix"
-        super().__init__(self.loc.shape[:-1], (size,), validate_args)
+        self._unbroadcasted_scale_tril = scale_tril             # subclasses of programs have it otherwise
+        self._given = name
 
     def __repr__(self) -> str:
         return f"MultivariateNormal(loc: {self.loc.size()}, {self._given}: {self.scale_tril.size()})"
 
     mean = mode = property(lambda self: self.loc, doc="The mean.")
-    covariance_matrix = property(lambda self: matmul(self.scale_tril, self.scale_tril.mT), doc="The covariance matrix.")
-    precision_matrix = property(lambda self: inv(self.covariance_matrix), doc="Its inverse.")
-    variance = property(lambda self: (self.scale_tril ** 2).sum(-1), doc="The variance of each element.")
+    variance = property(lambda self: self._batch((self._unbroadcasted_scale_tril ** 2).sum(-1), 1), doc="The variance of each element.")
 
-    def expand(self, batch_shape: tuple[int, ...], _instance=None) -> MultivariateNormal:
-        n = self._event_shape[0]
-        factor = self.scale_tril.expand(*batch_shape, n, n)
-        return MultivariateNormal(self.loc.expand(*batch_shape, n), scale_tril=factor, validate_args=False)
+    def _batch(self, x, dims):
+        return x.expand(*self._batch_shape, *x.shape[x.ndim - dims:])
+
+    @lazy_property
+    def scale_tril(self) -> Tensor:
+        """The Cholesky factor of the covariance matrix."""
+        return self._batch(self._unbroadcasted_scale_tril, 2)
+
+    @lazy_property
+    def covariance_matrix(self) -> Tensor:
+        """The covariance matrix."""
+        factor = self._unbroadcasted_scale_tril
+        return self._batch(matmul(factor, factor.mT), 2)
+
+    @lazy_property
+    def precision_matrix(self) -> Tensor:
+        """The inverse of the covariance matrix."""
+        return self._batch(inv(matmul(self._unbroadcasted_scale_tril, self._unbroadcasted_scale_tril.mT)), 2)
+
+    def expand(self, batch_shape: tuple[int, ...], _instance: Any = None) -> MultivariateNormal:
+        new = self._get_checked_instance(MultivariateNormal, _instance)
+        new._batch_shape, new._event_shape = tuple(batch_shape), self._event_shape
+        new._validate_args = self._validate_args
+        new.loc = new._batch(self.loc, 1)
+        new._unbroadcasted_scale_tril, new._given = self._unbroadcasted_scale_tril, self._given
+        for name in ("scale_tril", "covariance_matrix", "precision_matrix"):
+            if name in self.__dict__:
+                setattr(new, name, new._batch(self.__dict__[name], 2))
+        return new
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         noise = _standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)

@@ -31,7 +31,7 @@ class Transform:
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
             raise ArgumentError(f"{type(self).__name__}: cache_size must be 0 or 1, got {cache_size}")
-        self._cache_size, self._last = cache_size, (None, None)
+        self._cache_size, self._cached_x_y = cache_size, (None, None)
 
     @property
     def sign(self) -> Any:
@@ -46,18 +46,18 @@ class Transform:
         return self.domain.event_dim
 
     def __call__(self, x: Tensor) -> Tensor:
-        if x is self._last[0]:
-            return self._last[1]
+        if x is self._cached_x_y[0]:
+            return self._cached_x_y[1]
         return self._kept(x, self._call(x))[1]
 
     def _inv_call(self, y: Tensor) -> Tensor:
-        if y is self._last[1]:
-            return self._last[0]
+        if y is self._cached_x_y[1]:
+            return self._cached_x_y[0]
         return self._kept(self._inverse(y), y)[0]
 
     def _kept(self, x, y):
         if self._cache_size:
-            self._last = x, y
+            self._cached_x_y = x, y
         return x, y
 
     def _call(self, x: Tensor) -> Tensor:
@@ -88,11 +88,11 @@ class Transform:
         if self._cache_size == cache_size:
             return self
         new = copy.copy(self)
-        new._cache_size, new._last = cache_size, (None, None)
+        new._cache_size, new._cached_x_y = cache_size, (None, None)
         return new
 
     def _own(self):
-        return {name: value for name, value in self.__dict__.items() if name not in ("_cache_size", "_last")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_cache_size", "_cached_x_y")}
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

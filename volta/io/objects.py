@@ -29,7 +29,8 @@ def name_of(value: Any) -> str | None:
 
 def is_plain(kind: type) -> bool:
     """Whether an object of this class is its class and its attributes: no container, and without its own way to be copied."""
-    return kind.__dictoffset__ != 0 and all(getattr(kind, name, None) is getattr(object, name, None) for name in (
+    base = Module if issubclass(kind, Module) else object
+    return kind.__dictoffset__ != 0 and all(getattr(kind, name, None) is getattr(base, name, None) for name in (
         "__new__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"))
 
 

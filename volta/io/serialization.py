@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
+DEFAULT_PROTOCOL = 2                        # of pickle, for packages that ask
 MAP_LOCATION = Any                          # for annotations; type checkers know `volta.io.location.MapLocation`
 _allowed: dict[type, None] = {}             # classes that files may name
 

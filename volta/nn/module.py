@@ -70,7 +70,7 @@ class Module(HookMethods, StateMethods):
         state["training"] = True
         for table in _TABLES:
             state[table] = {}
-        state["_non_persistent"] = set()
+        state["_non_persistent_buffers_set"] = set()
         self._start_hooks()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -121,7 +121,7 @@ class Module(HookMethods, StateMethods):
         if table is None:
             return object.__delattr__(self, name)
         del self.__dict__[table][name]
-        self._non_persistent.discard(name)
+        self._non_persistent_buffers_set.discard(name)
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *(name for table in _TABLES for name in self.__dict__.get(table, ()))})
@@ -163,7 +163,7 @@ class Module(HookMethods, StateMethods):
         if tensor is not None and not isinstance(tensor, core.TensorBase):
             raise RegistrationError(f"register_buffer: {name!r} must be a tensor or None, got {type(tensor).__name__}")
         self._buffers[name] = tensor
-        (self._non_persistent.discard if persistent else self._non_persistent.add)(name)
+        (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Hold `module` under `name`; None reserves the name."""
@@ -293,8 +293,9 @@ class Module(HookMethods, StateMethods):
         """
         if not isinstance(mode, bool):
             raise ArgumentError(f"train: mode must be True or False, got {mode!r}")
-        for module in self.modules():
-            module.training = mode
+        self.training = mode
+        for module in self.children():
+            module.train(mode)                  # which it may do in its own way: keep a part of it frozen
         return self
 
     def eval(self) -> Self:
@@ -316,7 +317,12 @@ class Module(HookMethods, StateMethods):
     # ------------------------------------------------------------ places and types
     def _apply(self, convert: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Replace the data of every parameter in place, so that optimizers keep hold of it, and every buffer.
-        Everything is converted before anything is replaced: an error leaves the module as it was."""
+        Everything is converted before anything is replaced: an error leaves the module as it was. Modules below that have an `_apply`
+        of their own are asked, and so are those beside them."""
+        if recurse and any(type(module)._apply is not Module._apply for module in self.modules() if module is not self):
+            for module in self.children():
+                module._apply(convert)
+            recurse = False
         parameters = [(p, convert(p.detach()), None if p.grad is None else convert(p.grad.detach()))
                       for p in self.parameters(recurse)]
         buffers = {b: convert(b) for b in self.buffers(recurse)}
@@ -341,11 +347,12 @@ class Module(HookMethods, StateMethods):
 
     def cpu(self) -> Self:
         """Move to the CPU."""
-        return self.to(device="cpu")
+        return self._apply(lambda t: t.to(device="cpu"))
 
     def gpu(self, device: DeviceLike = None) -> Self:
         """Move to a GPU: the first, or that of a number or a name."""
-        return self.to(device="gpu" if device is None else device)
+        place = as_device("gpu" if device is None else device)
+        return self._apply(lambda t: t.to(device=place))
 
     cuda = gpu
 
@@ -363,36 +370,42 @@ class Module(HookMethods, StateMethods):
 
     def type(self, dst_type: DTypeLike) -> Self:
         """To another floating point dtype."""
-        return self.to(dtype=dst_type)
+        return Module.to(self, dtype=dst_type)
 
     def float(self) -> Self:
         """To float32."""
-        return self.to(dtype=float32)
+        return Module.to(self, dtype=float32)
 
     def double(self) -> Self:
         """To float64."""
-        return self.to(dtype=float64)
+        return Module.to(self, dtype=float64)
 
     def half(self) -> Self:
         """To float16."""
-        return self.to(dtype=float16)
+        return Module.to(self, dtype=float16)
 
     def bfloat16(self) -> Self:
         """To bfloat16, on the CPU."""
-        return self.to(dtype=bfloat16)
+        return Module.to(self, dtype=bfloat16)
 
     # ------------------------------------------------------------ repr
     def extra_repr(self) -> str:
         """What stands between the parentheses of the repr; subclasses define it, or name attributes in `_shown`."""
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in self._shown)
 
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
     def __repr__(self) -> str:
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
         below = [f"({name}): " + repr(module).replace("\n", "\n  ") for name, module in self._modules.items()]
         if not below and len(lines) <= 1:
-            return f"{type(self).__name__}({extra})"
-        return f"{type(self).__name__}(\n  " + "\n  ".join(lines + below) + "\n)"
+            return f"{self._get_name()}({extra})"
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines + below) + "\n)"
 
 
 _DTYPE_NAMES = ("bfloat16", "float16", "float32", "float64")

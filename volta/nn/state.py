@@ -38,7 +38,7 @@ class StateMethods:
             if p is not None:
                 yield prefix + name, p
         for name, b in self._buffers.items():
-            if b is not None and name not in self._non_persistent:
+            if b is not None and name not in self._non_persistent_buffers_set:
                 yield prefix + name, b
         for name, module in self._modules.items():
             if module is not None:
@@ -70,7 +70,7 @@ class StateMethods:
 
     def _register_load_state_dict_pre_hook(self, hook: Callable[..., Any], with_module: bool = False) -> RemovableHandle:
         """The same under PyTorch's older name; the hook is not given the module unless `with_module`."""
-        return self.register_load_state_dict_pre_hook(hook if with_module else lambda module, *arguments: hook(*arguments))
+        return self.register_load_state_dict_pre_hook(hook if with_module else WithoutModule(hook))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, incompatible_keys)` after loading; it may change the lists of missing and unexpected keys."""
@@ -100,7 +100,7 @@ class StateMethods:
         """Put what the module itself holds into `destination`; subclasses may add to it."""
         for table in (self._parameters, self._buffers):
             for name, t in table.items():
-                if t is not None and name not in self._non_persistent:
+                if t is not None and name not in self._non_persistent_buffers_set:
                     destination[prefix + name] = t if keep_vars else t.detach()
         if type(self).get_extra_state is not StateMethods.get_extra_state:
             destination[prefix + _EXTRA] = self.get_extra_state()
@@ -152,6 +152,16 @@ class StateMethods:
             if key in given:
                 module.set_extra_state(given[key])
         return result
+
+
+class WithoutModule:
+    """A hook that is not given the module; a class, so that modules that have one can be pickled."""
+
+    def __init__(self, hook: Callable[..., Any]) -> None:
+        self.hook = hook
+
+    def __call__(self, module: Any, *arguments: Any) -> Any:
+        return self.hook(*arguments)
 
 
 def _matched(own, given, assign):

@@ -14,7 +14,7 @@ from volta._kernels.core import record as _record
 from volta.device import as_device as _device
 from volta.device import mixed_devices as _mixed_devices
 from volta.errors import DTypeError as _DTypeError
-from volta.ops import checks, copy, from_data, outputs, subscript, table
+from volta.ops import checks, copy, from_data, outputs, subscript, table, taking_over
 from volta.ops import records as _records
 from volta.ops.records import activation as _activations
 from volta.ops.records import copy as _copies
@@ -44,11 +44,13 @@ def _operand_of(other, x, reflected):
     NotImplemented."""
     if isinstance(other, _np.ndarray) or reflected and isinstance(other, _np.generic):
         return from_data.tensor(other, device=x.device)
-    return other if isinstance(other, _np.generic) or hasattr(type(other), "__volta_function__") else NotImplemented
+    return other if isinstance(other, _np.generic) or hasattr(type(other), "__volta_function__") or taking_over.takes_over(
+        other) else NotImplemented
 
 
 _random.configure(tensor=from_data.tensor, device=_device)
-_record.configure(named=table.named, kinds=checks.kinds, settled=checks.settled, in_float32=copy.widened, fill=outputs.fill)
+_record.configure(named=table.named, kinds=checks.kinds, settled=checks.settled, in_float32=copy.widened, fill=outputs.fill,
+                  taken=taking_over.taken)
 _call.configure(cast=_copies.cast_op)
 _graph.configure(mixed_devices=_mixed_devices, as_operand=_as_operand)
 _inplace.configure(cast=_copies.cast_op, contiguous=_views.contiguous_op, copy_into=_copies.copy_into_op, mixed_devices=_mixed_devices,

@@ -61,6 +61,8 @@ class SparseTensor:
         """Number of dimensions."""
         return self.ndim
 
+    ndimension = dim
+
     def numel(self) -> int:
         """Number of elements, with the zeros."""
         return math.prod(self.shape)

@@ -25,13 +25,17 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
 
 
 class Hooks:
-    """What an optimizer has of them. They belong to this object: copies and pickles of it have none."""
+    """What an optimizer has of them. They belong to this object: copies and pickles of it have none, and neither has one that does not
+    call `__init__`, as the wrappers of packages do not."""
+
+    _pre_hooks: dict[object, Callable] = {}
+    _post_hooks: dict[object, Callable] = {}
+    _state_hooks: dict[str, dict[object, Callable]] = {}
+    _stepping = False                           # inside a step whose hooks have been called
 
     def __init__(self) -> None:
-        self._pre_hooks: dict[object, Callable] = {}
-        self._post_hooks: dict[object, Callable] = {}
-        self._state_hooks: dict[str, dict[object, Callable]] = {}           # by when they are called; made when one is registered
-        self._stepping = False                                              # inside a step whose hooks have been called
+        self._pre_hooks, self._post_hooks = {}, {}
+        self._state_hooks = {}                  # by when they are called; made when one is registered
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

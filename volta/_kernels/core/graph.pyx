@@ -13,7 +13,7 @@ from volta._kernels.core.base cimport PLAIN_MASK, TensorBase
 from volta._kernels.core.call cimport (
     adapted, broadcast, call_kernel, check_dtypes, promoted, refuse_bool, refuse_dtype, replaced, watching)
 from volta._kernels.core.hooks cimport Packed, anomalies, callers, hooked, pack
-from volta._kernels.core.record cimport DTYPE, FLOATING, INPUT, OUTPUT, Plan, Primitive, set_apply
+from volta._kernels.core.record cimport DTYPE, FLOATING, INPUT, OUTPUT, Plan, Primitive, set_apply, taken
 
 cdef extern from *:
     """
@@ -90,11 +90,17 @@ cdef object apply(Primitive op, tuple inputs, dict params):
         elif op.promotion and (i >= op.tensors or not isinstance(x, (float, int))):
             if type(x) is not float and type(x) is not int:
                 if type(x) is not bool:
+                    result = taken(op, inputs, params)
+                    if result is not NotImplemented:
+                        return result
                     x = _as_operand(op, x, inputs)
                     return apply(op, inputs[:i] + (x,) + inputs[i + 1:], params)
                 if op.no_bool:
                     refuse_bool(op, inputs)
         elif x is not None:
+            result = taken(op, inputs, params)
+            if result is not NotImplemented:
+                return result
             raise DTypeError(f"{op.name}: {op.names[i if i < op.count else op.count - 1]} must be a tensor, got {type(x).__name__}; "
                             f"make it one by volta.tensor()")
     if first is None:

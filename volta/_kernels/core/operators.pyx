@@ -50,6 +50,11 @@ cdef object _apply(Primitive op, object x, object other, bint reflected=False):
         other = _as_operand(other, x, reflected)
         if other is NotImplemented:
             return other
+        if hasattr(type(other), "__torch_function__"):
+            try:
+                return apply(op, (other, x) if reflected else (x, other), {})
+            except TypeError:                   # it does not: its own operator is asked
+                return NotImplemented
     return apply(op, (other, x), {}) if reflected else apply2(op, x, other)
 
 
@@ -70,6 +75,11 @@ cdef class Operator:
             other = _as_operand(other, input, self.reflected)
             if other is NotImplemented:
                 return other
+            if hasattr(type(other), "__torch_function__"):
+                try:
+                    return self.op(other, input, *more) if self.reflected else self.op(input, other, *more)
+                except TypeError:
+                    return NotImplemented
         return self.op(other, input, *more) if self.reflected else self.op(input, other, *more)
 
 

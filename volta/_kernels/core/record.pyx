@@ -27,12 +27,18 @@ cdef object _kinds = None                   # function -> what may stand at each
 cdef object _settled = None                 # (function, args, options) -> the same with numbers as Python's; or DTypeError
 cdef object _in_float32 = None              # (function, args, options) -> result, computed in float32
 cdef object _fill = None                    # (op, args, options, out) -> out, filled with the result
+cdef object _taken = None                   # (op, args, options) -> what an argument that is no tensor gives, or NotImplemented
 
 
-def configure(named, kinds, settled, in_float32, fill):
+def configure(named, kinds, settled, in_float32, fill, taken):
     """Give this module the pieces of higher layers that it calls."""
-    global _named, _kinds, _settled, _in_float32, _fill
-    _named, _kinds, _settled, _in_float32, _fill = named, kinds, settled, in_float32, fill
+    global _named, _kinds, _settled, _in_float32, _fill, _taken
+    _named, _kinds, _settled, _in_float32, _fill, _taken = named, kinds, settled, in_float32, fill, taken
+
+
+cdef object taken(Op op, tuple args, dict options):
+    """The result of a call that an argument takes over, or NotImplemented."""
+    return _taken(op, args, options)
 
 
 cdef void set_apply(apply_t function) noexcept:
@@ -85,10 +91,11 @@ cdef list _parameters(function):
 
 
 cdef class Op:
-    """A public operation: a function, and a method where a tensor class has it as an attribute."""
+    """A public operation: a function, and a method where a tensor class has it as an attribute. Other classes that do (`act = torch.relu`)
+    have the function, as with PyTorch's, which are no functions of Python's."""
 
     def __get__(self, instance, owner):
-        return self if instance is None else PyMethod_New(self, instance)
+        return PyMethod_New(self, instance) if isinstance(instance, TensorBase) else self
 
     def __repr__(self):
         return f"<{type(self).__name__} {self.name}>"
@@ -196,6 +203,15 @@ cdef class Composed(Op):
         return self.function
 
     @property
+    def __defaults__(self):
+        return self.function.__defaults__
+
+    @property
+    def __kwdefaults__(self):
+        """Of arguments by name alone, which packages look at to find out whether there is an option."""
+        return self.function.__kwdefaults__
+
+    @property
     def __doc__(self):
         return self.function.__doc__
 
@@ -237,9 +253,9 @@ cdef class Composed(Op):
             if x is not _ELSEWHERE:
                 return x
         if not self.typed(args, options):
-            for x in args:                      # what is no tensor may answer itself: a sparse one
-                if hasattr(type(x), "__volta_function__"):
-                    return x.__volta_function__(self, args, options)
+            x = _taken(self, args, options)     # what is no tensor may answer itself: a sparse one
+            if x is not NotImplemented:
+                return x
             args, options = _settled(self.function, args, options)
         if self.declared is not None:
             self.check(args, options)

@@ -1,6 +1,7 @@
 """`volta.func.functional_call` under the name and with the argument that it had before."""
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 from volta import func
@@ -8,6 +9,11 @@ from volta.nn.module import Module
 from volta.tensor import Tensor
 
 __all__ = ["functional_call"]
+
+
+def _reparametrize_module(module: Module, parameters_and_buffers: dict[str, Tensor], tie_weights: bool = False,
+                          strict: bool = False) -> AbstractContextManager[None]:
+    return func.replaced("_reparametrize_module", module, parameters_and_buffers, tie_weights, strict)
 
 
 def functional_call(module: Module, parameters_and_buffers: dict[str, Tensor], args: Any = None, kwargs: dict[str, Any] | None = None, *,
