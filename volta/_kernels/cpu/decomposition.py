@@ -1,4 +1,5 @@
-"""Matrices inverted and decomposed by LAPACK, as NumPy carries it: its functions on views of the tensors' memory.
+"""Matrices inverted and decomposed by LAPACK, as NumPy carries it: its functions on views of the tensors' memory. Elimination (lu.pyx) is
+asked first, and gives way where a result is not finite.
 
 Sizes are checked above. A matrix of which there is no such result gives NaN and an `info` that is not 0, as LAPACK's; an iteration that
 does not converge, or would not, as of NaN, raises.
@@ -6,6 +7,7 @@ does not converge, or would not, as of NaN, raises.
 import numpy as np
 
 from volta._kernels import core
+from volta._kernels.cpu import lu as fast
 from volta._kernels.cpu.elimination import factors, inverted, signs, solution
 from volta.dtypes import from_numpy_dtype, to_numpy
 from volta.errors import LinAlgError
@@ -46,10 +48,32 @@ def kernel(function, by_columns=()):
     return kernel
 
 
+def eased(quick, slow):
+    """A kernel that asks `quick` first, which gives None where it does not do."""
+    def kernel(*inputs, **params):
+        found = quick(*inputs, **params)
+        return slow(*inputs, **params) if found is None else found
+    return kernel
+
+
 # ---------------------------------------------------------------- by elimination
 def _each(a):
     """A batch as an array of matrices."""
     return np.ascontiguousarray(a).reshape(-1, *a.shape[-2:])
+
+
+def _packed(a):
+    """The factors and exchanges of matrices that may be singular or not finite."""
+    both, pivots, _ = factors(_each(a)) if a.size else (a, np.zeros(a.shape[:-1], np.int32), None)
+    return both.reshape(a.shape), pivots.reshape(a.shape[:-1])
+
+
+def _solved(a, b, turn):
+    return *_solve(a, b, turn), *_packed(a)
+
+
+def _solve_again(a, b, lu, pivots, turn):
+    return _solve(a, b, turn)[0]
 
 
 def _solve(a, b, turn=False):
@@ -107,10 +131,10 @@ def _det(a):
         out = np.array(out)
         parity, pivots = signs(found)
         out[wrong] = parity * pivots.prod(-1)
-    return out
+    return out, *_packed(np.swapaxes(a, -1, -2))
 
 
-def _cofactor(a):
+def _cofactor(a, *_):
     """The derivative of det, from products of singular values: of a singular matrix too. Of one that is not finite, det(A) A'^-1."""
     (wrong, found), turned = _unusual(a), not a.flags.c_contiguous
     if found is not None:
@@ -276,8 +300,13 @@ def _matrix_exp(a):
     return out.astype(a.dtype)
 
 
-_BY_COLUMNS = {_inv: (0,), _solve: (0,), _cholesky: (0,), _svd: (0, 2), _qr: (0, 1), _eigh: (1,), triangular: (0,), _cholesky_solve: (0,),
-               _cholesky_inverse: (0,)}
-KERNELS = {function.__name__.strip("_"): kernel(function, _BY_COLUMNS.get(function, ())) for function in (
-    _inv, _solve, _cholesky, _svd, _qr, _eigh, _slogdet, _cofactor, _pinv, triangular, _cholesky_solve, _cholesky_inverse, _matrix_exp,
-    _det)}
+_BY_COLUMNS = {_inv: (0,), _solved: (0,), _cholesky: (0,), _svd: (0, 2), _qr: (0, 1), _eigh: (1,), triangular: (0,), _cholesky_solve: (0,),
+               _cholesky_inverse: (0,), _cofactor: (0,), _solve_again: (0,)}
+_SLOW = {function.__name__.strip("_"): kernel(function, _BY_COLUMNS.get(function, ())) for function in (
+    _inv, _cholesky, _svd, _qr, _eigh, _slogdet, _cofactor, _pinv, triangular, _cholesky_solve, _cholesky_inverse, _matrix_exp, _det,
+    _solve_again)}
+_QUICK = {"inv": fast.inv, "det": fast.det, "solve": fast.solve, "triangular": fast.triangular, "cofactor": fast.cofactor,
+          "cholesky": fast.cholesky,
+          "solve_again": lambda a, b, lu, pivots, turn: fast.solve_again(lu, pivots, b, turn)}
+_SLOW["solve"] = kernel(_solved, (0,))
+KERNELS = {**_SLOW, **{name: eased(quick, _SLOW[name]) for name, quick in _QUICK.items()}}
