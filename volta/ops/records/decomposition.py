@@ -294,7 +294,7 @@ def _pinv_vjp(g, a, out):
             + matmul_op(matmul_op(p, out), h - matmul_op(k, a)))
 
 
-def _exp_vjp(g, a):
+def _exp_grad(g, a):
     """The upper right block of exp([[A', g], [0, A']])."""
     t, n, rows, columns = turned(a), a.shape[-1], a.ndim - 2, a.ndim - 1
     nothing = _beside(a, np.zeros(a.shape, to_numpy(a.dtype)))
@@ -311,4 +311,16 @@ _CUT = {"atol": 0.0, "rtol": 1e-6, "hermitian": False}
 pinv_op = register("pinv", ("a",), numpy=lambda a, atol, rtol, hermitian: np.linalg.pinv(a, rcond=rtol, hermitian=hermitian),
                    vjp=(_pinv_vjp,), **_DECLARED,
                    cases=(case((2, 4, 3), **_CUT), case((2, 3), **_CUT), case(Definite((3, 3)), **_CUT), case((0, 3), **_CUT)))
-matrix_exp_op = register("matrix_exp", ("a",), numpy=_np_exp, cases=_SQUARE, vjp=(_exp_vjp,), **_DECLARED)
+def _np_exp_grad(g, a):
+    """exp(A'), differentiated along g: by its eigenvalues, the quotients of differences of their exponentials."""
+    values, vectors = np.linalg.eigh((a + np.swapaxes(a, -1, -2)) / 2)
+    gap, turned = values[..., None] - values[..., None, :], np.swapaxes(vectors, -1, -2)
+    rise = np.exp(values)[..., None] - np.exp(values)[..., None, :]
+    slope = np.where(gap == 0, np.exp(values)[..., None], rise / np.where(gap == 0, 1, gap))
+    return vectors @ (slope * (turned @ g @ vectors)) @ turned
+
+
+matrix_exp_op = register("matrix_exp", ("a",), numpy=_np_exp, cases=_SQUARE, **_DECLARED,
+                         vjp=(lambda g, a: matrix_exp_grad(g, a),))
+matrix_exp_grad = register("matrix_exp_grad", ("g", "a"), numpy=_np_exp_grad, reference=_exp_grad, **_DECLARED,
+                           cases=(case((2, 3, 3), Definite((2, 3, 3))), case((4, 4), Definite((4, 4))), case((0, 0), (0, 0))))
