@@ -14,6 +14,7 @@ import numpy as np
 import volta
 from volta.gpu import runtime
 from volta.ops.records.attention import np_attention
+from volta.ops.records.ctc import np_ctc
 from volta.ops.table import RECORDS, Case, Derived, Flags, Labels, Many, case
 from volta.selftest import cases as table
 
@@ -67,6 +68,7 @@ INDEXED = (((5000,), 0, 7000), ((70, 40), 0, 3000), ((70, 40), 1, 100), ((3, 150
 PUT = (((7000,), 5000, 1), ((7000,), 3, 1), ((30,), 5000, 1), ((70, 40), 3000, 1), ((3, 1500, 2), 100, 2), ((30, 1111), 40, 1),
        ((500, 20), 1, 1))
 
+SEQUENCES = (Labels((4, 5), 9), *(Derived(lambda *_, v=v: np.array(v)) for v in ([30, 20, 9, 30], [5, 3, 0, 4])))
 
 DISTANCES = ((1, 60, None, 30, 2.0), (1, 60, None, 5, 1.0), (1, 70, 50, 3, 3.0), (3, 20, 30, 17, 2.0), (1, 4, 900, 3, 1.0),
              (1, 3, 2, 2000, 2.0))
@@ -154,6 +156,8 @@ OWN = {
     "multi_margin": [case(s, Labels(s[:1], s[1]), w and (s[1],), p=p, margin=0.5) for s in LOSSES for w, p in ((None, 1), (True, 2))],
     "multi_margin_grad": [case(s[:1], s, Labels(s[:1], s[1]), w and (s[1],), p=p, margin=0.5)
                           for s in LOSSES for w, p in ((None, 2), (True, 1))],
+    "ctc": [case((30, 4, 9), *SEQUENCES, blank=0)],
+    "ctc_grad": [case((4,), (30, 4, 9), *SEQUENCES, *(Derived(lambda g, *x, i=i: np_ctc(*x[:4], 0)[i]) for i in (0, 1)), blank=0)],
 }
 
 

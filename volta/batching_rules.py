@@ -141,9 +141,9 @@ def elementwise(call, op, inputs, params):
 
 
 def _whole(call, op, inputs, params):
-    """Of records that have some results of one input alone, or of its shape."""
+    """Of records that have some results of one input alone, or of its shape. Exchanges of rows have one dimension less than matrices."""
     rank = max(x.ndim for x in inputs)
-    return graph.call(op, tuple([call.aligned(x, rank) for x in inputs]), params)
+    return graph.call(op, tuple([call.aligned(x, rank - (name == "pivots")) for x, name in zip(inputs, op.inputs)]), params)
 
 
 def _alike(call, op, inputs, params):
@@ -305,8 +305,9 @@ def one_by_one(call, op, inputs, params):
 
 RULES: dict[str, Callable] = {
     **dict.fromkeys(("contiguous", "clone", "tied", "cast", "diagonal", "triangle"), _alike),
-    **dict.fromkeys(("inv", "solve", "triangular", "cholesky_solve", "cholesky_inverse", "cofactor", "det", "slogdet", "cholesky", "qr",
-                     "svd", "eigh", "pinv", "matrix_exp", "lu", "geqrf", "ldl", "scale_gradient"), _whole),
+    **dict.fromkeys(("inv", "solve", "solve_again", "triangular", "cholesky_solve", "cholesky_inverse", "cofactor", "det", "slogdet",
+                     "cholesky", "qr", "svd", "eigh", "pinv", "matrix_exp", "matrix_exp_grad", "lu", "geqrf", "ldl",
+                     "scale_gradient"), _whole),
     **dict.fromkeys(("sum", "mean", "amax", "amin", "prod", "norm2", "any", "all", "var", "argmax", "argmin", "softmax", "log_softmax",
                      "logsumexp", "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "sort", "gather", "scatter_add", "scatter_sum",
                      "scatter_reduce", "scatter_unique", "cat", "unfold", "recurrence", "cross"), _along),

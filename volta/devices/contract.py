@@ -139,6 +139,9 @@ loss         cross_entropy(x[N, C], target[N], ignore_index) -> loss[N]         
              multi_margin(x[N, C], target[N], weight[C] | None, p, margin) -> loss[N]
              multi_margin_grad(g[N], x, target, weight, p, margin) -> [N, C]
 
+ctc          ctc(x[T, N, C], labels[N, S], inputs[N], lengths[N], blank) -> (loss[N], alphas[N, T, 2 S + 1])      x, out: logarithms; S > 0
+             ctc_grad(g[N], x, labels, inputs, lengths, loss, alphas, blank) -> x's gradient
+
 random       draw_into(out, kind, a, b, seed, offset)   in place: by its kind what uniform or normal give, a and b being their numbers
              dropout(x, p, seed, offset)           x * mask / (1 - p), the mask from Philox(seed, offset) bits of each element
 

@@ -55,7 +55,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if least < 0:
         raise IndexRangeError(f"bincount: the numbers must not be negative, got {least}")
     size = checked_size((max(largest + 1, minlength),))
-    if weights is None and input.device.is_gpu and size <= _FEW_BINS:
+    if weights is None and (size <= _FEW_BINS or not input.device.is_gpu):
         return counts_op(input, None, None, bins=size, between=None)
     if weights is None:
         weights = ones(input.shape, dtype=int64, device=input.device)
@@ -94,17 +94,28 @@ def _edges(name, input, bins, low, high, widening):
     return where(steps < (bins + 1) // 2, low + step * steps, high - step * (bins - steps))
 
 
-def _counted(columns, edges, weight, equal=False):
+def _counted(columns, edges, weight):
     """The weights in each bin, in their order; per column of coordinates there is a vector of edges. A bin has its lower edge, the last one
-    both; what is outside, and NaN, is in none. In bins that are called `equal` the place follows from the distance to the first edge."""
+    both; what is outside, and NaN, is in none."""
     at, inside, count = 0, True, 1
     for x, edge in zip(columns, edges):
         bins = edge.shape[0] - 1
+        place = searchsorted_op(narrow(edge, 0, 0, bins), x, right=True)       # NaN is beyond the last edge
+        if len(columns) == 1:
+            return _added(where(x <= narrow(edge, 0, bins, 1), place, 0), bins, weight, x, first=1)
         low, high = narrow(edge, 0, 0, 1), narrow(edge, 0, bins, 1)
-        place = cast((x - low) * float(bins) / (high - low), int64) if equal else searchsorted_op(edge, x, right=True) - 1
-        at, inside, count = at * bins + clamp(place, 0, bins - 1), inside & (x >= low) & (x <= high), count * bins
-    weight = ones(x.shape, dtype=x.dtype, device=x.device) if weight is None else _flat(weight)
-    return narrow(scatter_add_op(weight.detach(), where(inside, at, count), dim=0, size=count + 1), 0, 0, count).contiguous()
+        at, inside, count = at * bins + place - 1, inside & (x >= low) & (x <= high), count * bins
+    return _added(where(inside, at, count), count, weight, x)
+
+
+def _added(place, count, weight, x, first=0):
+    """Weights, or ones, added at places of which `count` are given, from the first on; there is one place more."""
+    if weight is None and not x.device.is_gpu:
+        found = counts_op(place, None, None, bins=count + 1, between=None)
+    else:
+        weight = ones(x.shape, dtype=x.dtype, device=x.device) if weight is None else _flat(weight)
+        found = scatter_add_op(weight.detach(), place, dim=0, size=count + 1)
+    return cast(narrow(found, 0, first, count), x.dtype).contiguous()
 
 
 def _np_histc(x, bins=100, min=0, max=0):
@@ -129,12 +140,15 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         raise ArgumentError(f"histc: the range from min to max must be finite, got {min} and {max}")
     input = input.detach()
     bounds = (None, None) if min == max and input._size else (min - (min == max), max + (min == max))
-    if input.device.is_gpu and bins <= _FEW_BINS:
+    if bins <= _FEW_BINS or not input.device.is_gpu:
         known = bounds[0] is not None and bins > 0
         low, high = (None, None) if known else _range("histc", input, bins, *bounds, 1.0)
         found = counts_op(_flat(input), low, high, bins=bins, between=tuple([float(v) for v in bounds]) if known else None)
         return cast(found, input.dtype)
-    return _counted([_flat(input)], [_edges("histc", input, bins, *bounds, 1.0)], None, equal=True)
+    flat, edges = _flat(input), _edges("histc", input, bins, *bounds, 1.0)
+    low, high = narrow(edges, 0, 0, 1), narrow(edges, 0, bins, 1)
+    place = cast((flat - low) * float(bins) / (high - low), int64)
+    return _added(where((flat >= low) & (flat <= high), clamp(place, 0, bins - 1), bins), bins, None, flat)
 
 
 def _np_histogram(x, bins, range=None, density=False):

@@ -1,6 +1,7 @@
 """Products of vectors and of several matrices: Kronecker and cross products, powers, chains in their best order; Vandermonde matrices."""
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from volta.ops.join import cat
 from volta.ops.linalg import matmul
 from volta.ops.parts import diagonal
 from volta.ops.records.copy import cast
-from volta.ops.records.linalg import cross_op
+from volta.ops.records.linalg import cross_op, matmul_op
 from volta.ops.records.math import where_op
 from volta.ops.records.view import contiguous_op, expand_op, reshape_op, row_major
 from volta.ops.reduce import sum
@@ -96,14 +97,23 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 def _cheapest(sizes):
     """Where to cut each part of a chain of matrices, sizes[i] by sizes[i + 1], so that its products take the fewest multiplications."""
-    n, cost, cut = len(sizes) - 1, {}, {}
-    for length in range(n):
+    n, cut = len(sizes) - 1, {}
+    cost = [[0] * n for _ in range(n)]
+    for length in range(1, n):
         for i in range(n - length):
             j = i + length
-            ways = {k: cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)}
-            cut[i, j] = min(ways, key=ways.get, default=i)
-            cost[i, j] = ways.get(cut[i, j], 0)
+            least = math.inf
+            for k in range(i, j):
+                way = cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1]
+                if way < least:
+                    least, cut[i, j] = way, k
+            cost[i][j] = least
     return cut
+
+
+def _product(parts, cut, i, j):
+    k = cut[i, j]
+    return matmul_op(parts[i] if i == k else _product(parts, cut, i, k), parts[j] if k + 1 == j else _product(parts, cut, k + 1, j))
 
 
 @composed(name="linalg.multi_dot", function=False, method=False, kinds="fi", numpy=lambda tensors: np.linalg.multi_dot(tensors), rtol=1e-4,
@@ -118,22 +128,28 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """
     if len(tensors) < 2:
         raise ArgumentError(f"linalg.multi_dot: needs at least 2 tensors, got {len(tensors)}")
-    ranks, last = [x.ndim for x in tensors], len(tensors) - 1
-    if any(rank != 2 and (rank != 1 or i not in (0, last)) for i, rank in enumerate(ranks)):
-        raise ShapeError(f"linalg.multi_dot: needs matrices, or vectors at the ends, got {[x.shape for x in tensors]}")
-    parts = list(tensors)
-    if ranks[0] == 1:
-        parts[0] = unsqueeze(parts[0], 0)
-    if ranks[-1] == 1:
-        parts[-1] = unsqueeze(parts[-1], 1)
-    if any(a.shape[1] != b.shape[0] for a, b in zip(parts, parts[1:])):
-        raise ShapeError(f"linalg.multi_dot: inner sizes differ, got {[x.shape for x in tensors]}")
-    cut = _cheapest([parts[0].shape[0], *(x.shape[1] for x in parts)])
-
-    def product(i, j):
-        return parts[i] if i == j else matmul(product(i, cut[i, j]), product(cut[i, j] + 1, j))
-    out = product(0, last)
-    return reshape_op(out, shape=out.shape[ranks[0] == 1:2 - (ranks[-1] == 1)])
+    parts, shapes, last = list(tensors), [x._shape for x in tensors], len(tensors) - 1
+    for i, shape in enumerate(shapes):
+        if len(shape) != 2 and (len(shape) != 1 or i not in (0, last)):
+            raise ShapeError(f"linalg.multi_dot: needs matrices, or vectors at the ends, got {[x.shape for x in tensors]}")
+    row, column = len(shapes[0]) == 1, len(shapes[last]) == 1
+    if row:
+        shapes[0] = (1, *shapes[0])
+        parts[0] = reshape_op(parts[0], shape=shapes[0])
+    if column:
+        shapes[last] = (*shapes[last], 1)
+        parts[last] = reshape_op(parts[last], shape=shapes[last])
+    for i in range(last):
+        if shapes[i][1] != shapes[i + 1][0]:
+            raise ShapeError(f"linalg.multi_dot: inner sizes differ, got {[x.shape for x in tensors]}")
+    sizes = [shapes[0][0], *[shape[1] for shape in shapes]]
+    if last == 2:                                       # which one of two is known without a table
+        first = sizes[0] * sizes[2] * (sizes[1] + sizes[3]) < sizes[1] * sizes[3] * (sizes[0] + sizes[2])
+        a, b, c = parts
+        out = matmul_op(matmul_op(a, b), c) if first else matmul_op(a, matmul_op(b, c))
+    else:
+        out = _product(parts, _cheapest(sizes), 0, last)
+    return reshape_op(out, shape=out.shape[row:2 - column]) if row or column else out
 
 
 @composed(samples=(case((2, 5), (5, 3), (3, 4)), case((2, 2))), kinds="fi", method=False, rtol=1e-4,

@@ -1,7 +1,8 @@
 """Elimination with row exchanges, for all matrices of a batch at once: by halves of the columns, so that products of blocks do the work."""
 import numpy as np
 
-from volta._kernels.cpu.decomposition import kernel, triangular
+from volta._kernels.cpu import lu as fast
+from volta._kernels.cpu.decomposition import eased, kernel, triangular
 from volta._kernels.cpu.elimination import factors
 
 
@@ -149,3 +150,4 @@ def _ldl_solve(a, pivots, b):
 
 
 KERNELS = {function.__name__.removeprefix("_"): kernel(function, (0,)) for function in (_lu, _geqrf, _ldl, _ldl_solve)}
+KERNELS["lu"] = eased(fast.lu, KERNELS["lu"])

@@ -1,6 +1,7 @@
 # Medians of lines of floats.
 #
-# Layout: x seen as [outer, length, inner], made contiguous; of each line the keys are sorted (sort_items.pxd), the first of equal ones first.
+# Layout: x seen as [outer, length, inner], made contiguous; of each line the keys are sorted (sort_items.pxd), the first of equal ones first;
+# of a long one the key in the middle is found by its digits.
 # Threads: over lines. Sizes: the front end.
 
 from cython.parallel cimport prange
@@ -12,7 +13,7 @@ from volta._kernels.core.base cimport FLOAT32, INT64, Storage, TensorBase, addre
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code, split_at
 from volta._kernels.cpu.copy cimport packed
-from volta._kernels.cpu.sort_items cimport MOST_THREADS, as_item, place_of, sort_items
+from volta._kernels.cpu.sort_items cimport MANY, MOST_THREADS, as_item, item_at, place_of, sort_items
 from volta._kernels.cpu.sort_words cimport Wide, item
 from volta._kernels.cpu.tile cimport real
 
@@ -24,12 +25,20 @@ cdef struct Lines:
 cdef void middle_some(const Lines* p, const real* x, real* values, int64_t* indices, Py_ssize_t first, Py_ssize_t last, bint skip,
                       item* a) noexcept nogil:
     """The medians of the lines first .. last: of the numbers if `skip`, else a NaN where there is one. IN: memory for two lines."""
-    cdef Py_ssize_t line, i, place, n = p.length
+    cdef Py_ssize_t line, i, place, numbers, n = p.length
     cdef const real* source
     for line in range(first, last):
         source = x + line // p.inner * n * p.inner + line % p.inner
         for i in range(n):
             a[i] = as_item(source[i * p.inner], i, False, a[0])
+        if n >= MANY:                           # to find one is then less than to sort all
+            numbers = 0
+            for i in range(n):
+                numbers += source[i * p.inner] == source[i * p.inner]
+            place = max(numbers - 1, 0) // 2 if skip or numbers == n else numbers
+            a[0] = item_at(a, n, place, p.bits)
+            indices[line], values[line] = place_of(a[0]), source[place_of(a[0]) * p.inner]
+            continue
         sort_items(a, a + n, n, p.bits)
         i = n                               # NaN are the last
         while i > 0 and source[place_of(a[i - 1]) * p.inner] != source[place_of(a[i - 1]) * p.inner]:

@@ -1,4 +1,4 @@
-"""Where elements are other than 0: how many before each block, and their places in order; and counts of elements."""
+"""Where elements are other than 0: how many before each block, and their places in order."""
 import numpy as np
 
 from volta._kernels.cpu.decomposition import kernel
@@ -24,14 +24,4 @@ def _values(x, mask, starts, block, count, changes, running):
     return x[np.flatnonzero(_changes(mask) if changes else mask)[:count]]
 
 
-def _counts(x, low, high, bins, between):
-    if between is not None:
-        low, high = np.array(between, x.dtype).reshape(2, 1)
-    if low is not None and high is not None:
-        x = x[(x >= low) & (x <= high)]
-        x = np.minimum(((x - low) * x.dtype.type(bins) / (high - low)).astype(np.int64), bins - 1)
-    return np.bincount(x[(x >= 0) & (x < bins)].astype(np.int64), minlength=bins)
-
-
-KERNELS = {"changes": kernel(_changes), "counts": kernel(_counts), "true_starts": kernel(_starts),
-           "true_places": kernel(_places), "true_values": kernel(_values)}
+KERNELS = {"true_starts": kernel(_starts), "true_places": kernel(_places), "true_values": kernel(_values)}

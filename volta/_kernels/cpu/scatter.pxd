@@ -59,12 +59,38 @@ cdef inline void scatter_elements(const number* x, const int64_t* index, Py_ssiz
             out[at] += x[j]
 
 
+cdef inline bint has_nan(const number* x, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t j
+    cdef int found = 0
+    for j in range(n):
+        found |= x[j] != x[j]
+    return found != 0
+
+
+cdef inline void scatter_extremes(const number* x, const int64_t* index, Py_ssize_t n, bint largest, number* out) noexcept nogil:
+    """Of elements without NaN: what is there stays where it is NaN, in one instruction."""
+    cdef Py_ssize_t j
+    cdef number a, b
+    for j in range(n):
+        a, b = out[index[j]], x[j]
+        if largest:
+            out[index[j]] = b if b > a else a
+        else:
+            out[index[j]] = b if b < a else a
+
+
 cdef inline void scatter_row(const Scatter* p, const number* x, const int64_t* index, Py_ssize_t n, number* out) noexcept nogil:
     """n neighbouring columns; entries, where there is one column. What is constant is so for the compiler."""
     if p.inner == 1 and p.kind == LAST:
         scatter_elements(x, index, n, 1, 0, LAST, out)
     elif p.inner == 1 and (p.kind == ADD or p.kind == SUM):
         scatter_elements(x, index, n, 1, 0, ADD, out)
+    elif p.inner == 1 and p.kind == AMAX and not has_nan(x, n):
+        scatter_extremes(x, index, n, True, out)
+    elif p.inner == 1 and p.kind == AMIN and not has_nan(x, n):
+        scatter_extremes(x, index, n, False, out)
+    elif p.inner == 1 and p.kind == PROD:
+        scatter_elements(x, index, n, 1, 0, PROD, out)
     elif p.inner == 1 and p.kind == AMAX:
         scatter_elements(x, index, n, 1, 0, AMAX, out)
     elif p.inner == 1 and p.kind == AMIN:

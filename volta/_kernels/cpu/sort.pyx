@@ -1,4 +1,4 @@
-# Sorting along one dimension, searching in sorted lines, and the writing back of what was sorted.
+# Sorting along one dimension, and the writing back of what was sorted.
 #
 # Layout: x seen as [outer, length, inner], made contiguous. An element becomes a key, an unsigned integer in the order of the elements (NaN
 # last, -0 equal to 0, all bits turned for a descending order), with its place in the line. Short lines are sorted by insertion, or, of
@@ -317,8 +317,44 @@ cdef void sort_all(const Lines* p, const number* x, number* values, int64_t* ind
         sort_some(p, x, values, indices, lines * t // p.workers, lines * (t + 1) // p.workers, 1, <item*>(memory + t * p.needed))
 
 
+cdef bint narrowed(const int64_t* x, Py_ssize_t n, int32_t* out, int64_t* least) noexcept nogil:
+    """Whether the elements lie within 32 bits of each other. OUT: their distances from the least, less 2**31."""
+    cdef Py_ssize_t i
+    cdef int64_t low = x[0], high = x[0]
+    for i in range(n):
+        low = x[i] if x[i] < low else low
+        high = x[i] if x[i] > high else high
+    if <uint64_t>high - <uint64_t>low > <uint64_t>0xFFFFFFFF:
+        return False
+    for i in range(n):
+        out[i] = <int32_t>(<uint32_t>(<uint64_t>x[i] - <uint64_t>low) ^ <uint32_t>0x80000000)
+    least[0] = low
+    return True
+
+
+cdef void widened(const int32_t* x, Py_ssize_t n, int64_t least, int64_t* out) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        out[i] = <int64_t>(<uint64_t>(<uint32_t>x[i] ^ <uint32_t>0x80000000) + <uint64_t>least)
+
+
 def sort(TensorBase x not None, Py_ssize_t dim, bint descending=False, count=None):
-    """(values, indices) in order along dim, the first `count` of them."""
+    """(values, indices) in order along dim, the first `count` of them. Integers of 64 bits that lie close together are sorted as such of 32,
+    which share a word with their place."""
+    cdef TensorBase near, found
+    cdef int64_t least = 0
+    if x.dtype.code == INT64 and x.size:
+        x = packed(x)
+        near = empty_host(x.shape, dtype_of(INT32))
+        if narrowed(<const int64_t*>address(x), x.size, <int32_t*>address(near), &least):
+            near, found = sorted_lines(near, dim, descending, count)
+            x = empty_host(near.shape, x.dtype)
+            widened(<const int32_t*>address(near), near.size, least, <int64_t*>address(x))
+            return x, found
+    return sorted_lines(x, dim, descending, count)
+
+
+cdef tuple sorted_lines(TensorBase x, Py_ssize_t dim, bint descending, object count):
     cdef Lines p
     cdef Wide wide
     cdef int code = x.dtype.code
@@ -401,61 +437,4 @@ def scatter_unique(TensorBase g not None, TensorBase index not None, Py_ssize_t 
     return out
 
 
-# ---------------------------------------------------------------- searching
-
-cdef inline bint before(number a, number v, bint right) noexcept nogil:
-    """Whether the place of v is behind a. Nothing compares with NaN, which is behind everything."""
-    return not (a > v) if right else not (a >= v)
-
-
-cdef void search_all(const number* sorted, const number* values, int64_t* out, Py_ssize_t length, Py_ssize_t each, Py_ssize_t n, bint shared,
-                     bint right) noexcept nogil:
-    """IN: length of a sorted line, `each` values of a line, n values in all; shared, that there is one line for all."""
-    cdef Py_ssize_t i, low, high, middle
-    cdef const number* line
-    cdef int threads = threads_for(8 * n)
-    for i in prange(n, num_threads=threads, schedule="static"):
-        line = sorted if shared else sorted + i // each * length
-        low, high = 0, length
-        while low < high:
-            middle = (low + high) // 2
-            if before(line[middle], values[i], right):
-                low = middle + 1
-            else:
-                high = middle
-        out[i] = low
-
-
-def searchsorted(TensorBase sorted not None, TensorBase values not None, bint right=False):
-    """Where each value belongs in its sorted line: before equal elements, or behind them. One line serves all values."""
-    cdef int code = sorted.dtype.code
-    cdef bint shared = len(sorted.shape) == 1
-    cdef Py_ssize_t length, each = 1
-    if values.dtype.code != code:
-        raise DTypeError(f"searchsorted: got {sorted.dtype.name} and {values.dtype.name}")
-    sorted, values = packed(sorted), packed(values)
-    length = sorted.shape[len(sorted.shape) - 1]
-    if len(values.shape):
-        each = values.shape[len(values.shape) - 1]
-    if not shared and values.size and length * (values.size // max(each, <Py_ssize_t>1)) != sorted.size:
-        raise ArgumentError(f"searchsorted: {sorted.shape} and {values.shape} have not as many lines")
-    cdef TensorBase out = empty_host(values.shape, dtype_of(INT64))
-    cdef const void* lines = address(sorted)
-    cdef const void* given = address(values)
-    cdef int64_t* target = <int64_t*>address(out)
-    cdef Py_ssize_t n = values.size
-    with nogil:
-        if code == UINT8 or code == BOOL:
-            search_all(<const uint8_t*>lines, <const uint8_t*>given, target, length, each, n, shared, right)
-        elif code == INT32:
-            search_all(<const int32_t*>lines, <const int32_t*>given, target, length, each, n, shared, right)
-        elif code == INT64:
-            search_all(<const int64_t*>lines, <const int64_t*>given, target, length, each, n, shared, right)
-        elif code == FLOAT32:
-            search_all(<const float*>lines, <const float*>given, target, length, each, n, shared, right)
-        else:
-            search_all(<const double*>lines, <const double*>given, target, length, each, n, shared, right)
-    return out
-
-
-KERNELS = {"sort": sort, "scatter_unique": scatter_unique, "searchsorted": searchsorted}
+KERNELS = {"sort": sort, "scatter_unique": scatter_unique}

@@ -132,3 +132,25 @@ cdef inline void sort_items(item* a, item* spare, Py_ssize_t n, int bits) noexce
         sort_digits(a, spare, n, bits, 11)
     else:
         sort_digits(a, spare, n, bits, 8)
+
+
+cdef inline item item_at(item* a, Py_ssize_t n, Py_ssize_t place, int bits) noexcept nogil:
+    """The item that has this place in order, equal ones being in theirs: by the highest digits. Uses a up."""
+    cdef Py_ssize_t counts[256]
+    cdef Py_ssize_t i, kept
+    cdef uint64_t border
+    while n > 1 and bits > 0:
+        bits -= 8
+        count_digits(a, n, bits, 255, counts)
+        border = 0
+        while place >= counts[border]:
+            place -= counts[border]
+            border += 1
+        if counts[border] == n:
+            continue
+        kept = 0
+        for i in range(n):
+            a[kept] = a[i]
+            kept += (bits_of(a[i], bits) & 255) == border
+        n = kept
+    return a[place]

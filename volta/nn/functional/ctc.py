@@ -11,17 +11,16 @@ from volta.dtypes import bool_, int64
 from volta.errors import ArgumentError, RankError, ShapeError
 from volta.nn.functional.loss import _reduce
 from volta.ops.copy import to
-from volta.ops.creation import arange, zeros
+from volta.ops.creation import zeros
 from volta.ops.from_data import tensor
 from volta.ops.indexing import check_index, known_range
 from volta.ops.join import cat, stack
 from volta.ops.parts import narrow
 from volta.ops.records.copy import cast
-from volta.ops.records.index import gather_op, index_select_op
-from volta.ops.records.math import clamp_min, exp, logical_and, where_op
-from volta.ops.records.reduce import logsumexp_op
-from volta.ops.records.view import expand_op, reshape_op
-from volta.ops.reduce import logsumexp, mean, sum
+from volta.ops.records.ctc import ctc_op
+from volta.ops.records.math import clamp_min, where_op
+from volta.ops.records.view import reshape_op
+from volta.ops.reduce import mean
 from volta.ops.table import Derived, case, composed
 from volta.ops.view import unsqueeze
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
 
 __all__ = ["ctc_loss"]
-_NEVER = -1e30              # the logarithm of an alignment that there is not: finite, so that no derivative is NaN
 
 
 def _np_ctc(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
@@ -87,7 +85,9 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequenc
         beyond = unsqueeze(arange(labels.shape[1], device=lp.device), 0) >= unsqueeze(lengths, 1)
         labels = where_op(beyond, blank, labels)
     check_index("ctc_loss", labels, classes)
-    losses = _losses(lp, labels, inputs, lengths, blank)
+    if not labels.shape[1]:
+        labels = zeros(batch, 1, dtype=int64, device=lp.device)
+    losses = (ctc_op if lp._size else ctc_op.reference)(lp, labels, inputs, lengths, blank=blank)[0]
     if zero_infinity:
         losses = where_op(losses == math.inf, 0.0, losses)
     if reduction == "mean":
@@ -121,37 +121,3 @@ def _padded(targets, lengths, batch, like):
         rows.append(cat([narrow(targets, 0, start, n), zeros(most - n, dtype=int64, device=like.device)]))
         start += n
     return stack(rows)
-
-
-def _losses(lp, labels, inputs, lengths, blank):
-    steps, batch, _ = lp.shape
-    count = 2 * labels.shape[1] + 1
-    places = arange(count, device=lp.device)                                   # blank, label, blank, label, ..., blank
-    pairs = reshape_op(stack([labels * 0 + blank, labels], 2), shape=(batch, count - 1))
-    states = cat([pairs, zeros(batch, 1, dtype=int64, device=lp.device) + blank], 1)
-    reached = reshape_op(places, shape=(1, count)) <= reshape_op(lengths, shape=(batch, 1)) * 2
-    used = unsqueeze(unsqueeze(arange(steps, device=lp.device), 1) < unsqueeze(inputs, 0), 2)
-    index = expand_op(unsqueeze(states, 0), shape=(steps, batch, count))
-    emitted = where_op(logical_and(used, reached), clamp_min(gather_op(lp, index, dim=2), _NEVER), _NEVER)
-    # A state is reached from the second before it, if that is another label's, from the one before it, and from itself.
-    origins = cat([clamp_min(places - 2, 0), clamp_min(places - 1, 0), places])
-    second = index_select_op(states, narrow(origins, 0, 0, count), dim=1)
-    others = logical_and(logical_and(states != blank, states != second), places >= 2)
-    open_ways = stack([others, expand_op(places >= 1, shape=states.shape), expand_op(places >= 0, shape=states.shape)], 1)
-    open_ways = reshape_op(open_ways, shape=(batch, 3 * count))
-    alphas = [where_op(places == 0, 0.0, lp.new_full(states.shape, _NEVER))]
-    for step, now in enumerate(emitted.unbind()):
-        now = now if step else where_op(places <= 1, now, _NEVER)              # NaN of what no alignment begins with is not seen
-        ways = where_op(open_ways, index_select_op(alphas[-1], origins, dim=1), _NEVER)      # NaN does not go where there is no way
-        alphas.append(logsumexp_op(reshape_op(ways, shape=(batch, 3, count)), dim=1) + now)
-    at = expand_op(reshape_op(inputs, shape=(1, batch, 1)), shape=(1, batch, count))
-    last = reshape_op(gather_op(stack(alphas), at, dim=0), shape=states.shape)
-    first, second = gather_op(last, stack([lengths * 2, clamp_min(lengths * 2 - 1, 0)], 1), dim=1).unbind(1)
-    total = logsumexp(stack([first, where_op(lengths > 0, second, _NEVER)]), 0)
-    losses = where_op(total <= _NEVER / 2, math.inf, -total)                   # NaN stays NaN
-    # PyTorch's gradient counts each step's probabilities in, which log_softmax's derivative takes out again.
-    # NaN of a class that is no label's counts nowhere; where the loss is NaN, the gradients of all classes are.
-    finite = where_op(logical_and(used, lp == lp), clamp_min(lp, _NEVER), 0.0)
-    lost = reshape_op(total != total, shape=(1, batch, 1))
-    slope = where_op(lost, math.nan, exp(finite.detach()))
-    return losses + sum(where_op(used, slope * (finite - finite.detach()), 0.0), (0, 2))

@@ -10,6 +10,7 @@ import numpy as np
 from volta.dtypes import to_numpy
 from volta.errors import AutogradError
 from volta.ops.records.copy import cat_op, from_array, transfer
+from volta.ops.records.join import triangle_op
 from volta.ops.records.linalg import matmul_op, turned
 from volta.ops.records.math import where_op
 from volta.ops.records.reduce import sum_op
@@ -24,11 +25,13 @@ def _beside(x, array):
 
 
 def weighted(x, below, diagonal, above):
-    """Matrices with their elements below, on and above the diagonal multiplied by these; what is multiplied by 0 is 0, also NaN."""
-    place = np.subtract.outer(np.arange(x.shape[-2]), np.arange(x.shape[-1]))
-    weights = np.where(place > 0, below, np.where(place < 0, above, diagonal))
-    out = x * _beside(x, weights.astype(to_numpy(x.dtype)))
-    return where_op(_beside(x, weights != 0), out, 0.0) if 0 in (below, diagonal, above) else out
+    """Matrices with their elements below, on and above the diagonal multiplied by these, of which the first or the last is 0 and the other
+    1; what is multiplied by 0 is 0, also NaN."""
+    upper = bool(above)
+    inner = 1 if upper else -1
+    if diagonal == 0.5:
+        return (triangle_op(x, diagonal=0, upper=upper) + triangle_op(x, diagonal=inner, upper=upper)) * 0.5
+    return triangle_op(x, diagonal=0 if diagonal else inner, upper=upper)
 
 
 def _on_diagonal(values, x):
@@ -75,13 +78,30 @@ _DECLARED = {"family": "decomposition", "takes": "f", "rtol": 2e-5, "cpu_only": 
 
 
 # ---------------------------------------------------------------- inverses
+def np_lu(a):
+    """Elimination, a column after the other."""
+    a, k = a.copy(), min(a.shape[-2:])
+    pivots, info = np.zeros((*a.shape[:-2], k), np.int32), np.zeros(a.shape[:-2], np.int32)
+    for i in np.ndindex(a.shape[:-2]):
+        for j in range(k):
+            row = j + int(np.argmax(np.abs(a[i][j:, j])))
+            pivots[i][j] = row + 1
+            a[i][[j, row]] = a[i][[row, j]]
+            if a[i][j, j] == 0:
+                info[i] = info[i] or j + 1
+                continue
+            a[i][j + 1:, j] /= a[i][j, j]
+            a[i][j + 1:, j + 1:] -= np.outer(a[i][j + 1:, j], a[i][j, j + 1:])
+    return a, pivots, info
+
+
 def _np_solve(a, b, turn):
-    return np.linalg.solve(np.swapaxes(a, -1, -2) if turn else a, b), np.zeros(a.shape[:-2], np.int32)
+    return np.linalg.solve(np.swapaxes(a, -1, -2) if turn else a, b), np.zeros(a.shape[:-2], np.int32), *np_lu(a)[:2]
 
 
-def _solve_vjp(g, a, out, turn):
+def _solve_vjp(g, a, out, lu, pivots, turn):
     """gB = A'^-1 g, gA = -gB X', or its transpose where A' X = B was solved."""
-    gb = solve_op(a, g, turn=not turn)[0]
+    gb = solve_again_op(a, g, lu, pivots, turn=not turn)
     return -(matmul_op(out, turned(gb)) if turn else matmul_op(gb, turned(out))), gb
 
 
@@ -93,8 +113,14 @@ def _triangular_vjp(g, a, out, upper, unitriangular):
 inv_op = register(
     "inv", ("a",), outputs=("out", "info"), numpy=_unchecked(np.linalg.inv), cases=_SQUARE, **_DECLARED,
     vjp=(lambda g, out: -matmul_op(turned(out), matmul_op(g, turned(out))),))
+_FACTORS = tuple(Derived(lambda a, *_, i=i: np_lu(a)[i]) for i in range(2))
+solve_again_op = register(                      # by factors that are known, which count as constant: a derivative is that of A
+    "solve_again", ("a", "b", "lu", "pivots"), numpy=lambda a, b, lu, pivots, turn: _np_solve(a, b, turn)[0],
+    vjp=lambda g, a, out, lu, pivots, turn: (*_solve_vjp(g, a, out, lu, pivots, turn), None, None),
+    **{**_DECLARED, "takes": {"a": "f", "b": "=a", "lu": "=a", "pivots": "int32"}},
+    cases=(case(Definite((2, 3, 3)), (2, 3, 2), *_FACTORS, turn=False), case(Definite((4, 4)), (4, 1), *_FACTORS, turn=True)))
 solve_op = register(
-    "solve", ("a", "b"), outputs=("out", "info"), numpy=_np_solve, vjp=_solve_vjp, **_DECLARED,
+    "solve", ("a", "b"), outputs=("out", "info", "lu", "pivots"), numpy=_np_solve, vjp=_solve_vjp, **_DECLARED,
     cases=(case(Definite((2, 3, 3)), (2, 3, 2), turn=False), case(Definite((4, 4)), (4, 1), turn=False), case((0, 0), (0, 2), turn=True),
            case(Derived(lambda: np.array([[2.0, 1.0], [0.5, 3.0]])), (2, 3), turn=True)))
 
@@ -156,10 +182,15 @@ cholesky_inverse_op = register(
 def _cofactor_vjp(g, a, out):
     """Of det(A) A'^-1 = Y: <g, Y> A'^-1 - Y g' A'^-1."""
     inverse = turned(inv_op(a)[0])
-    return sum_op(g * out, dim=(g.ndim - 2, g.ndim - 1), keepdim=True) * inverse - matmul_op(out, matmul_op(turned(g), inverse))
+    total = sum_op(g * out, dim=(g.ndim - 2, g.ndim - 1), keepdim=True)
+    return total * inverse - matmul_op(out, matmul_op(turned(g), inverse)), None, None
 
 
-def _np_cofactor(a):
+def _turned_lu(a):
+    return np_lu(np.swapaxes(a, -1, -2))[:2]
+
+
+def _np_cofactor(a, *_):
     return np.linalg.det(a)[..., None, None] * np.swapaxes(np.linalg.inv(a), -1, -2)
 
 
@@ -171,8 +202,11 @@ def _slogdet_vjp(g_out, g_sign, a):
     return (solve_op(turned(a), scaled, turn=False)[0] if a._contiguous else solve_op(a, scaled, turn=True)[0],)
 
 
-cofactor_op = register("cofactor", ("a",), numpy=_np_cofactor, cases=_SQUARE, vjp=(_cofactor_vjp,), **_DECLARED)
-det_op = register("det", ("a",), numpy=np.linalg.det, cases=_SQUARE, vjp=(lambda g, a: _scalar(g) * cofactor_op(a),), **_DECLARED)
+cofactor_op = register("cofactor", ("a", "lu", "pivots"), numpy=_np_cofactor, vjp=_cofactor_vjp,
+                       cases=tuple(case(c.inputs[0], *(Derived(lambda a, *_, i=i: _turned_lu(a)[i]) for i in range(2))) for c in _SQUARE),
+                       **{**_DECLARED, "takes": {"a": "f", "lu": "=a", "pivots": "int32"}})
+det_op = register("det", ("a",), outputs=("out", "lu", "pivots"), numpy=lambda a: (np.linalg.det(a), *_turned_lu(a)), cases=_SQUARE,
+                  vjp=(lambda g, a, lu, pivots: _scalar(g) * cofactor_op(a, lu, pivots),), **_DECLARED)
 slogdet_op = register("slogdet", ("a",), outputs=("out", "sign"), differentiable=("out", "sign"), cases=_SQUARE, vjp=_slogdet_vjp,
                       numpy=lambda a: tuple(np.linalg.slogdet(a))[::-1], **_DECLARED)
 
@@ -260,7 +294,7 @@ def _pinv_vjp(g, a, out):
             + matmul_op(matmul_op(p, out), h - matmul_op(k, a)))
 
 
-def _exp_vjp(g, a):
+def _exp_grad(g, a):
     """The upper right block of exp([[A', g], [0, A']])."""
     t, n, rows, columns = turned(a), a.shape[-1], a.ndim - 2, a.ndim - 1
     nothing = _beside(a, np.zeros(a.shape, to_numpy(a.dtype)))
@@ -277,4 +311,16 @@ _CUT = {"atol": 0.0, "rtol": 1e-6, "hermitian": False}
 pinv_op = register("pinv", ("a",), numpy=lambda a, atol, rtol, hermitian: np.linalg.pinv(a, rcond=rtol, hermitian=hermitian),
                    vjp=(_pinv_vjp,), **_DECLARED,
                    cases=(case((2, 4, 3), **_CUT), case((2, 3), **_CUT), case(Definite((3, 3)), **_CUT), case((0, 3), **_CUT)))
-matrix_exp_op = register("matrix_exp", ("a",), numpy=_np_exp, cases=_SQUARE, vjp=(_exp_vjp,), **_DECLARED)
+def _np_exp_grad(g, a):
+    """exp(A'), differentiated along g: by its eigenvalues, the quotients of differences of their exponentials."""
+    values, vectors = np.linalg.eigh((a + np.swapaxes(a, -1, -2)) / 2)
+    gap, turned = values[..., None] - values[..., None, :], np.swapaxes(vectors, -1, -2)
+    rise = np.exp(values)[..., None] - np.exp(values)[..., None, :]
+    slope = np.where(gap == 0, np.exp(values)[..., None], rise / np.where(gap == 0, 1, gap))
+    return vectors @ (slope * (turned @ g @ vectors)) @ turned
+
+
+matrix_exp_op = register("matrix_exp", ("a",), numpy=_np_exp, cases=_SQUARE, **_DECLARED,
+                         vjp=(lambda g, a: matrix_exp_grad(g, a),))
+matrix_exp_grad = register("matrix_exp_grad", ("g", "a"), numpy=_np_exp_grad, reference=_exp_grad, **_DECLARED,
+                           cases=(case((2, 3, 3), Definite((2, 3, 3))), case((4, 4), Definite((4, 4))), case((0, 0), (0, 0))))

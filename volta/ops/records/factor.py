@@ -7,7 +7,7 @@ import numpy as np
 from volta.dtypes import to_numpy
 from volta.errors import ArgumentError
 from volta.ops.records.copy import cat_op, from_array
-from volta.ops.records.decomposition import leading, triangular_op, weighted
+from volta.ops.records.decomposition import leading, np_lu, triangular_op, weighted
 from volta.ops.records.index import gather_op
 from volta.ops.records.linalg import matmul_op, turned
 from volta.ops.records.view import expand_op, reshape_op, slice_op
@@ -78,23 +78,6 @@ def _lu_vjp(g, out, pivots):
     return (matmul_op(from_array(back).to(g.device), found),)
 
 
-def _np_lu(a):
-    """Elimination, a column after the other."""
-    a, k = a.copy(), min(a.shape[-2:])
-    pivots, info = np.zeros((*a.shape[:-2], k), np.int32), np.zeros(a.shape[:-2], np.int32)
-    for i in np.ndindex(a.shape[:-2]):
-        for j in range(k):
-            row = j + int(np.argmax(np.abs(a[i][j:, j])))
-            pivots[i][j] = row + 1
-            a[i][[j, row]] = a[i][[row, j]]
-            if a[i][j, j] == 0:
-                info[i] = info[i] or j + 1
-                continue
-            a[i][j + 1:, j] /= a[i][j, j]
-            a[i][j + 1:, j + 1:] -= np.outer(a[i][j + 1:, j], a[i][j, j + 1:])
-    return a, pivots, info
-
-
 def _np_reflections(a):
     """A reflection after the other, each to a multiple of a unit vector."""
     a, k = a.copy(), min(a.shape[-2:])
@@ -126,7 +109,7 @@ def _np_ldl_solve(a, pivots, b):
 
 _DECLARED = {"family": "factor", "takes": "f", "rtol": 2e-5, "cpu_only": True}
 
-lu_op = register("lu", ("a",), outputs=("out", "pivots", "info"), numpy=_np_lu, vjp=_lu_vjp, **_DECLARED,
+lu_op = register("lu", ("a",), outputs=("out", "pivots", "info"), numpy=np_lu, vjp=_lu_vjp, **_DECLARED,
                  cases=(case(Definite((2, 3, 3))), case((4, 3)), case((2, 2, 4)), case((0, 3, 3)), case((0, 3)), case((3, 0))))
 geqrf_op = register("geqrf", ("a",), outputs=("out", "tau"), numpy=_np_reflections, smooth=False, **_DECLARED,
                     cases=(case(Definite((2, 3, 3))), case((4, 3)), case((2, 2, 4)), case((0, 3, 3))))

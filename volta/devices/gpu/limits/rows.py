@@ -283,3 +283,12 @@ def row_norm_grad(g, x, weight, mean, rstd, arrived, length, groups, inner, cent
 def beyond(composed):
     """The cut of a kernel that is composed as soon as it exceeds a binding."""
     return lambda run, *operands, **params: composed(*operands, **params)
+
+
+# ---------------------------------------------------------------- sequences
+def ctc(run, x, labels, inputs, lengths, blank):
+    return halves(run, (x, labels, inputs, lengths), {"blank": blank}, (1, 0, 0, 0), (0, 0))
+
+
+def ctc_grad(run, g, x, labels, inputs, lengths, loss, alphas, blank):
+    return halves(run, (g, x, labels, inputs, lengths, loss, alphas), {"blank": blank}, (0, 1, 0, 0, 0, 0, 0), 1)

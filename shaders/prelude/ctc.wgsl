@@ -1,0 +1,12 @@
+// The class of a state of blank, label, blank, label, ..., blank.
+fn ctc_state(label: i32, s: u32, classes: u32, blank: u32) -> u32 {
+    return select(blank, u32(clamp(label, 0, i32(classes) - 1)), s % 2u == 1u);
+}
+
+// The logarithm of the sum of three exponentials, -inf of three -inf, NaN of NaN.
+fn ctc_joined(a: f32, b: f32, c: f32) -> f32 {
+    if (is_nan(a) || is_nan(b) || is_nan(c)) { return nan(); }
+    let most = max(max(a, b), c);
+    if (most < -3.4e38) { return -inf(); }
+    return most + log_accurate(exp_accurate(a - most) + exp_accurate(b - most) + exp_accurate(c - most));
+}

@@ -1,0 +1,392 @@
+# Matrices factored by elimination (lu_blocks.pyx), and what is solved by the factors: batches of small ones need no call of LAPACK for each.
+#
+# Layout: matrices of any strides are copied into rows of whole blocks. Factors hold U with L below the diagonal, and while one solves by
+# them all that is off the diagonal is negative, so that blocks are only added. Results lie column by column, as LAPACK's.
+# Threads: over the matrices of a batch; of a large one over columns of products, whose sums have one order.
+# Sizes: the front end. Each kernel gives None where a result is not finite: what PyTorch has there, `decomposition.py` finds out.
+
+from cython.parallel cimport prange
+from libc.math cimport fabs, frexp, ldexp
+from libc.stdint cimport int32_t
+from libc.string cimport memcpy, memset
+
+from volta._kernels.core.base cimport (
+    INT32, MAX_RANK, Storage, TensorBase, address, dtype_of, empty_host, host_storage, make_tensor)
+from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.gemm cimport turn
+from volta._kernels.cpu.lu_blocks cimport BLOCK, eliminate, factor_symmetric, substitute, swap_rows
+from volta._kernels.cpu.product cimport up
+from volta._kernels.cpu.tile cimport real
+
+# A batch of matrices a and right sides b, of any strides.
+cdef struct Batch:
+    Py_ssize_t count, m, n, k               # a[m][n], b[n][k] (k 0: there is none)
+    Py_ssize_t a_row, a_column, b_row, b_column
+    Py_ssize_t ld, xd                       # rows of the copies of a and of b
+    int rank, threads
+    bint shared                             # whether threads share a matrix
+    Py_ssize_t shape[MAX_RANK]
+    Py_ssize_t a_strides[MAX_RANK]
+    Py_ssize_t b_strides[MAX_RANK]
+
+
+# ---------------------------------------------------------------- one matrix
+
+cdef void copy_in(Py_ssize_t m, Py_ssize_t n, const real* x, Py_ssize_t row, Py_ssize_t column, real* out, Py_ssize_t ld) noexcept nogil:
+    """Rows of whole blocks, with zeros behind their elements."""
+    cdef Py_ssize_t i, j
+    if row == 1 and column != 1 and m > 1 and n > 1:
+        turn(n, m, x, column, out, ld)
+    for i in range(m):
+        if column == 1:
+            memcpy(out + i * ld, x + i * row, n * sizeof(real))
+        elif row != 1 or m == 1 or n == 1:
+            for j in range(n):
+                out[i * ld + j] = x[i * row + j * column]
+        memset(out + i * ld + n, 0, (ld - n) * sizeof(real))
+
+
+cdef void turn_signs(Py_ssize_t m, Py_ssize_t n, real* a, Py_ssize_t ld, bint below, bint above) noexcept nogil:
+    cdef Py_ssize_t i, j
+    for i in range(m):
+        if below:
+            for j in range(min(i, n)):
+                a[i * ld + j] = -a[i * ld + j]
+        if above:
+            for j in range(i + 1, n):
+                a[i * ld + j] = -a[i * ld + j]
+
+
+cdef bint all_finite(Py_ssize_t m, Py_ssize_t n, const real* a, Py_ssize_t ld) noexcept nogil:
+    cdef Py_ssize_t i, j
+    cdef int wrong = 0
+    for i in range(m):
+        for j in range(n):
+            wrong |= not (a[i * ld + j] - a[i * ld + j] == 0)
+    return wrong == 0
+
+
+cdef void solve_by(bint shared, Py_ssize_t n, Py_ssize_t k, const real* a, Py_ssize_t ld, const int32_t* pivots, bint turned, real* x,
+                   Py_ssize_t xd) noexcept nogil:
+    """x of A x = b, or of A' x = b (`turned`), by the factors of A, instead of b."""
+    cdef Py_ssize_t i
+    if not turned:
+        for i in range(n):
+            if pivots[i] != i + 1:
+                swap_rows(x + i * xd, x + (pivots[i] - 1) * xd, k)
+        substitute(shared, n, k, a, ld, 1, True, x, xd)
+        substitute(shared, n, k, a + (n - 1) * (ld + 1), -ld, -1, False, x + (n - 1) * xd, -xd)
+        return
+    substitute(shared, n, k, a, 1, ld, False, x, xd)
+    substitute(shared, n, k, a + (n - 1) * (ld + 1), -1, -ld, True, x + (n - 1) * xd, -xd)
+    for i in range(n - 1, -1, -1):
+        if pivots[i] != i + 1:
+            swap_rows(x + i * xd, x + (pivots[i] - 1) * xd, k)
+
+
+cdef bint cofactors(bint shared, Py_ssize_t n, const real* a, Py_ssize_t ld, const int32_t* pivots, real* x) noexcept nogil:
+    """det(A) A'^-1 by the factors of A', instead of A. False where the inverse is too far off, or the determinant no normal number."""
+    cdef double size = square_of_all(n, x, ld), limit = 1e-11 if real is double else 1e-5, smallest = 1e-300 if real is double else 1e-36
+    cdef double found = product_of_pivots(n, a, ld, pivots)
+    cdef Py_ssize_t i, j
+    if not smallest < fabs(found) < 1 / smallest:
+        return False
+    memset(x, 0, n * ld * sizeof(real))
+    for i in range(n):
+        x[i * (ld + 1)] = 1
+    solve_by(shared, n, ld, a, ld, pivots, False, x, ld)
+    size *= square_of_all(n, x, ld)
+    for i in range(n):
+        for j in range(n):
+            x[i * ld + j] = <real>(x[i * ld + j] * found)
+    return size * limit * limit < n * n
+
+
+cdef double square_of_all(Py_ssize_t n, const real* a, Py_ssize_t ld) noexcept nogil:
+    cdef double total = 0
+    cdef Py_ssize_t i, j
+    for i in range(n):
+        for j in range(n):
+            total += <double>a[i * ld + j] * a[i * ld + j]
+    return total
+
+
+cdef double product_of_pivots(Py_ssize_t n, const real* a, Py_ssize_t ld, const int32_t* pivots) noexcept nogil:
+    """The determinant; what would be too large or too small on the way is kept apart as a power of two."""
+    cdef double out = 1
+    cdef Py_ssize_t i
+    cdef int power = 0, step = 0
+    for i in range(n):
+        out *= -a[i * (ld + 1)] if pivots[i] != i + 1 else a[i * (ld + 1)]
+        if not 1e-100 < fabs(out) < 1e100 and out != 0:
+            out = frexp(out, &step)
+            power += step
+    return ldexp(out, power)
+
+
+# ---------------------------------------------------------------- batches
+
+cdef int plan(Batch* p, TensorBase a, TensorBase b, tuple lead) except -1:
+    """IN: b None, or with a batch that broadcasts with that of a to `lead`."""
+    cdef int d, at, rank = len(a.shape)
+    p.count, p.rank = 1, len(lead)
+    p.m, p.n, p.a_row, p.a_column = a.shape[rank - 2], a.shape[rank - 1], a._strides[rank - 2], a._strides[rank - 1]
+    for d in range(p.rank):
+        p.shape[d] = lead[d]
+        p.count *= p.shape[d]
+        at = d + rank - 2 - p.rank
+        p.a_strides[d] = a._strides[at] if at >= 0 and <Py_ssize_t>a.shape[at] != 1 else 0
+        p.b_strides[d] = 0
+    p.k, p.ld, p.xd = 0, up(p.n, BLOCK), 0
+    if b is not None:
+        rank = len(b.shape)
+        p.k, p.b_row, p.b_column = b.shape[rank - 1], b._strides[rank - 2], b._strides[rank - 1]
+        p.xd = up(p.k, BLOCK)
+        for d in range(p.rank):
+            at = d + rank - 2 - p.rank
+            p.b_strides[d] = b._strides[at] if at >= 0 and <Py_ssize_t>b.shape[at] != 1 else 0
+    p.threads = threads_for(p.count * p.n * (8 + p.m * (p.n + p.k) // 16))
+    p.shared = p.count < p.threads
+    if p.shared:
+        p.threads = 1
+    return 0
+
+
+cdef inline Py_ssize_t offset(const Batch* p, const Py_ssize_t* strides, Py_ssize_t item) noexcept nogil:
+    cdef Py_ssize_t at = 0
+    cdef int d
+    for d in range(p.rank - 1, -1, -1):
+        at += item % p.shape[d] * strides[d]
+        item //= p.shape[d]
+    return at
+
+
+cdef TensorBase by_columns(tuple lead, Py_ssize_t m, Py_ssize_t n, TensorBase like):
+    """An empty tensor of matrices that lie column by column."""
+    cdef TensorBase out = empty_host(lead + (m, n), like.dtype)
+    if out.size == 0:
+        return out
+    return make_tensor(out.storage, out.shape, out._strides[:len(lead)] + (1, m), 0, out.dtype)
+
+
+# What is made of each matrix.
+cdef enum Kind:
+    LU, DET, INV, SOLVE, AGAIN, TRIANGLE, COFACTOR, CHOLESKY
+
+cdef struct Task:
+    Kind kind
+    bint turned, upper, unit                # SOLVE, AGAIN: A'; TRIANGLE: which
+    void* lu                                # the factors: by columns for LU alone, else by rows
+    int32_t* pivots
+    int32_t* info
+    void* out
+
+
+cdef bint do_some(const Batch* p, const Task* task, const real* a, const real* b, Py_ssize_t first, Py_ssize_t last, real* space) noexcept nogil:
+    """Whether all is finite. IN: space for the copies of a and of b."""
+    cdef Py_ssize_t item, i, info, m = p.m, n = p.n, k = p.k, ld = p.ld, xd = p.xd, count = min(p.m, p.n)
+    cdef real* x = space + m * ld
+    cdef real* out
+    cdef int32_t* pivots
+    for item in range(first, last):
+        pivots = task.pivots + item * count
+        if task.kind == CHOLESKY:               # the lower triangle, turned: by columns U is L
+            copy_in(n, n, a + offset(p, p.a_strides, item), p.a_column, p.a_row, space, ld)
+            if not factor_symmetric(p.shared, n, space, x, ld, 0, ld):
+                return False
+            out = <real*>task.out + item * n * n
+            for i in range(n):
+                memset(out + i * n, 0, i * sizeof(real))
+                memcpy(out + i * n + i, space + i * (ld + 1), (n - i) * sizeof(real))
+            if not all_finite(n, n, out, n):
+                return False
+            continue
+        copy_in(m, n, a + offset(p, p.a_strides, item), p.a_row, p.a_column, space, ld)
+        if task.kind == AGAIN or task.kind == TRIANGLE or task.kind == COFACTOR:
+            turn_signs(m, n, space, ld, True, True)
+        else:
+            info = eliminate(p.shared, m, count, ld, space, ld, 0, ld, pivots)
+            task.info[item] = <int32_t>info
+            if not all_finite(m, n, space, ld) or info and task.kind >= INV:
+                return False
+            turn_signs(m, n, space, ld, True, False)
+            if task.kind == LU:
+                turn(m, n, space, ld, <real*>task.lu + item * m * n, m)
+                continue
+            if task.kind != INV:
+                for i in range(n):
+                    memcpy(<real*>task.lu + (item * n + i) * n, space + i * ld, n * sizeof(real))
+            if task.kind == DET:
+                (<real*>task.out)[item] = <real>product_of_pivots(n, space, ld, pivots)
+                continue
+            turn_signs(n, n, space, ld, True, True)
+        if task.kind == INV:
+            memset(x, 0, n * xd * sizeof(real))
+            for i in range(n):
+                x[i * xd + i] = 1
+        else:
+            copy_in(n, k, b + offset(p, p.b_strides, item), p.b_row, p.b_column, x, xd)
+        if task.kind == COFACTOR:
+            if not cofactors(p.shared, n, space, ld, pivots, x):
+                return False
+        elif task.kind != TRIANGLE:
+            solve_by(p.shared, n, xd, space, ld, pivots, task.turned, x, xd)
+        elif task.upper:
+            substitute(p.shared, n, xd, space + (n - 1) * (ld + 1), -ld, -1, task.unit, x + (n - 1) * xd, -xd)
+        else:
+            substitute(p.shared, n, xd, space, ld, 1, task.unit, x, xd)
+        if not all_finite(n, k, x, xd):
+            return False
+        turn(n, k, x, xd, <real*>task.out + item * n * k, n)
+    return True
+
+
+cdef bint do_all(const Batch* p, const Task* task, const real* a, const real* b, char* space, Py_ssize_t each) noexcept nogil:
+    cdef int t, fine = 0
+    if p.threads == 1:
+        return do_some(p, task, a, b, 0, p.count, <real*>space)
+    for t in prange(p.threads, num_threads=p.threads, schedule="static"):
+        fine += do_some(p, task, a, b, p.count * t // p.threads, p.count * (t + 1) // p.threads, <real*>(space + t * each))
+    return fine == p.threads
+
+
+cdef bint run(const Batch* p, const Task* task, TensorBase a, TensorBase b):
+    cdef Py_ssize_t size = a.dtype.itemsize, each = up((p.m * p.ld + p.n * p.xd) * size, 64)
+    cdef Storage memory = host_storage(max(each, <Py_ssize_t>1) * p.threads)
+    cdef void* x = address(a)
+    cdef void* y = NULL if b is None else address(b)
+    cdef bint fine
+    with nogil:
+        if size == 4:
+            fine = do_all(p, task, <const float*>x, <const float*>y, memory.data, each)
+        else:
+            fine = do_all(p, task, <const double*>x, <const double*>y, memory.data, each)
+    return fine
+
+
+cdef inline tuple batch_of(TensorBase x):
+    return x.shape[:len(x.shape) - 2]
+
+
+cdef tuple wider_batch(TensorBase a, TensorBase b):
+    """The batch that those of a and of b broadcast to."""
+    cdef tuple x = batch_of(a), y = batch_of(b)
+    if x == y:
+        return x
+    cdef int rank = max(len(x), len(y)), d
+    x, y = (1,) * (rank - len(x)) + x, (1,) * (rank - len(y)) + y
+    return tuple([y[d] if x[d] == 1 else x[d] for d in range(rank)])
+
+
+def lu(TensorBase a not None):
+    """(the factors in one matrix, the row that each was exchanged with, from 1, the first pivot that is 0, from 1, or 0), or None."""
+    cdef Batch p
+    cdef Task task
+    cdef tuple lead = batch_of(a)
+    plan(&p, a, None, lead)
+    cdef TensorBase out = by_columns(lead, p.m, p.n, a), pivots = empty_host(lead + (min(p.m, p.n),), dtype_of(INT32))
+    cdef TensorBase info = empty_host(lead, dtype_of(INT32))
+    task.kind, task.lu, task.pivots, task.info = LU, address(out), <int32_t*>address(pivots), <int32_t*>address(info)
+    if out.size == 0:
+        memset(task.info, 0, info.size * sizeof(int32_t))
+        return out, pivots, info
+    return (out, pivots, info) if run(&p, &task, a, None) else None
+
+
+def det(TensorBase a not None):
+    """(the determinants, the factors and exchanges of the transposed matrices, as in PyTorch), or None."""
+    cdef Batch p
+    cdef Task task
+    cdef tuple lead = batch_of(a)
+    plan(&p, a, None, lead)
+    p.a_row, p.a_column = p.a_column, p.a_row
+    cdef TensorBase out = empty_host(lead, a.dtype), factors = empty_host(a.shape, a.dtype)
+    cdef TensorBase pivots = empty_host(a.shape[:len(a.shape) - 1], dtype_of(INT32)), info = empty_host(lead, dtype_of(INT32))
+    task.kind, task.lu, task.pivots, task.info = DET, address(factors), <int32_t*>address(pivots), <int32_t*>address(info)
+    task.out = address(out)
+    return (out, factors, pivots) if run(&p, &task, a, None) else None
+
+
+def inv(TensorBase a not None):
+    """(the inverses, an `info` of zeros), or None, also where one is singular."""
+    cdef Batch p
+    cdef Task task
+    cdef tuple lead = batch_of(a)
+    plan(&p, a, None, lead)
+    p.k, p.xd = p.n, p.ld
+    cdef TensorBase out = by_columns(lead, p.n, p.n, a), info = empty_host(lead, dtype_of(INT32))
+    cdef TensorBase pivots = empty_host(a.shape[:len(a.shape) - 1], dtype_of(INT32))
+    task.kind, task.turned, task.pivots, task.info = INV, False, <int32_t*>address(pivots), <int32_t*>address(info)
+    task.out = address(out)
+    if out.size == 0:
+        memset(task.info, 0, info.size * sizeof(int32_t))
+        return out, info
+    return (out, info) if run(&p, &task, a, None) else None
+
+
+def cholesky(TensorBase a not None):
+    """(L of A = L L', of which the lower triangle is read, an `info` of zeros), or None, also where one is not positive definite."""
+    cdef Batch p
+    cdef Task task
+    cdef tuple lead = batch_of(a)
+    plan(&p, a, None, lead)
+    p.xd = p.ld
+    cdef TensorBase out = by_columns(lead, p.n, p.n, a), info = empty_host(lead, dtype_of(INT32))
+    memset(address(info), 0, info.size * sizeof(int32_t))
+    task.kind, task.pivots, task.out = CHOLESKY, NULL, address(out)
+    if out.size == 0:
+        return out, info
+    return (out, info) if run(&p, &task, a, None) else None
+
+
+def solve(TensorBase a not None, TensorBase b not None, bint turn=False):
+    """(X of A X = B, or of A' X = B, an `info` of zeros, the factors and exchanges of A), or None, also where one is singular."""
+    cdef Batch p
+    cdef Task task
+    cdef tuple lead = wider_batch(a, b)
+    if a.size == 0 or b.size == 0 or batch_of(a) != lead:
+        return None
+    plan(&p, a, b, lead)
+    cdef TensorBase out = by_columns(lead, p.n, p.k, a), info = empty_host(lead, dtype_of(INT32)), factors = empty_host(a.shape, a.dtype)
+    cdef TensorBase pivots = empty_host(a.shape[:len(a.shape) - 1], dtype_of(INT32))
+    task.kind, task.lu, task.pivots, task.info = SOLVE, address(factors), <int32_t*>address(pivots), <int32_t*>address(info)
+    task.out, task.turned = address(out), turn
+    return (out, info, factors, pivots) if run(&p, &task, a, b) else None
+
+
+def solve_again(TensorBase factors not None, TensorBase pivots not None, TensorBase b not None, bint turn=False):
+    """X of A X = B, or of A' X = B, by the factors and exchanges of A, or None. IN: contiguous pivots"""
+    cdef Batch p
+    cdef Task task
+    cdef tuple lead = batch_of(factors)
+    if factors.size == 0 or b.size == 0 or batch_of(b) != lead or not pivots.contiguous:
+        return None
+    plan(&p, factors, b, lead)
+    cdef TensorBase out = by_columns(lead, p.n, p.k, factors)
+    task.kind, task.turned, task.pivots, task.out = AGAIN, turn, <int32_t*>address(pivots), address(out)
+    return out if run(&p, &task, factors, b) else None
+
+
+def cofactor(TensorBase a not None, TensorBase factors not None, TensorBase pivots not None):
+    """det(A) A'^-1, by the factors and exchanges of A', or None, also where elimination is too inexact."""
+    cdef Batch p
+    cdef Task task
+    if a.size == 0 or not pivots.contiguous:
+        return None
+    plan(&p, factors, a, batch_of(a))
+    cdef TensorBase out = by_columns(batch_of(a), p.n, p.k, a)
+    task.kind, task.pivots, task.out = COFACTOR, <int32_t*>address(pivots), address(out)
+    return out if run(&p, &task, factors, a) else None
+
+
+def triangular(TensorBase a not None, TensorBase b not None, bint upper, bint unitriangular):
+    """X of a triangular system, or None."""
+    cdef Batch p
+    cdef Task task
+    cdef tuple lead = wider_batch(a, b)
+    plan(&p, a, b, lead)
+    cdef TensorBase out = by_columns(lead, p.n, p.k, a)
+    task.kind, task.upper, task.unit, task.pivots, task.out = TRIANGLE, upper, unitriangular, NULL, address(out)
+    if out.size == 0:
+        return out
+    return out if run(&p, &task, a, b) else None
