@@ -11,7 +11,7 @@ from volta.dtypes import bool_, int64
 from volta.errors import ArgumentError, RankError, ShapeError
 from volta.nn.functional.loss import _reduce
 from volta.ops.copy import to
-from volta.ops.creation import zeros
+from volta.ops.creation import arange, zeros
 from volta.ops.from_data import tensor
 from volta.ops.indexing import check_index, known_range
 from volta.ops.join import cat, stack
