@@ -153,8 +153,8 @@ _TAKES = {"x": "f", "labels": "int64", "inputs": "int64", "lengths": "int64"}
 _DECLARED = {"family": "ctc", "rtol": 1e-4, "smooth": False, "domain": (-2.0, -0.5)}
 ctc_op = register("ctc", ("x", "labels", "inputs", "lengths"), outputs=("out", "alphas"), takes=_TAKES, vjp=_ctc_vjp, reference=_ctc,
                   numpy=np_ctc, cases=tuple(case(*c[:4], blank=c[4]) for c in _CASES), **_DECLARED)
+# Samples of alphas are finite, since they are made integers, too; the exponential of -1e4 is 0.
 ctc_grad = register("ctc_grad", ("g", "x", "labels", "inputs", "lengths", "loss", "alphas"), reference=_ctc_grad, numpy=_np_ctc_grad,
                     takes={"g": "f", **_TAKES, "x": "=g", "loss": "=g", "alphas": "=g"}, **_DECLARED,
-                    cases=tuple(case(c[0][1:2], *c[:4], *(Derived(lambda g, x, labels, inputs, lengths, *_, i=i, blank=c[4]:
-                                                                  np_ctc(x, labels, inputs, lengths, blank)[i]) for i in range(2)),
-                                     blank=c[4]) for c in _CASES))
+                    cases=tuple(case(c[0][1:2], *c[:4], *(Derived(lambda g, x, labels, inputs, lengths, *_, i=i, blank=c[4]: np.maximum(
+                        np_ctc(x, labels, inputs, lengths, blank)[i], -1e4)) for i in range(2)), blank=c[4]) for c in _CASES))
