@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
+from volta._kernels.core import graph
 from volta.dtypes import float16, result_type
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops import reduce
@@ -14,7 +15,7 @@ from volta.ops.copy import clone, flip
 from volta.ops.creation import zeros
 from volta.ops.join import cat
 from volta.ops.parts import _split, diagonal, select, slice_view, tensor_split
-from volta.ops.records.copy import cast
+from volta.ops.records.copy import cast, copy_into_op
 from volta.ops.records.strided import as_strided_op
 from volta.ops.records.view import contiguous_op, on_diagonal, reshape_op, row_major
 from volta.ops.table import Many, case, composed
@@ -222,6 +223,12 @@ def block_diag(*tensors: Tensor) -> Tensor:
     dtype, column = result_type(*tensors), 0
     blocks = [cast(b, dtype) for b in _ATLEAST[1](list(tensors))]
     width, rows = sum(b.shape[1] for b in blocks), []
+    if all(map(core.host_sees, blocks)) and not any(map(graph.wants_derivative, blocks)):
+        out, row = blocks[0].new_zeros((sum(b.shape[0] for b in blocks), width)), 0
+        for b in blocks:
+            copy_into_op(slice_view(out, (slice(row, row + b.shape[0]), slice(column, column + b.shape[1]))), b)
+            row, column = row + b.shape[0], column + b.shape[1]
+        return out
     for b in blocks:
         before, after = ((b.shape[0], n) for n in (column, width - column - b.shape[1]))
         rows.append(cat([b.new_zeros(before), b, b.new_zeros(after)], 1))
@@ -250,7 +257,8 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     if not input.ndim or a == b:
         raise ArgumentError(f"diag_embed: needs at least a vector and two different dimensions, got shape {input.shape}, {dim1}, {dim2}")
     n = input.shape[-1] + abs(offset)
-    return row_major(movedim(on_diagonal(input, (n, n), offset), (-2, -1), (a, b)))
+    out = on_diagonal(input, (n, n), offset)
+    return out if a + 1 == b == input.ndim else row_major(movedim(out, (-2, -1), (a, b)))
 
 
 @composed(samples=(case((2, 2)), case((), offset=1)), kinds="fib", numpy=lambda x, offset=0: np.diagflat(x, offset))

@@ -11,11 +11,12 @@ from volta._kernels.core import graph, inplace
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.order import by_pixels
 from volta.device import as_device
-from volta.dtypes import HALVES, as_dtype, bool_, float32, int64, result_type, to_numpy, uint8
+from volta.dtypes import HALVES, as_dtype, bool_, float32, float64, int64, result_type, to_numpy, uint8
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.layout import channels_last, channels_last_3d, contiguous_format, preserve_format
 from volta.ops.parts import narrow
 from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
+from volta.ops.records.reduce import sum_op
 from volta.ops.records.view import as_it_lies, clone_op, contiguous_op, diagonal_op, expand_kernel, on_diagonal, slice_op
 from volta.ops.table import Derived, case, composed
 from volta.ops.view import expand, movedim, reshape
@@ -347,4 +348,5 @@ def trace(input: Tensor) -> Tensor:
     """
     if input.ndim != 2:
         raise ShapeError(f"trace: needs a matrix, got shape {input.shape}")
-    return diagonal_op(input, offset=0).sum()
+    shown = diagonal_op(input, offset=0)
+    return sum_op(shown, dim=(0,), keepdim=False) if input.dtype in (float32, float64) else shown.sum()

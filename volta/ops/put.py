@@ -15,11 +15,11 @@ from volta.ops.copy import fill_into
 from volta.ops.creation import arange, full
 from volta.ops.indexing import as_vector, check_integers, coordinates, flat, positions
 from volta.ops.join import stack
-from volta.ops.math import clamp
 from volta.ops.parts import unbind
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_add_op, index_select_op
-from volta.ops.records.math import add_op, where_op
+from volta.ops.records.math import add_op, clamp_op, where_op
+from volta.ops.records.scan import cumsum_op
 from volta.ops.records.sort import searchsorted_op
 from volta.ops.records.view import clone_op, expand_op, permute_op, reshape_op, row_major
 from volta.ops.reduce import sum
@@ -173,14 +173,16 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if mask.dtype.code != 0:
         raise DTypeError(f"masked_scatter: the mask must be bool, got {mask.dtype}; compare it first, as in x > 0")
     mask, source = alike("masked_scatter", input, mask, source)
-    shape = broadcast_shapes(input.shape, mask.shape)
-    input, mask = expand_op(input, shape=shape), expand_op(mask, shape=shape)
-    place = cumsum(flat(mask), 0) - 1
-    if not mask.device.is_gpu and place._size and int(place[-1]) >= source._size:
+    shape = input._shape
+    if shape != mask._shape:
+        shape = broadcast_shapes(input.shape, mask.shape)
+        input, mask = expand_op(input, shape=shape), expand_op(mask, shape=shape)
+    place = cumsum_op(flat(mask), dim=0) - 1
+    if not mask.device.is_gpu and mask._size > source._size and int(place[-1]) >= source._size:
         raise ShapeError(f"masked_scatter: the mask holds {int(place[-1]) + 1} times, but source has {source._size} elements")
     if not source._size:
         return where_op(mask, cast(sum(source), input.dtype), input)        # nothing of it, with a gradient of zeros
-    picked = index_select_op(flat(source), clamp(place, 0, source._size - 1), dim=0)
+    picked = index_select_op(flat(source), clamp_op(place, 0, source._size - 1), dim=0)
     return where_op(row_major(mask), reshape_op(picked, shape=shape), row_major(input))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, inplace, stands_in
+from volta._kernels.core import TensorBase, host_sees, inplace, stands_in
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.graph import is_grad_enabled
 from volta.device import mixed_devices
@@ -295,10 +295,10 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     """
     d = as_dim("index_copy", dim, input.ndim)
     index, source = _slices("index_copy", d, input, index, source)
-    check_index("index_copy", index, input.shape[d] if input.shape else 1)
-    if known_range(index) is None:              # a subscript's would count from the end
+    index = positions("index_copy", index, input.shape[d] if input.shape else 1)
+    if not host_sees(index) and known_range(index) is None:         # a subscript's would count from the end
         index = clamp_min(index, 0)
-    setitem(as_vector(input), (slice(None),) * d + (cast(index, int64),), as_vector(source))
+    setitem(as_vector(input), (slice(None),) * d + (index,), as_vector(source))
     return input
 
 
@@ -323,7 +323,7 @@ def _fill_mask(input, d, index):
     """The places to fill, shaped to broadcast against the input."""
     size, device = input.shape[d] if input.shape else 1, input.device
     mask = new_zeros(index, size, dtype=bool_, device=device)
-    if device.is_gpu and index.device is device and not stands_in(index) and index._size:       # what setitem comes to, in fewer steps
+    if index.device is device and not stands_in(index) and index._size:         # what setitem comes to, in fewer steps
         rows, value = positions("index_fill", as_vector(index), size, wrap=True), ones((), dtype=bool_, device=device)
         run_kernel(index_put_op, device, (mask, rows, value), {"rank": 1, "unique": True})
     else:

@@ -308,6 +308,8 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """
     if mask.dtype.code != 0:
         raise DTypeError(f"masked_select: the mask must be bool, got {mask.dtype}; compare it first, as in x > 0")
+    if input._shape == mask._shape != ():
+        return getitem(input, mask)
     shape = broadcast_shapes(input.shape, mask.shape) or (1,)
     return getitem(expand_op(input, shape=shape), expand_op(mask, shape=shape))
 
