@@ -17,6 +17,12 @@ var<immediate> p: Params;
 
 fn state(n: u32, s: u32) -> u32 { return ctc_state(labels[p.labels_offset + n * p.most + min(s / 2u, p.most - 1u)], s, p.classes, p.blank); }
 
+// NaN of what no alignment ends with is not seen.
+fn behind(rest: f32, here: f32) -> f32 {
+    if (rest < -3.4e38) { return rest; }
+    return rest + here;
+}
+
 @compute @workgroup_size(256)
 fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let n = min(group_of(grid), p.batch - 1u);
@@ -35,12 +41,12 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
                 let next = row + width + s;
                 let label = state(n, s);
                 var first = -inf();
-                if (s + 1u < count) { first = betas[next + 1u] + x[at + state(n, s + 1u)]; }
+                if (s + 1u < count) { first = behind(betas[next + 1u], x[at + state(n, s + 1u)]); }
                 var second = -inf();
                 if (s + 2u < count && state(n, s + 2u) != p.blank && state(n, s + 2u) != label) {
-                    second = betas[next + 2u] + x[at + state(n, s + 2u)];
+                    second = behind(betas[next + 2u], x[at + state(n, s + 2u)]);
                 }
-                found = ctc_joined(betas[next] + x[at + label], first, second);
+                found = ctc_joined(behind(betas[next], x[at + label]), first, second);
             }
             betas[row + s] = found;
         }

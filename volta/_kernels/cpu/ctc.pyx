@@ -123,7 +123,7 @@ cdef void backward_one(const Sizes* p, real g, const real* x, const int64_t* lab
             v = alphas[t * p.width + s] + betas[s]
             if betas[s] > <real>-INFINITY and alphas[t * p.width + s] > <real>-INFINITY:
                 out[t * stride + states[s]] -= g * exp_of[real](v + loss)
-            row[s] = betas[s] + x[t * stride + states[s]]
+            row[s] = betas[s] + x[t * stride + states[s]] if betas[s] != <real>-INFINITY else betas[s]       # NaN there is not seen
 
 
 cdef void run_some(const Sizes* p, const real* g, const real* x, const int64_t* labels, const int64_t* inputs, const int64_t* lengths,

@@ -103,7 +103,8 @@ class _Lattice:
         jumps = logical_and(jumps, self.places < self.count - 2)
         rows, final = [], reshape_op(self.inputs, shape=(batch, 1))
         for t in range(self.x.shape[0] - 1, -1, -1):
-            row = self.joined(rows[-1] + self.step(t + 1), True, jumps) if rows else ends
+            met = where_op(rows[-1] <= _NEVER / 2, _NEVER, rows[-1] + self.step(t + 1)) if rows else None
+            row = ends if met is None else self.joined(met, True, jumps)
             rows.append(where_op(final == t + 1, ends, row))
         return rows[::-1]
 
