@@ -117,9 +117,10 @@ TILES = {
                128: Tile(128, 64, 16, 16, 16, 16), 256: Tile(64, 64, 16, 16, 16, 8)},
 }
 OTHERS = Tile(64, 64, 16, 8, 16, 16), Tile(32, 32, 8, 8, 8, 8)
-# By the widest head: up to so many workgroups of the tile of TILES, another one.
+# By the widest head: another tile where that of TILES gives a number of workgroups within this range.
 FEW = {
-    FORWARD: {96: (2 * UNITS, Tile(64, 128, 8, 16, 8, 32)), 128: (UNITS // 4, Tile(32, 128, 16, 8, 16, 16))},
+    FORWARD: {96: (range(UNITS // 2, 2 * UNITS), Tile(64, 128, 8, 16, 8, 32)),
+              128: (range(UNITS // 4 + 1), Tile(32, 128, 16, 8, 16, 16))},
     BACKWARD: {},
 }
 
@@ -127,8 +128,8 @@ FEW = {
 def tile_of(kind: int, width: int, limit: int, pairs: int, length: int) -> Tile:
     """The tile for heads of up to `width` elements. IN: limit, bytes of workgroup memory; length, rows of each of the pairs."""
     widest, first = next((widest, tile) for widest, tile in TILES[kind].items() if widest >= width)
-    workgroups, another = FEW[kind].get(widest, (0, first))
-    if pairs * ceil_div(length, first.rows) <= workgroups:
+    workgroups, another = FEW[kind].get(widest, ((), first))
+    if pairs * ceil_div(length, first.rows) in workgroups:
         first = another
     return next(t for t in (first, *OTHERS) if t.shared(kind, width) <= limit)
 
