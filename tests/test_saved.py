@@ -111,6 +111,27 @@ def test_hooks_see_what_is_saved(device):
         z.sum().backward()
 
 
+@pytest.mark.parametrize("other", [lambda t: t[:1].clone(), lambda t: t.half(), lambda t: t.t()])
+def test_hooks_must_give_back_what_was_saved(other, device):
+    """Kernels of gradients rely on its shape and dtype."""
+    x = _input(device)
+    for function in (volta.tanh, lambda x: volta.nn.functional.softmax(x, 1), lambda x: volta.nn.functional.layer_norm(x, (6,))):
+        with graph.saved_tensors_hooks(lambda t: t, other):
+            z = function(x)
+        with pytest.raises(AutogradError, match="unpack_hook must give what was saved, volta.float32 of shape"):
+            z.sum().backward()
+
+
+def test_hooks_that_give_other_exchanges_of_rows(rng):
+    a, b = (volta.tensor(rng.standard_normal(s), requires_grad=True) for s in ((6, 6), (6, 2)))
+    for function in (lambda: volta.linalg.solve(a, b).sum(), lambda: volta.linalg.det(a)):
+        wanted = volta.autograd.grad(function(), a)[0]
+        for value in (10 ** 6, -5, 0):
+            with graph.saved_tensors_hooks(lambda t: t, lambda t, v=value: t.clone().fill_(v) if t.dtype is volta.int32 else t):
+                out = function()
+            assert volta.allclose(volta.autograd.grad(out, a)[0], wanted)
+
+
 def test_hooks_of_custom_functions(device):
     class Cube(volta.autograd.Function):
         @staticmethod

@@ -276,13 +276,15 @@ cdef tuple unpacked(Node node, tuple saved):
     for i in range(len(out)):
         if not isinstance(out[i], Packed):
             continue
-        value, storage, version = (<Packed>out[i]).value
+        value, storage, version, shape, dtype = (<Packed>out[i]).value
         if storage is not None and storage.version != version:
             raise AutogradError(f"{node.op}: a tensor of shape {value.shape} that is needed for its gradient was changed in place "
                                 f"(version {storage.version}, saved at version {version}); use an out-of-place op, or clone() it first")
         x = node.unpack(value)
         if not isinstance(x, TensorBase):
             raise AutogradError(f"{node.op}: unpack_hook must give a tensor, got {type(x).__name__}")
+        if (<TensorBase>x).shape != shape or (<TensorBase>x).dtype is not dtype:        # kernels rely on what was saved
+            raise AutogradError(f"{node.op}: unpack_hook must give what was saved, {dtype} of shape {shape}, got {x.dtype} of shape {x.shape}")
         out[i] = as_input(node, node.plan.places[i], x) if node.plan.kinds[i] == INPUT else _core.alias(x)
     return tuple(out)
 

@@ -90,7 +90,7 @@ cdef object pack(list saved):
             packed = Packed.__new__(Packed)
             value = found[0](t)
             same = isinstance(value, TensorBase) and (<TensorBase>value).storage is t.storage
-            packed.value = (value, t.storage if same else None, t.storage.version)
+            packed.value = (value, t.storage if same else None, t.storage.version, t.shape, t.dtype)
             saved[i] = packed
     finally:
         pop_saved_hooks()

@@ -203,6 +203,9 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, const real* b
             continue
         copy_in(m, n, a + offset(p, p.a_strides, item), p.a_row, p.a_column, space, ld)
         if task.kind == AGAIN or task.kind == TRIANGLE or task.kind == COFACTOR:
+            for i in range(0 if task.kind == TRIANGLE else n):
+                if not i < pivots[i] <= n:      # a hook may give back other exchanges than were saved
+                    return False
             turn_signs(m, n, space, ld, True, True)
         else:
             info = eliminate(p.shared, m, count, ld, space, ld, 0, ld, pivots)
@@ -354,12 +357,20 @@ def solve(TensorBase a not None, TensorBase b not None, bint turn=False):
     return (out, info, factors, pivots) if run(&p, &task, a, b) else None
 
 
+cdef bint belong(TensorBase factors, TensorBase pivots, TensorBase x):
+    """Whether these are factors and exchanges of square matrices, to be applied to the matrices x. What was saved may come back changed."""
+    cdef int rank = len(factors.shape)
+    return (rank > 1 and len(x.shape) == rank and factors.dtype is x.dtype and pivots.dtype.code == INT32 and pivots.contiguous
+            and factors.shape[rank - 1] == factors.shape[rank - 2] == x.shape[rank - 2] and batch_of(x) == batch_of(factors)
+            and pivots.shape == factors.shape[:rank - 1] and factors.size > 0 and x.size > 0)
+
+
 def solve_again(TensorBase factors not None, TensorBase pivots not None, TensorBase b not None, bint turn=False):
-    """X of A X = B, or of A' X = B, by the factors and exchanges of A, or None. IN: contiguous pivots"""
+    """X of A X = B, or of A' X = B, by the factors and exchanges of A, or None."""
     cdef Batch p
     cdef Task task
     cdef tuple lead = batch_of(factors)
-    if factors.size == 0 or b.size == 0 or batch_of(b) != lead or not pivots.contiguous:
+    if not belong(factors, pivots, b):
         return None
     plan(&p, factors, b, lead)
     cdef TensorBase out = by_columns(lead, p.n, p.k, factors)
@@ -371,7 +382,7 @@ def cofactor(TensorBase a not None, TensorBase factors not None, TensorBase pivo
     """det(A) A'^-1, by the factors and exchanges of A', or None, also where elimination is too inexact."""
     cdef Batch p
     cdef Task task
-    if a.size == 0 or not pivots.contiguous:
+    if not belong(factors, pivots, a) or a.shape != factors.shape:
         return None
     plan(&p, factors, a, batch_of(a))
     cdef TensorBase out = by_columns(batch_of(a), p.n, p.k, a)
