@@ -6,12 +6,13 @@ from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
-from volta._kernels.core.base cimport BOOL, FLOAT32, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage
+from volta._kernels.core.base cimport (
+    BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage)
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.sort_items cimport number
 
-from volta.errors import DTypeError
+from volta._kernels.cpu.copy import cast
 
 cdef enum:
     TABLES = 4                  # of counts, in turn, so that equal elements side by side need not wait for one another,
@@ -114,8 +115,8 @@ def counts(TensorBase x not None, TensorBase low, TensorBase high, Py_ssize_t bi
     cdef Range p
     cdef int code = x.dtype.code, threads = threads_for(2 * x.size)
     p.given, p.bins, p.low, p.high = between is not None or low is not None and high is not None, bins, 0, 0
-    if p.given and code < FLOAT32:
-        raise DTypeError(f"counts: a range is one of floating point numbers, got {x.dtype.name}")
+    if p.given and code < FLOAT32:              # parts of a range are counted in double
+        return counts(*[None if t is None else cast(t, dtype_of(FLOAT64)) for t in (x, low, high)], bins, between)
     if between is not None:
         p.low, p.high = between[0], between[1]
     elif p.given:
