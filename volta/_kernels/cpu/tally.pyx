@@ -47,8 +47,8 @@ cdef inline void count_one(const Range* p, number x, int64_t* table) noexcept no
     if p.given:
         if not low <= x <= high:
             return
-        place = <Py_ssize_t>((x - low) * <number>p.bins / (high - low))
-        table[min(place, p.bins - 1)] += 1
+        place = <Py_ssize_t>((x - low) * <number>p.bins / (high - low))         # any integer, where that overflows
+        table[min(max(place, 0), p.bins - 1)] += 1
     elif x >= 0 and x < p.bins:
         table[<Py_ssize_t>x] += 1
 
@@ -123,6 +123,8 @@ def counts(TensorBase x not None, TensorBase low, TensorBase high, Py_ssize_t bi
         p.low, p.high = one_of(low), one_of(high)
     x = packed(x)
     cdef TensorBase out = empty_host((bins,), dtype_of(INT64))
+    if bins == 0:
+        return out
     cdef Py_ssize_t tables = TABLES if bins <= FEW and x.size >= 4 * bins else 1
     cdef Storage memory = host_storage(max(threads * tables * bins * <Py_ssize_t>8, <Py_ssize_t>8))
     cdef int64_t* found = <int64_t*>memory.data
