@@ -378,16 +378,21 @@ def _places(x, sizes, changes=False):
 
 def counted_places(x: Tensor, count: int) -> Tensor:
     """Per dimension a row of where the elements of a GPU's x are not 0, of which the host knows how many they are."""
-    flattened, running = flat(x), x._size > _SUMMED * _BLOCK
-    starts = true_starts(flattened, block=_BLOCK, changes=False, running=running)
+    flattened = flat(x)
+    starts, running = _starts(flattened, False)
     return true_places_op(flattened, starts, block=_BLOCK, sizes=x._shape, count=count, changes=False, running=running)
+
+
+def _starts(x, changes):
+    """How many places each block of a GPU's vector has, or where they are many all blocks up to it, and whether these are running sums."""
+    running = x._size > _SUMMED * _BLOCK
+    return true_starts(x, block=_BLOCK, changes=changes, running=running), running
 
 
 def counted(x: Tensor, changes: bool) -> tuple[Tensor, int, bool]:
     """What the kernels of places take of a GPU's vector: (starts of blocks, how many places there are, whether starts are running sums).
     Reads how many."""
-    running = x._size > _SUMMED * _BLOCK
-    starts = true_starts(x, block=_BLOCK, changes=changes, running=running)
+    starts, running = _starts(x, changes)
     if running:
         return starts, narrow(starts, 0, starts._size - 1, 1).item(), True
     return starts, int(starts.numpy().sum()), False         # to add up few numbers takes the host less than a dispatch
