@@ -84,7 +84,7 @@ cdef extern from *:
       #include <sys/resource.h>
       #include <time.h>
       #define VOLTA_WINDOW 150                  /* milliseconds between looks */
-      #define VOLTA_SWITCHES 3                  /* in a window, where it is crowded: two processes show 5 to 40, one alone 0.2 */
+      #define VOLTA_SWITCHES 6                  /* in a window, where it is crowded: a busy neighbour causes 15 to 40, daemons 0 to 4 */
       #define VOLTA_LEAST 400                   /* milliseconds with fewer threads; twice as long when it is still crowded then */
       #define VOLTA_MOST 6400
       static __thread struct { long looked, switches, until, length; int halvings, full; } volta_crowd;
