@@ -23,3 +23,14 @@ def test_default_dtype_of_what_integers_become(name):
     assert (single * 0.5).dtype is volta.float32 and volta.result_type(whole, 1.5) is dtype and (whole + 1).dtype is volta.int64
     if name == "float64":
         assert volta.where(whole > 1, 0.1, 0.3).tolist() == [0.3, 0.1]
+
+
+@pytest.mark.parametrize("default", [volta.float32, volta.float16])
+def test_python_types(default):
+    """As in PyTorch: float is float64 as a dtype, whatever the default is."""
+    volta.set_default_dtype(default)
+    try:
+        for kind, found in ((float, volta.float64), (int, volta.int64), (bool, volta.bool)):
+            assert volta.zeros(2, dtype=kind).dtype is volta.ones(2).to(kind).dtype is volta.tensor([1], dtype=kind).dtype is found
+    finally:
+        volta.set_default_dtype(volta.float32)

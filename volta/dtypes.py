@@ -49,7 +49,7 @@ def as_dtype(value: object) -> dtype:
         return value
     if value == "bfloat16":
         return bfloat16
-    simple = {bool: bool_, int: int64, float: _default}.get(value) if isinstance(value, type) else None
+    simple = {bool: bool_, int: int64, float: float64}.get(value) if isinstance(value, type) else None
     if simple is not None:
         return simple
     try:
