@@ -47,7 +47,7 @@ class Activation(Module):
 
     def extra_repr(self) -> str:
         shown = [f"{name}={getattr(self, name)}" for name in self._settings.parameters if name != "inplace"]
-        return ", ".join(shown + ["inplace=True"] * getattr(self, "inplace", False))
+        return ", ".join(shown + ["inplace=True"] * bool(getattr(self, "inplace", False)))
 
 
 class ReLU(Activation):
