@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import volta
+from volta._kernels.core import threads
 from volta.devices.gpu import attention as tiles
 from volta.errors import ArgumentError, DTypeError, ShapeError
 
@@ -107,6 +108,24 @@ def test_parts_of_many_keys(causal, masked, keys, width, device, rng):
     for first, again, wanted in zip(*results):
         compare(first, wanted)
         assert np.array_equal(first.detach().numpy(), again.detach().numpy())
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("width", [20, 92])
+def test_threads_change_no_bit(causal, width, rng):
+    arrays = [rng.standard_normal((1, 4, n, width)).astype(np.float32) for n in (290, 300, 300)]
+    before, found = volta.get_num_threads(), []
+    try:
+        threads.assume_processors(16)
+        for count in (1, 3, 16):
+            volta.set_num_threads(count)
+            _, ours = both(arrays, "cpu")
+            found.append([t.detach().numpy() for t in differentiated(F.scaled_dot_product_attention(*ours, is_causal=causal), ours)])
+    finally:
+        threads.assume_processors(0)
+        volta.set_num_threads(before)
+    for result in zip(*found):
+        assert all(np.array_equal(result[0], other) for other in result[1:])
 
 
 def test_parts_of_many_keys_pass_nan_on(device):

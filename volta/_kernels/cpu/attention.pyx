@@ -17,6 +17,7 @@ from libc.string cimport memcpy, memset
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage, make_tensor
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code, same_type
+from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport pack
 from volta._kernels.cpu.powers cimport slopes, soften
@@ -163,10 +164,13 @@ cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, cons
         mask += b * s.mask[0] + h * s.mask[1] + first * s.mask[2]
     take_queries(s, n, q, queries, top, total)
     memset(sums, 0, panels * wide * values * sizeof(real))
-    cdef Py_ssize_t rounds = max(<Py_ssize_t>1, (seen - MORE + KEYS - 1) // KEYS), tiles = (seen + TILE_ROWS - 1) // TILE_ROWS
+    # Where blocks of keys end follows from the number of keys alone: no sum may depend on how queries are shared out among threads.
+    cdef Py_ssize_t rounds = max(<Py_ssize_t>1, (s.keys - MORE + KEYS - 1) // KEYS), tiles = (s.keys + TILE_ROWS - 1) // TILE_ROWS
     for i in range(rounds):
         key = tiles * i // rounds * TILE_ROWS
         count = min(seen, tiles * (i + 1) // rounds * TILE_ROWS) - key
+        if count <= 0:
+            break
         key_lines = lined(k + key * s.k[1], s.k[1], count, s.width, width, key_rows)
         value_lines = lined(v + key * s.v[1], s.v[1], count, s.values, values, value_rows)
         for panel in range(panels):
@@ -205,6 +209,8 @@ cdef void attend(const Sizes* s, Py_ssize_t query, Py_ssize_t count, Py_ssize_t 
 
 
 cdef void forward(const Sizes* s, const real* q, const real* k, const real* v, const real* mask, real* out, real* logsumexp):
+    cdef Ranges ranges
+    cdef int t
     cdef Py_ssize_t wide = 3 * lanes(out), panels = (s.queries + wide - 1) // wide, heads = s.batch * s.heads, own = forward_space(s, out)
     cdef int threads = work_threads(s, 1)
     cdef Py_ssize_t share = max(<Py_ssize_t>1, min(<Py_ssize_t>PANELS, heads * panels // (4 * threads)))
@@ -212,8 +218,12 @@ cdef void forward(const Sizes* s, const real* q, const real* k, const real* v, c
     cdef Storage storage = host_storage(threads * own * sizeof(real))
     cdef real* space = <real*>storage.data
     with nogil:
-        for item in prange(heads * blocks, num_threads=threads, schedule="dynamic", chunksize=1):
-            forward_block(s, item, blocks, q, k, v, mask, out, logsumexp, space + threadid() * own)
+        deal(&ranges, heads * blocks, threads)
+        for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
+            item = take(&ranges, t)
+            while item >= 0:
+                forward_block(s, item, blocks, q, k, v, mask, out, logsumexp, space + threadid() * own)
+                item = take(&ranges, t)
 
 
 cdef int work_threads(const Sizes* s, Py_ssize_t passes) noexcept nogil:
@@ -374,6 +384,8 @@ cdef void differentiate(Py_ssize_t n, Py_ssize_t used, Py_ssize_t ahead, Py_ssiz
 
 cdef void backward(const Sizes* s, const real* g, const real* q, const real* k, const real* v, const real* mask, const real* out,
                    const real* logsumexp, real* dq, real* dk, real* dv):
+    cdef Ranges ranges
+    cdef int t
     cdef Desk d
     cdef Py_ssize_t parts = parts_of(s, 3 * lanes(dq)), items = s.batch * s.groups * parts, item, own = lay_out(s, &d, dq)
     cdef Py_ssize_t lines = s.batch * s.queries * s.heads, size = lines * s.width
@@ -386,8 +398,12 @@ cdef void backward(const Sizes* s, const real* g, const real* q, const real* k, 
     with nogil:
         for item in prange(s.batch * s.heads, num_threads=threads, schedule="static"):
             gather_delta(s, item, g, out, delta)
-        for item in prange(items, num_threads=threads, schedule="dynamic", chunksize=1):
-            backward_part(s, item, parts, g, q, k, v, mask, logsumexp, <const real*>delta, dq, more, dk, dv, space + threadid() * own)
+        deal(&ranges, items, threads)
+        for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
+            item = take(&ranges, t)
+            while item >= 0:
+                backward_part(s, item, parts, g, q, k, v, mask, logsumexp, <const real*>delta, dq, more, dk, dv, space + threadid() * own)
+                item = take(&ranges, t)
         if parts > 1:
             for item in prange(s.batch * s.queries, num_threads=threads, schedule="static"):
                 add_parts(parts, s.heads * s.width, size, <const real*>more + item * s.heads * s.width, dq + item * s.heads * s.width)

@@ -10,6 +10,7 @@
 from cython.parallel cimport prange, threadid
 from libc.string cimport memset
 
+from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_taps import input_gradient_by_taps
 
 from volta._kernels.cpu.conv_plan cimport (
@@ -252,6 +253,8 @@ cdef void shared_part(Plan* p, Left* left, Chunk* chunk, Py_ssize_t item, const 
 cdef void convolve_shared(Plan* p, Left* left, const real* x, const real* a, const real* bias, real* out, real* columns, real* bands,
                           Py_ssize_t own, int threads) noexcept nogil:
     """Chunk by chunk, group by group: all threads form its columns, then all take its products."""
+    cdef Ranges ranges
+    cdef int t
     cdef Py_ssize_t index, group, item, items
     cdef Chunk chunk
     cdef const real* end = x + p.n * p.groups * p.c * pixels_in(p)
@@ -262,9 +265,13 @@ cdef void convolve_shared(Plan* p, Left* left, const real* x, const real* a, con
         items = ceil_div(chunk.vectors, 3) * ceil_div(p.o, left.block)
         for item in prange(p.c, num_threads=threads, schedule="static"):
             form_shared(p, &chunk, item, x + group * p.c * pixels_in(p), end, columns, bands + threadid() * own)
-        for item in prange(items, num_threads=threads, schedule="dynamic"):
-            shared_part(p, left, &chunk, item, a + group * left.group_stride, <const real*>columns, group_bias,
-                        out + (chunk.image * p.groups + group) * p.o * pixels_out(p))
+        deal(&ranges, items, threads)
+        for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
+            item = take(&ranges, t)
+            while item >= 0:
+                shared_part(p, left, &chunk, item, a + group * left.group_stride, <const real*>columns, group_bias,
+                            out + (chunk.image * p.groups + group) * p.o * pixels_out(p))
+                item = take(&ranges, t)
 
 
 cdef void pack_part(Plan* p, Py_ssize_t item, const real* weight, real* out) noexcept nogil:
@@ -282,6 +289,8 @@ cdef void pack_part(Plan* p, Py_ssize_t item, const real* weight, real* out) noe
 
 cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias, real* out):
     """What a plan says, of contiguous tensors into `out`. Allocates."""
+    cdef Ranges ranges
+    cdef int t
     cdef Storage seen = thinned(p, &x)
     cdef Plan close
     if is_spread(p):
@@ -324,8 +333,12 @@ cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias,
         if left.shared:
             convolve_shared(p, &left, x, a, bias, out, packed_weight + size, buffers, own, threads)
         else:
-            for item in prange(items, num_threads=threads, schedule="dynamic"):
-                convolve_part(p, &left, item, x, a, bias, out, buffers + threadid() * own)
+            deal(&ranges, items, threads)
+            for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
+                item = take(&ranges, t)
+                while item >= 0:
+                    convolve_part(p, &left, item, x, a, bias, out, buffers + threadid() * own)
+                    item = take(&ranges, t)
 
 
 def conv2d(TensorBase x not None, TensorBase weight not None, TensorBase bias, tuple stride, tuple padding, tuple dilation,

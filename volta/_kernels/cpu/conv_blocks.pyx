@@ -11,6 +11,7 @@ from cython.parallel cimport prange, threadid
 from libc.string cimport memset
 
 from volta._kernels.core.base cimport Storage, host_storage
+from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_plan cimport Chunk, Plan, ceil_div, chunk_at, pixels_in, pixels_out, set_chunk, threads_of
 from volta._kernels.cpu.gemm cimport pack, turn
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, multiply, real
@@ -193,6 +194,8 @@ cdef bint blocks_part(Plan* p, Way* w, Py_ssize_t item, const real* x, const rea
 
 cdef bint convolve_by_blocks(Plan* whole, const real* x, const real* weight, const real* bias, real* out) except -1:
     """Whether `out` could be computed this way: not where the sizes do not suit, or where a result is not finite. Allocates."""
+    cdef Ranges ranges
+    cdef int t
     if not by_blocks(whole):
         return False
     cdef Plan q = whole[0]
@@ -210,6 +213,10 @@ cdef bint convolve_by_blocks(Plan* whole, const real* x, const real* weight, con
     with nogil:
         for item in prange(p.groups * w.panels * ceil_div(p.c, CHANNELS), num_threads=threads, schedule="static"):
             transform_share(p, &w, item, weight, u)
-        for item in prange(p.chunks * w.blocks * p.groups, num_threads=threads, schedule="dynamic"):
-            bad += not blocks_part(p, &w, item, x, <const real*>u, bias, out, buffers + threadid() * own)
+        deal(&ranges, p.chunks * w.blocks * p.groups, threads)
+        for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
+            item = take(&ranges, t)
+            while item >= 0:
+                bad += not blocks_part(p, &w, item, x, <const real*>u, bias, out, buffers + threadid() * own)
+                item = take(&ranges, t)
     return bad == 0

@@ -8,6 +8,7 @@ from cython.parallel cimport prange, threadid
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport Storage, host_storage
+from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_plan cimport (
     Axis, Chunk, Plan, add_slices, ceil_div, chunk_at, finite, items_of, pixels_in, pixels_out, set_chunk, tap_on, threads_of)
 from volta._kernels.cpu.gemm cimport turn
@@ -303,6 +304,8 @@ cdef void weight_part(Plan* p, Depthwise* q, Py_ssize_t slices, Py_ssize_t item,
 
 cdef bint weight_depthwise(Plan* whole, const real* g, const real* x, real* out) except -1:
     """Whether the gradient of the weight was computed this way. Allocates."""
+    cdef Ranges ranges
+    cdef int t
     if not fits(whole):
         return False
     cdef Plan plan = whole[0]
@@ -317,8 +320,12 @@ cdef bint weight_depthwise(Plan* whole, const real* g, const real* x, real* out)
     cdef real* buffers = <real*>scratch.data
     cdef real* parts = buffers + threads * own if slices > 1 else out
     with nogil:
-        for item in prange(q.blocks * slices, num_threads=threads, schedule="dynamic"):
-            weight_part(p, &q, slices, item, g, x, parts, buffers + threadid() * own)
+        deal(&ranges, q.blocks * slices, threads)
+        for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
+            item = take(&ranges, t)
+            while item >= 0:
+                weight_part(p, &q, slices, item, g, x, parts, buffers + threadid() * own)
+                item = take(&ranges, t)
         if slices > 1:
             add_slices(out, <const real*>parts, slices, size, threads)
     return True

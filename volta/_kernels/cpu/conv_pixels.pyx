@@ -12,6 +12,7 @@ from cython.parallel cimport prange, threadid
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport Storage, host_storage
+from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_plan cimport (
     Chunk, Plan, ceil_div, chunk_at, finite, items_of, join_rows, load_pixels, pixels_in, pixels_out, set_chunk, set_parts, tap_on,
     threads_of)
@@ -343,6 +344,8 @@ cdef void pixels_part(Plan* p, Pixels* q, Py_ssize_t item, const real* x, const 
 cdef bint convolve_by_pixels(Plan* whole, const real* x, const real* weight, const real* bias, real* out, bint sparse) except -1:
     """Whether `out` was computed this way: not where the sizes do not suit. IN: sparse, whether it shall only where windows lie mostly
     outside the input. Allocates."""
+    cdef Ranges ranges
+    cdef int t
     cdef Plan plan = whole[0]
     cdef Plan* p = &plan
     cdef Pixels q
@@ -379,8 +382,12 @@ cdef bint convolve_by_pixels(Plan* whole, const real* x, const real* weight, con
         if sparse:
             for item in prange(p.n * p.groups, num_threads=threads, schedule="static"):
                 load_image(p, &q, item, x, images + (item % p.groups * p.n + item // p.groups) * q.image)
-        for item in prange(p.chunks * q.blocks * p.groups, num_threads=threads, schedule="dynamic"):
-            pixels_part(p, &q, item, x, <const real*>packed, bias, out, buffers + threadid() * own + lists,
-                        <Py_ssize_t*>(buffers + threadid() * own),
-                        images if sparse else buffers + threadid() * own + lists + outputs)
+        deal(&ranges, p.chunks * q.blocks * p.groups, threads)
+        for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
+            item = take(&ranges, t)
+            while item >= 0:
+                pixels_part(p, &q, item, x, <const real*>packed, bias, out, buffers + threadid() * own + lists,
+                            <Py_ssize_t*>(buffers + threadid() * own),
+                            images if sparse else buffers + threadid() * own + lists + outputs)
+                item = take(&ranges, t)
     return True

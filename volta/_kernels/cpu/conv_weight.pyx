@@ -14,6 +14,7 @@
 from cython.parallel cimport prange, threadid
 from libc.string cimport memcpy, memset
 
+from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_plan cimport (
     BAND_LIMIT, TARGET, Chunk, Plan, add_slices, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, load_pixels,
     make_tables, pixels_in, pixels_out, set_chunk, set_geometry, slices_of, threads_of)
@@ -153,6 +154,8 @@ cdef void weight_block(Plan* p, Blocks* b, Py_ssize_t item, const real* g, const
 
 cdef void grad_weight_by_lanes(Plan* p, const real* g, const real* x, real* out):
     """Gradient of the weight, few channels. Threads over blocks and slices; slices are added in their order."""
+    cdef Ranges ranges
+    cdef int t
     cdef Blocks b
     cdef int threads = threads_of(p), lane_count = lanes(out)
     choose_blocks(p, &b, lane_count, BLOCK_ROWS)
@@ -164,8 +167,12 @@ cdef void grad_weight_by_lanes(Plan* p, const real* g, const real* x, real* out)
     cdef real* buffers = <real*>scratch.data
     cdef real* parts = buffers + threads * own if b.slices > 1 else out
     with nogil:
-        for item in prange(p.groups * b.row_blocks * b.column_blocks * b.slices, num_threads=threads, schedule="dynamic"):
-            weight_block(p, &b, item, g, x, parts, buffers + threadid() * own, lines)
+        deal(&ranges, p.groups * b.row_blocks * b.column_blocks * b.slices, threads)
+        for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
+            item = take(&ranges, t)
+            while item >= 0:
+                weight_block(p, &b, item, g, x, parts, buffers + threadid() * own, lines)
+                item = take(&ranges, t)
         if b.slices > 1:
             add_slices(out, <const real*>parts, b.slices, size, threads)
 
@@ -220,6 +227,8 @@ cdef bint outputs_pay(Plan* p, int lane_count) noexcept nogil:
 
 cdef void grad_weight_by_outputs(Plan* p, const real* g, const real* x, real* out):
     """Gradient of the weight, few channels but many outputs. Threads over blocks and slices; slices are added in their order."""
+    cdef Ranges ranges
+    cdef int t
     cdef Blocks b
     cdef int threads = threads_of(p), lane_count = lanes(out)
     choose_blocks(p, &b, lane_count, 3 * lane_count)
@@ -233,8 +242,12 @@ cdef void grad_weight_by_outputs(Plan* p, const real* g, const real* x, real* ou
     cdef real* buffers = <real*>scratch.data
     cdef real* parts = buffers + threads * own if b.slices > 1 else out
     with nogil:
-        for item in prange(p.groups * b.row_blocks * b.column_blocks * b.slices, num_threads=threads, schedule="dynamic"):
-            outputs_block(p, &b, item, g, x, parts, buffers + threadid() * own)
+        deal(&ranges, p.groups * b.row_blocks * b.column_blocks * b.slices, threads)
+        for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
+            item = take(&ranges, t)
+            while item >= 0:
+                outputs_block(p, &b, item, g, x, parts, buffers + threadid() * own)
+                item = take(&ranges, t)
         if b.slices > 1:
             add_slices(out, <const real*>parts, b.slices, size, threads)
 
@@ -325,6 +338,8 @@ cdef void panels_block(Plan* p, Panels* b, Py_ssize_t item, const real* g, const
 
 cdef void grad_weight_by_panels(Plan* p, const real* g, const real* x, real* out):
     """Gradient of the weight, many channels. Threads over blocks and slices; slices are added in their order."""
+    cdef Ranges ranges
+    cdef int t
     cdef Panels b
     cdef int threads = threads_of(p), lane_count = lanes(out)
     choose_panels(p, &b, lane_count)
@@ -338,8 +353,12 @@ cdef void grad_weight_by_panels(Plan* p, const real* g, const real* x, real* out
     cdef real* buffers = <real*>scratch.data
     cdef real* parts = buffers + threads * own if b.slices > 1 else out
     with nogil:
-        for item in prange(p.groups * b.row_blocks * b.panel_blocks * b.slices, num_threads=threads, schedule="dynamic"):
-            panels_block(p, &b, item, g, x, parts, buffers + threadid() * own)
+        deal(&ranges, p.groups * b.row_blocks * b.panel_blocks * b.slices, threads)
+        for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
+            item = take(&ranges, t)
+            while item >= 0:
+                panels_block(p, &b, item, g, x, parts, buffers + threadid() * own)
+                item = take(&ranges, t)
         if b.slices > 1:
             add_slices(out, <const real*>parts, b.slices, size, threads)
 

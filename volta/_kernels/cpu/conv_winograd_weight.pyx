@@ -10,6 +10,7 @@
 from cython.parallel cimport prange, threadid
 
 from volta._kernels.core.base cimport Storage, host_storage
+from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_plan cimport (
     Chunk, Plan, add_slices, ceil_div, chunk_at, items_of, pixels_in, pixels_out, set_chunk, slices_of, threads_of)
 from volta._kernels.cpu.gemm cimport turn
@@ -125,6 +126,8 @@ cdef bint winograd_block(Plan* p, Blocks* b, Py_ssize_t item, const real* g, con
 
 cdef bint weight_by_winograd(Plan* whole, const real* g, const real* x, real* out) except -1:
     """Whether `out` could be computed this way: not where the sizes do not suit, or where a result is not finite. Allocates."""
+    cdef Ranges ranges
+    cdef int t
     if not fits(whole):
         return False
     cdef Plan q = whole[0]
@@ -140,8 +143,12 @@ cdef bint weight_by_winograd(Plan* whole, const real* g, const real* x, real* ou
     cdef real* buffers = <real*>scratch.data
     cdef real* parts = buffers + threads * own if b.slices > 1 else out
     with nogil:
-        for item in prange(p.groups * b.row_blocks * b.panel_blocks * b.slices, num_threads=threads, schedule="dynamic"):
-            bad += not winograd_block(p, &b, item, g, x, parts, buffers + threadid() * own)
+        deal(&ranges, p.groups * b.row_blocks * b.panel_blocks * b.slices, threads)
+        for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
+            item = take(&ranges, t)
+            while item >= 0:
+                bad += not winograd_block(p, &b, item, g, x, parts, buffers + threadid() * own)
+                item = take(&ranges, t)
         if b.slices > 1:
             add_slices(out, <const real*>parts, b.slices, size, threads)
     return bad == 0

@@ -17,6 +17,7 @@ from cython.parallel cimport prange, threadid
 from libc.string cimport memcpy
 
 from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.gemm_plan cimport FETCHED, PAD, THIN, Plan, Products, transpose
 from volta._kernels.cpu.lines cimport by_lines
 from volta._kernels.cpu.product cimport up
@@ -369,6 +370,7 @@ cdef void add_parts(const Plan* plan, const Products* p, const real* parts, cons
 
 cdef void gemm(const Plan* plan, const Products* p, const real* a, const real* b, const real* bias, real* out, real* space) noexcept nogil:
     """All products. IN: k > 0; bias NULL for none; OUT: out[count][m][n]; space of plan.partial + plan.threads * plan.own elements."""
+    cdef Ranges ranges
     cdef Py_ssize_t parts = p.count * plan.cuts, tasks = parts * plan.row_blocks * plan.column_blocks, size = p.count * p.m * p.n
     cdef Py_ssize_t number
     cdef int t, threads = plan.threads
@@ -379,8 +381,12 @@ cdef void gemm(const Plan* plan, const Products* p, const real* a, const real* b
     if threads == 1:
         several(plan, p, 0, tasks, a, b, bias, sums, space + plan.partial)
     elif plan.dealt:
-        for number in prange(tasks, num_threads=threads, schedule="dynamic", chunksize=1):
-            task(plan, p, number, a, b, bias, sums, space + plan.partial + threadid() * plan.own)
+        deal(&ranges, tasks, threads)
+        for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
+            number = take(&ranges, t)
+            while number >= 0:
+                task(plan, p, number, a, b, bias, sums, space + plan.partial + threadid() * plan.own)
+                number = take(&ranges, t)
     else:
         for t in prange(threads, num_threads=threads, schedule="static"):
             several(plan, p, tasks * t // threads, tasks * (t + 1) // threads, a, b, bias, sums, space + plan.partial + t * plan.own)
