@@ -228,8 +228,6 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     tensor([61.])
     """
     value = value if input.dtype.is_floating_point else dtypes.as_integer("addcmul", value)
-    if value == 1:
-        return r.mulacc(tensor1, tensor2, input)
     if tensor1._size < tensor2._size:
         tensor1, tensor2 = tensor2, tensor1                 # what repeats along lines has loops of its own as the last one
     return r.add_product(input, tensor1, tensor2, value)
