@@ -1,4 +1,5 @@
 """Small differences from PyTorch that a run of its op database found, each with the answer that it gives."""
+import contextlib
 import math
 
 import numpy as np
@@ -140,3 +141,52 @@ def test_the_mean_of_no_numbers_has_the_gradient_nan(dtype):
         np.testing.assert_array_equal(got.numpy(), expected)
     alone = volta.tensor(math.nan, dtype=dtype, requires_grad=True)
     assert math.isnan(volta.autograd.grad(volta.nanmean(alone), alone)[0].item())
+
+
+def test_weights_of_another_dtype_are_added_up_in_theirs():
+    """1 and 2**-25 are 1 in float32."""
+    weights = volta.tensor([1.0, 2.0**-25])
+    found = volta.cov(volta.tensor([0.0, 1.0], dtype=volta.float64), aweights=weights, correction=0).item()
+    mean = 2.0**-25
+    assert found == pytest.approx(mean**2 + mean * (1 - mean)**2, rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("name", ["i1", "i1e"])
+def test_bessel_functions_are_lines_at_tiny_numbers(name, device):
+    x = volta.tensor([0.0, 1e-40, -1e-8, math.nan, 1.0], device=device, requires_grad=True)
+    slope, = volta.autograd.grad(getattr(volta.special, name)(x).sum(), x, create_graph=True)
+    bend, = volta.autograd.grad(slope.sum(), x)
+    assert slope.tolist()[:4] == [0.5] * 4 and bend.tolist()[:4] == [0.0] * 4 and 0 < abs(bend.tolist()[4]) < 1
+
+
+def test_second_derivatives_far_from_zero(device):
+    def bend(function, values):
+        x = volta.tensor(values, device=device, requires_grad=True)
+        slope, = volta.autograd.grad(function(x).sum(), x, create_graph=True)
+        return volta.autograd.grad(slope.sum(), x)[0].tolist()
+    assert bend(volta.special.log_ndtr, [30.0, 100.0, 1e4]) == [0.0] * 3
+    assert bend(volta.digamma, [-745.0, -100.0]) == [-math.inf] * 2
+    assert bend(lambda x: x ** volta.tensor([1e30, -1e30], device=device), [0.5, 2.0]) == [0.0] * 2
+
+
+@pytest.mark.parametrize("dtype", [volta.int64, volta.float32])
+def test_sums_of_products_lie_as_the_first_input(dtype):
+    x, a = volta.ones(4, 8, dtype=dtype)[:, ::2], volta.ones(4, 4, dtype=dtype).t()
+    assert volta.addcmul(x, a, a).stride() == (4, 1) and volta.addcmul(a, x, x).stride() == (1, 4)
+
+
+def test_edges_of_a_histogram_are_its_own():
+    edges = volta.arange(10.0)[::2]
+    found = volta.histogram(volta.ones(3), edges).bin_edges
+    assert found.stride() == (1,) and found.data_ptr() != edges.data_ptr() and found.tolist() == edges.tolist()
+
+
+@pytest.mark.parametrize("call", [
+    lambda a, t, out: volta.geqrf(a, out=(out, volta.empty(0))), lambda a, t, out: volta.orgqr(a, t, out=out),
+    lambda a, t, out: volta.ormqr(a, t, a, out=out)])
+def test_products_of_reflections_are_row_major_where_out_had_another_shape(call):
+    a = volta.rand(3, 3)
+    for out, strides in ((volta.zeros(2, 2, 2), (3, 1)), (volta.empty(0), (1, 3))):
+        with pytest.warns(UserWarning) if out.numel() else contextlib.nullcontext():
+            call(a, volta.rand(3), out)
+        assert out.shape == (3, 3) and out.stride() == strides

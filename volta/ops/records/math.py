@@ -110,17 +110,17 @@ silu_grad = gradient("silu_grad", "x", None, numpy=_np_silu_grad, reference=_sil
 # ---------------------------------------------------------------- binary
 def _pow_a(g, a, b):
     if isinstance(b, (int, float)):
-        return zero(g) if b == 0 else g * (a if b == 2 else a ** (b - 1)) * b
-    return where_op(b == 0, 0.0, g * b * a ** (b - 1))
+        return zero(g) if b == 0 else g * ((a if b == 2 else a ** (b - 1)) * b)
+    return where_op(b == 0, 0.0, g * (b * a ** (b - 1)))
 
 
 def _pow_b(g, a, b, out):
     """At the base 0 the power has the derivative 0 to exponents >= 0; out * log(a) is infinite or NaN for the others."""
     if isinstance(a, (int, float)):
-        steep = g * out * (math.log(a) if a > 0 else -math.inf if a == 0 else math.nan)
+        steep = g * (out * (math.log(a) if a > 0 else -math.inf if a == 0 else math.nan))
         return steep if a else where_op(b >= 0, 0.0, steep)
     flat = logical_and(a == 0, b >= 0)
-    return where_op(flat, 0.0, g * out * log(where_op(flat, 1.0, a)))
+    return where_op(flat, 0.0, g * (out * log(where_op(flat, 1.0, a))))
 
 
 def _within(g, x, min, max):

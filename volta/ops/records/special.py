@@ -138,8 +138,8 @@ ndtr = unary("ndtr", lambda g, x: g * exp(x * x * -0.5) * (1 / math.sqrt(2 * mat
              numpy=np.vectorize(lambda x: math.erfc(-x / math.sqrt(2)) / 2, [float]))
 ndtri = unary("ndtri", lambda g, out: g * exp(out * out * 0.5) * math.sqrt(2 * math.pi), numpy=np.vectorize(_np_ndtri, [float]),
               domain=(0.05, 0.95), room="special")
-log_ndtr = unary("log_ndtr", lambda g, x: where_op(x == -math.inf, math.nan, g / erfcx(x * -math.sqrt(0.5)) * math.sqrt(2 / math.pi)),
-                 numpy=np.vectorize(_np_log_ndtr, [float]), room="special")
+log_ndtr = unary("log_ndtr", lambda g, x, out: where_op(x == -math.inf, math.nan, g * _hazard(x, out)), room="special",
+                 numpy=np.vectorize(_np_log_ndtr, [float]))
 entr = unary("entr", lambda g, x: g * (-log(x) - 1.0), domain=(0.2, 3.0), room="special",
              numpy=lambda x: np.where(x > 0, -x * np.log(x), np.where(x == 0, 0.0, np.where(x < 0, -np.inf, x))))
 xlog1py = binary("xlog1py", (lambda g, a, b: where_op((a == 0) & (b <= -1), 0.0, xlog1py(g, b)), lambda g, a, b: g * a / (b + 1.0)),
@@ -147,9 +147,17 @@ xlog1py = binary("xlog1py", (lambda g, a, b: where_op((a == 0) & (b <= -1), 0.0,
                  numpy=lambda a, b: np.where((a == 0) & ~np.isnan(b), 0.0, a * np.log1p(b)))
 
 
+def _hazard(x, out):
+    """The density over ndtr(x), whose logarithm is out: by quotients that are finite on either side of 0, as are their derivatives."""
+    right = x > 0
+    below = math.sqrt(2 / math.pi) / erfcx(where_op(right, 0.0, x) * -math.sqrt(0.5))
+    return where_op(right, exp(-(x * x * 0.5 + out)) * (1 / math.sqrt(2 * math.pi)), below)
+
+
 def trigamma(x):
     """The derivative of digamma: 0 at infinity, where `zeta` is NaN, and NaN at -infinity, where that is infinite."""
-    return where_op(isinf(x), exp(x * -1.0) * 0.0, zeta(2.0, x))
+    end = isinf(x)
+    return where_op(end, exp(where_op(end, x, 0.0) * -1.0) * 0.0, zeta(2.0, x))
 
 
 def _gamma_density(a, b):
