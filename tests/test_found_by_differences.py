@@ -190,3 +190,13 @@ def test_products_of_reflections_are_row_major_where_out_had_another_shape(call)
         with pytest.warns(UserWarning) if out.numel() else contextlib.nullcontext():
             call(a, volta.rand(3), out)
         assert out.shape == (3, 3) and out.stride() == strides
+
+
+def test_powers_of_2_that_no_number_holds(device):
+    """Of a product with an integer power alone the result has to be within the range of numbers."""
+    values, powers = np.float32([1e-38, 0.0, -1e38, math.inf, 1.0]), np.array([250, 300, -240, -300, 127])
+    found = volta.ldexp(volta.tensor(values, device=device), volta.tensor(powers, device=device))
+    np.testing.assert_array_equal(found.numpy(), np.ldexp(values, powers))
+    wide = volta.tensor([1e-300, 0.0, 1e300], dtype=volta.float64)
+    assert volta.ldexp(wide, volta.tensor([2000, 5000, -2000])).tolist() == [math.ldexp(1e-300, 2000), 0.0, math.ldexp(1e300, -2000)]
+    assert volta.ldexp(volta.tensor([1.5]).half(), volta.tensor([-25])).item() == 2.0**-24

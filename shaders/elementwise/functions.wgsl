@@ -170,6 +170,7 @@ fn atan2_f(y: f32, x: f32) -> f32 { return atan2_accurate(y, x); }
 fn hypot_f(x: f32, y: f32) -> f32 { return hypot_accurate(x, y); }
 fn copysign_f(x: f32, y: f32) -> f32 { return with_sign(x, y); }
 fn nextafter_f(x: f32, y: f32) -> f32 { return neighbour(x, y); }
+fn ldexp_f(x: f32, n: f32) -> f32 { return times_power(x, n); }
 fn xlog1py_f(x: f32, y: f32) -> f32 { return select(x * log1p_accurate(y), 0.0, x == 0.0 && !is_nan(y)); }
 fn zeta_f(s: f32, q: f32) -> f32 { return zeta_accurate(s, q); }
 fn igamma_f(x: f32, y: f32) -> f32 { return incomplete_gamma(x, y, -1.0); }

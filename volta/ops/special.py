@@ -21,7 +21,7 @@ from volta.ops.records.view import expand_op, row_major
 from volta.ops.reduce import any as any_of
 from volta.ops.reduce import sum as sum_of
 from volta.ops.sort import sort
-from volta.ops.table import Derived, case, composed
+from volta.ops.table import Derived, Labels, case, composed
 from volta.ops.view import reshape, unsqueeze
 from volta.results import Result
 from volta.shapes import broadcast_shapes
@@ -172,17 +172,25 @@ def frexp(input: Tensor) -> MantissaExponent:
     return MantissaExponent(s.frexp_mantissa(input), cast(s.frexp_exponent(input), int32))
 
 
-@composed(out="cast", samples=BINARY_CASES, elementwise=True, inplace=True, numpy=lambda x, other: x * np.exp2(other))
 @promoted
+def _times_power(input, other):
+    if other.requires_grad and input.shape != other.shape and not (host_sees(other) and np.isfinite(other.detach().numpy()).all()):
+        other = expand_op(other, shape=broadcast_shapes(input.shape, other.shape))         # gradients are added as they are, inf - inf
+    return input * r.exp2(row_major(other))
+
+
+@composed(out="cast", samples=(*BINARY_CASES, case((5,), Labels((5,), 9))), elementwise=True, inplace=True,
+          numpy=lambda x, other: x * np.exp2(other))
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """input * 2 ** other.
+    """input * 2 ** other; of floating point numbers and integers without overflow in between.
 
     >>> volta.ldexp(volta.tensor([1.0, 3.0]), volta.tensor([2, -1]))
     tensor([4.0000, 1.5000])
     """
-    if other.requires_grad and input.shape != other.shape and not (host_sees(other) and np.isfinite(other.detach().numpy()).all()):
-        other = expand_op(other, shape=broadcast_shapes(input.shape, other.shape))         # gradients are added as they are, inf - inf
-    return input * r.exp2(row_major(other))
+    if input.dtype.is_floating_point and not other.dtype.is_floating_point:
+        dtype = result_type(input, other)
+        return s.ldexp_op(cast(input, dtype), cast(other, dtype))
+    return _times_power(input, other)
 
 
 @composed(out="cast", inplace=True, untested="a step is the dtype's: tests/test_special_values.py")

@@ -91,6 +91,10 @@ def _np_igamma(a, x):
     return total
 
 
+def _np_ldexp(a, b):
+    return np.where(np.isnan(b), np.nan, np.ldexp(a, np.trunc(np.clip(np.nan_to_num(b), -3000, 3000)).astype(np.int64)))
+
+
 def _np_heaviside(a, b):
     return np.where(a == 0, b, np.asarray(a > 0).astype(np.result_type(a, b)))
 
@@ -185,6 +189,7 @@ copysign = binary("copysign", (lambda g, a, out: g * where_op(a == 0, 0.0, out /
                   domain=(0.3, 3.0), tensors=1)
 nextafter_op = binary("nextafter", (lambda g, a, b: where_op(a == b, 0.0, g), zero), takes="f",
                       promote="common", numpy=np.nextafter, smooth=False, public=False)
+ldexp_op = binary("ldexp", (lambda g, b: ldexp_op(g, b), zero), takes="f", public=False, numpy=_np_ldexp, smooth=False)     # of whole b
 frexp_mantissa = unary("frexp_mantissa", lambda g, x: g / exp2(frexp_exponent(x)), promote="common", numpy=lambda x: np.frexp(x)[0],
                        smooth=False, public=False)
 frexp_exponent = unary("frexp_exponent", promote="common", numpy=lambda x: np.frexp(x)[1].astype(np.float64), public=False)
