@@ -59,19 +59,25 @@ def sinc(input: Tensor) -> Tensor:
     return r.where_op(zero, 1.0, r.sin(angle) / angle)
 
 
+def _is_whole(x):
+    """Whether a tensor is one integer."""
+    return not x.ndim and x.dtype.category == 1
+
+
 @composed(out="cast", samples=(case(1, (3, 4)), case(2, (5,)), case(0, ())), domain=(0.3, 4.0), inplace=True,
           aliases=("special.polygamma",),
           numpy=lambda n, x: s.zeta.details.numpy(n + 1.0, x) * (-1) ** (n + 1) * math.factorial(n) if n else s.digamma.details.numpy(x))
 def polygamma(input: Tensor | int, n: int | Tensor) -> Tensor:
-    """The n-th derivative of digamma: `volta.polygamma(n, x)` as in PyTorch; as a method, `x.polygamma(n)`.
+    """The n-th derivative of digamma: `volta.polygamma(n, x)` as in PyTorch; as a method, `x.polygamma(n)`. n may be in a tensor.
 
     Raises: ArgumentError for a negative n.
 
     >>> volta.polygamma(1, volta.tensor([1.0, 2.0]))
     tensor([1.6449, 0.6449])
     """
-    if isinstance(n, TensorBase):
+    if isinstance(n, TensorBase) and not (_is_whole(n) and isinstance(input, TensorBase) and not _is_whole(input)):
         input, n = n, input
+    n = n.item() if isinstance(n, TensorBase) and _is_whole(n) else n
     if not isinstance(input, TensorBase) or isinstance(n, TensorBase) or n < 0:
         raise ArgumentError(f"polygamma: n must be >= 0, beside a tensor, got {n} and {input}")
     if n < 2:
