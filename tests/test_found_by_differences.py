@@ -7,6 +7,7 @@ import pytest
 
 import volta
 import volta.nn.functional as F
+from volta.errors import DTypeError, ShapeError
 
 
 @pytest.mark.parametrize("median", [volta.median, volta.nanmedian])
@@ -200,3 +201,57 @@ def test_powers_of_2_that_no_number_holds(device):
     wide = volta.tensor([1e-300, 0.0, 1e300], dtype=volta.float64)
     assert volta.ldexp(wide, volta.tensor([2000, 5000, -2000])).tolist() == [math.ldexp(1e-300, 2000), 0.0, math.ldexp(1e300, -2000)]
     assert volta.ldexp(volta.tensor([1.5]).half(), volta.tensor([-25])).item() == 2.0**-24
+
+
+def test_factors_in_tensors_have_no_part_in_the_dtype(device):
+    x, half = volta.tensor([3, 4], device=device), volta.tensor(0.5, device=device)
+    for call in (lambda: volta.add(x, x, alpha=half), lambda: volta.sub(x, 3, alpha=half), lambda: volta.rsub(x, x, alpha=half)):
+        with pytest.raises(DTypeError, match="is no integer, but the tensors are"):
+            call()
+    with pytest.raises(DTypeError, match="a bool alpha is for bool tensors"):
+        volta.add(x, x, alpha=half > 0)
+    two = volta.tensor(2.5, device=device)
+    assert volta.addcmul(x, x, x, value=two).tolist() == [21, 36] and x.clone().addcmul_(x, x, value=two).dtype is volta.int64
+    wide = volta.tensor(2.0, dtype=volta.float64)
+    one = volta.tensor(1.0)
+    for found in (volta.add(one, one, alpha=wide), volta.addcmul(one, one, one, value=wide), volta.addcdiv(one, one, one, value=wide)):
+        assert found.dtype is volta.float32 and found.item() == 3.0
+
+
+def test_dimensions_and_orders_in_tensors(device):
+    x, one = volta.tensor([[1.0, 5.0], [4.0, 2.0]], device=device), volta.tensor(1)
+    assert volta.max(x, one, True).values.tolist() == [[5.0], [4.0]] and x.min(one, True).indices.tolist() == [[0], [1]]
+    np.testing.assert_array_equal(volta.polygamma(one, x).numpy(), volta.polygamma(1, x).numpy())
+    np.testing.assert_array_equal(x.polygamma(one).numpy(), volta.polygamma(1, x).numpy())
+
+
+def test_norms_of_an_order_that_is_no_number(device):
+    x = volta.tensor([[1.0, 2.0]], device=device, requires_grad=True)
+    for found in (x.norm(math.nan), volta.linalg.vector_norm(x, math.nan, 1), F.normalize(x, math.nan), volta.dist(x, x * 2, math.nan)):
+        assert volta.isnan(found).all().item() and volta.isnan(volta.autograd.grad(found.sum(), x)[0]).all().item()
+    assert volta.norm(x[:, 1:], math.nan).item() == 2.0
+
+
+def test_statistics_of_a_batch_without_eps(device):
+    x = volta.tensor([[1.0, 2.0], [3.0, 6.0]], device=device)
+    mean, variance = volta.zeros(2, device=device), volta.ones(2, device=device)
+    out = volta.batch_norm(x, None, None, mean, variance, True, 0.1, 0.0, False)
+    np.testing.assert_allclose(out.numpy(), [[-1, -1], [1, 1]], rtol=1e-6)
+    np.testing.assert_allclose(variance.numpy(), [1.1, 1.7], rtol=1e-6)
+    np.testing.assert_allclose(volta.native_batch_norm(x, None, None, None, None, True, 0.1, 0.0)[2].numpy(), [1.0, 0.5], rtol=1e-6)
+    with pytest.raises(ValueError, match="eps must be above 0 in training, got 0"):
+        F.batch_norm(x, None, None, training=True, eps=0)
+
+
+def test_logits_broadcast_to_targets(device):
+    logits, targets = volta.tensor([0.1, 0.2], device=device), volta.tensor([[0.0, 1.0], [1.0, 1.0]], device=device)
+    losses = volta.binary_cross_entropy_with_logits(logits, targets)
+    np.testing.assert_array_equal(losses[1].numpy(), volta.binary_cross_entropy_with_logits(logits, targets[1]).numpy())
+    with pytest.raises(ShapeError, match="must have the same shape"):
+        volta.binary_cross_entropy_with_logits(targets, logits)
+
+
+def test_numbers_of_successes_that_need_no_draw(device):
+    count = volta.tensor([10.0, 2.5, math.inf, math.nan, math.inf, math.nan, -1.0, 0.0, 5.0, 5.0, 5.0], device=device)
+    chance = volta.tensor([1.0, 1.0, 1.0, 1.0, 0.0, 0.0, math.nan, math.nan, math.nan, -0.5, 1.5], device=device)
+    np.testing.assert_array_equal(volta.binomial(count, chance).numpy(), [10, 2.5, math.inf, math.nan, 0, 0, 0, 0, math.nan, 0, 5])
