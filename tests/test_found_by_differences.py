@@ -7,7 +7,7 @@ import pytest
 
 import volta
 import volta.nn.functional as F
-from volta.errors import DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError
 
 
 @pytest.mark.parametrize("median", [volta.median, volta.nanmedian])
@@ -255,3 +255,55 @@ def test_numbers_of_successes_that_need_no_draw(device):
     count = volta.tensor([10.0, 2.5, math.inf, math.nan, math.inf, math.nan, -1.0, 0.0, 5.0, 5.0, 5.0], device=device)
     chance = volta.tensor([1.0, 1.0, 1.0, 1.0, 0.0, 0.0, math.nan, math.nan, math.nan, -0.5, 1.5], device=device)
     np.testing.assert_array_equal(volta.binomial(count, chance).numpy(), [10, 2.5, math.inf, math.nan, 0, 0, 0, 0, math.nan, 0, 5])
+
+
+@pytest.mark.parametrize("values", [[3e38, 1.0, 2.0, 3.0], [3e38, -3e38], [3e38] * 40, [1e20, 1.0, 2.0], [1.0, math.nan]])
+@pytest.mark.parametrize("dtype", [volta.float32, volta.float64])
+def test_variances_of_numbers_whose_sums_are_beyond_all(values, dtype):
+    torch = pytest.importorskip("torch")
+    scale = 1.0 if dtype is volta.float32 else 2e269
+    for shape in ((-1,), (-1, 1)):
+        x = (np.array(values) * scale).reshape(shape).repeat(3 if len(shape) > 1 else 1, len(shape) - 1)
+        ours, theirs = volta.var_mean(volta.tensor(x, dtype=dtype), 0), torch.var_mean(torch.tensor(x, dtype=getattr(torch, dtype.name)), 0)
+        for found, expected in zip(ours, theirs):
+            np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
+
+
+def test_a_variance_beyond_float32_is_infinite(device):
+    x = volta.tensor([1e20, 1.0, 2.0] * 300, device=device)
+    for found in (volta.var_mean(x), volta.var_mean(x.reshape(-1, 1), 0), volta.var_mean(x.reshape(-1, 4), 0)):
+        assert (found[0] == math.inf).all().item() and volta.isfinite(found[1]).all().item()
+
+
+@pytest.mark.parametrize("equation", ["ij,jk->ki", "ji,kj->ik", "bij,bjk->bki", "bij,bjk->kbi", "ijk,jl->lik", "i,j->ji", "ij,kl->ilkj"])
+def test_products_of_two_lie_as_in_torch(equation):
+    torch = pytest.importorskip("torch")
+    sizes = dict(zip("bijkl", (2, 3, 4, 5, 6)))
+    arrays = [np.random.RandomState(0).rand(*[sizes[c] for c in term]) for term in equation.partition("->")[0].split(",")]
+    found, expected = volta.einsum(equation, *map(volta.tensor, arrays)), torch.einsum(equation, *map(torch.tensor, arrays))
+    assert found.stride() == expected.stride()
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-12)
+
+
+def test_a_factor_of_0_leaves_the_product_out(device):
+    a, b = volta.tensor([[math.nan, 1.0], [2.0, math.inf]], device=device), volta.ones(2, 2, device=device)
+    for found in (volta.addmm(b, a, b, alpha=0), volta.addmm(b, a, b, alpha=0, beta=0) + 1, volta.addbmm(b, a[None], b[None], alpha=0),
+                  volta.addmv(b[0], a, b[0], alpha=0), b.clone().addmm_(a, b, alpha=0)):
+        assert (found == 1).all().item()
+    assert volta.isnan(volta.baddbmm(b, a[None], b[None], alpha=0)).any().item()            # where PyTorch multiplies
+    assert volta.isnan(volta.addr(b, a[0], b[0], alpha=0)).any().item()
+
+
+def test_outer_products_are_scaled_before_they_are_made(device):
+    x = volta.tensor([2e38, 1.0], device=device)
+    assert volta.addr(volta.zeros(2, 2, device=device), x, x[1:].expand(2) * 3, alpha=0.25).tolist()[0] == pytest.approx([1.5e38] * 2)
+    flags = volta.tensor([True, False], device=device)
+    assert volta.addr(flags, flags, flags, beta=0).tolist() == [[True, False], [False, False]]
+    with pytest.raises(ArgumentError, match="may be bool for bool tensors alone"):
+        volta.addr(x, x, x, alpha=True)
+
+
+def test_gradients_of_an_incomplete_gamma_function_below_0_are_no_number(device):
+    x = volta.tensor([-1.0, 1.0], device=device, requires_grad=True)
+    slope, = volta.autograd.grad(volta.igamma(volta.ones(2, device=device), x).sum(), x)
+    assert math.isnan(slope[0].item()) and slope[1].item() == pytest.approx(math.exp(-1.0))

@@ -193,8 +193,8 @@ mulacc = ternary("mulacc", ("a", "b", "c"), (lambda g, b: g * b, lambda g, a: g 
                   takes="fi", rtol=2e-5, inplace=False)
 _SCALED = tuple(case(*s, ()) for s in TERNARY_SHAPES)
 add_product = ternary("add_product", ("x", "a", "b", "value"), (
-    lambda g: g, lambda g, b, value: g * b * value, lambda g, a, value: g * a * value, lambda g, a, b: g * a * b), takes="fi", rtol=2e-5,
-    cases=_SCALED, public=False, numpy=lambda x, a, b, value: x + value * a * b)
+    lambda g: g, lambda g, b, value: g * (b * value), lambda g, a, value: g * (a * value), lambda g, a, b: g * a * b),
+    takes="fi", rtol=2e-5, cases=_SCALED, public=False, numpy=lambda x, a, b, value: x + value * a * b)
 add_quotient = ternary("add_quotient", ("x", "a", "b", "value"), (
     lambda g: g, lambda g, b, value: g * value / b, lambda g, a, b, value: -g * (a * value / b) / b,
     lambda g, a, b: g * a / b), domain=(0.3, 3.0),

@@ -166,7 +166,7 @@ def trigamma(x):
 
 def _gamma_density(a, b):
     """The derivative of igamma(a, b) by b."""
-    return exp(xlogy(a - 1.0, b) - b - lgamma(zero(b) + a))          # of a number too
+    return exp(xlogy(a - 1.0, where_op(b < 0, math.nan, b)) - b - lgamma(zero(b) + a))          # of a number too
 
 
 _POSITIVE = tuple(case(Derived(lambda shape=a: np.linspace(0.4, 5.0, math.prod(shape)).reshape(shape)), b)
