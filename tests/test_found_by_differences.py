@@ -1,4 +1,5 @@
 """Small differences from PyTorch that a run of its op database found, each with the answer that it gives."""
+import contextlib
 import math
 
 import numpy as np
@@ -6,6 +7,7 @@ import pytest
 
 import volta
 import volta.nn.functional as F
+from volta.errors import ArgumentError, DTypeError, ShapeError
 
 
 @pytest.mark.parametrize("median", [volta.median, volta.nanmedian])
@@ -140,3 +142,168 @@ def test_the_mean_of_no_numbers_has_the_gradient_nan(dtype):
         np.testing.assert_array_equal(got.numpy(), expected)
     alone = volta.tensor(math.nan, dtype=dtype, requires_grad=True)
     assert math.isnan(volta.autograd.grad(volta.nanmean(alone), alone)[0].item())
+
+
+def test_weights_of_another_dtype_are_added_up_in_theirs():
+    """1 and 2**-25 are 1 in float32."""
+    weights = volta.tensor([1.0, 2.0**-25])
+    found = volta.cov(volta.tensor([0.0, 1.0], dtype=volta.float64), aweights=weights, correction=0).item()
+    mean = 2.0**-25
+    assert found == pytest.approx(mean**2 + mean * (1 - mean)**2, rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("name", ["i1", "i1e"])
+def test_bessel_functions_are_lines_at_tiny_numbers(name, device):
+    x = volta.tensor([0.0, 1e-40, -1e-8, math.nan, 1.0], device=device, requires_grad=True)
+    slope, = volta.autograd.grad(getattr(volta.special, name)(x).sum(), x, create_graph=True)
+    bend, = volta.autograd.grad(slope.sum(), x)
+    assert slope.tolist()[:4] == [0.5] * 4 and bend.tolist()[:4] == [0.0] * 4 and 0 < abs(bend.tolist()[4]) < 1
+
+
+def test_second_derivatives_far_from_zero(device):
+    def bend(function, values):
+        x = volta.tensor(values, device=device, requires_grad=True)
+        slope, = volta.autograd.grad(function(x).sum(), x, create_graph=True)
+        return volta.autograd.grad(slope.sum(), x)[0].tolist()
+    assert bend(volta.special.log_ndtr, [30.0, 100.0, 1e4]) == [0.0] * 3
+    assert bend(volta.digamma, [-745.0, -100.0]) == [-math.inf] * 2
+    assert bend(lambda x: x ** volta.tensor([1e30, -1e30], device=device), [0.5, 2.0]) == [0.0] * 2
+
+
+@pytest.mark.parametrize("dtype", [volta.int64, volta.float32])
+def test_sums_of_products_lie_as_the_first_input(dtype):
+    x, a = volta.ones(4, 8, dtype=dtype)[:, ::2], volta.ones(4, 4, dtype=dtype).t()
+    assert volta.addcmul(x, a, a).stride() == (4, 1) and volta.addcmul(a, x, x).stride() == (1, 4)
+
+
+def test_edges_of_a_histogram_are_its_own():
+    edges = volta.arange(10.0)[::2]
+    found = volta.histogram(volta.ones(3), edges).bin_edges
+    assert found.stride() == (1,) and found.data_ptr() != edges.data_ptr() and found.tolist() == edges.tolist()
+
+
+@pytest.mark.parametrize("call", [
+    lambda a, t, out: volta.geqrf(a, out=(out, volta.empty(0))), lambda a, t, out: volta.orgqr(a, t, out=out),
+    lambda a, t, out: volta.ormqr(a, t, a, out=out)])
+def test_products_of_reflections_are_row_major_where_out_had_another_shape(call):
+    a = volta.rand(3, 3)
+    for out, strides in ((volta.zeros(2, 2, 2), (3, 1)), (volta.empty(0), (1, 3))):
+        with pytest.warns(UserWarning) if out.numel() else contextlib.nullcontext():
+            call(a, volta.rand(3), out)
+        assert out.shape == (3, 3) and out.stride() == strides
+
+
+def test_powers_of_2_that_no_number_holds(device):
+    """Of a product with an integer power alone the result has to be within the range of numbers."""
+    values, powers = np.float32([1e-38, 0.0, -1e38, math.inf, 1.0]), np.array([250, 300, -240, -300, 127])
+    found = volta.ldexp(volta.tensor(values, device=device), volta.tensor(powers, device=device))
+    np.testing.assert_array_equal(found.numpy(), np.ldexp(values, powers))
+    wide = volta.tensor([1e-300, 0.0, 1e300], dtype=volta.float64)
+    assert volta.ldexp(wide, volta.tensor([2000, 5000, -2000])).tolist() == [math.ldexp(1e-300, 2000), 0.0, math.ldexp(1e300, -2000)]
+    assert volta.ldexp(volta.tensor([1.5]).half(), volta.tensor([-25])).item() == 2.0**-24
+
+
+def test_factors_in_tensors_have_no_part_in_the_dtype(device):
+    x, half = volta.tensor([3, 4], device=device), volta.tensor(0.5, device=device)
+    for call in (lambda: volta.add(x, x, alpha=half), lambda: volta.sub(x, 3, alpha=half), lambda: volta.rsub(x, x, alpha=half)):
+        with pytest.raises(DTypeError, match="is no integer, but the tensors are"):
+            call()
+    with pytest.raises(DTypeError, match="a bool alpha is for bool tensors"):
+        volta.add(x, x, alpha=half > 0)
+    two = volta.tensor(2.5, device=device)
+    assert volta.addcmul(x, x, x, value=two).tolist() == [21, 36] and x.clone().addcmul_(x, x, value=two).dtype is volta.int64
+    wide = volta.tensor(2.0, dtype=volta.float64)
+    one = volta.tensor(1.0)
+    for found in (volta.add(one, one, alpha=wide), volta.addcmul(one, one, one, value=wide), volta.addcdiv(one, one, one, value=wide)):
+        assert found.dtype is volta.float32 and found.item() == 3.0
+
+
+def test_dimensions_and_orders_in_tensors(device):
+    x, one = volta.tensor([[1.0, 5.0], [4.0, 2.0]], device=device), volta.tensor(1)
+    assert volta.max(x, one, True).values.tolist() == [[5.0], [4.0]] and x.min(one, True).indices.tolist() == [[0], [1]]
+    np.testing.assert_array_equal(volta.polygamma(one, x).numpy(), volta.polygamma(1, x).numpy())
+    np.testing.assert_array_equal(x.polygamma(one).numpy(), volta.polygamma(1, x).numpy())
+
+
+def test_norms_of_an_order_that_is_no_number(device):
+    x = volta.tensor([[1.0, 2.0]], device=device, requires_grad=True)
+    for found in (x.norm(math.nan), volta.linalg.vector_norm(x, math.nan, 1), F.normalize(x, math.nan), volta.dist(x, x * 2, math.nan)):
+        assert volta.isnan(found).all().item() and volta.isnan(volta.autograd.grad(found.sum(), x)[0]).all().item()
+    assert volta.norm(x[:, 1:], math.nan).item() == 2.0
+
+
+def test_statistics_of_a_batch_without_eps(device):
+    x = volta.tensor([[1.0, 2.0], [3.0, 6.0]], device=device)
+    mean, variance = volta.zeros(2, device=device), volta.ones(2, device=device)
+    out = volta.batch_norm(x, None, None, mean, variance, True, 0.1, 0.0, False)
+    np.testing.assert_allclose(out.numpy(), [[-1, -1], [1, 1]], rtol=1e-6)
+    np.testing.assert_allclose(variance.numpy(), [1.1, 1.7], rtol=1e-6)
+    np.testing.assert_allclose(volta.native_batch_norm(x, None, None, None, None, True, 0.1, 0.0)[2].numpy(), [1.0, 0.5], rtol=1e-6)
+    with pytest.raises(ValueError, match="eps must be above 0 in training, got 0"):
+        F.batch_norm(x, None, None, training=True, eps=0)
+
+
+def test_logits_broadcast_to_targets(device):
+    logits, targets = volta.tensor([0.1, 0.2], device=device), volta.tensor([[0.0, 1.0], [1.0, 1.0]], device=device)
+    losses = volta.binary_cross_entropy_with_logits(logits, targets)
+    np.testing.assert_array_equal(losses[1].numpy(), volta.binary_cross_entropy_with_logits(logits, targets[1]).numpy())
+    with pytest.raises(ShapeError, match="must have the same shape"):
+        volta.binary_cross_entropy_with_logits(targets, logits)
+
+
+def test_numbers_of_successes_that_need_no_draw(device):
+    count = volta.tensor([10.0, 2.5, math.inf, math.nan, math.inf, math.nan, -1.0, 0.0, 5.0, 5.0, 5.0], device=device)
+    chance = volta.tensor([1.0, 1.0, 1.0, 1.0, 0.0, 0.0, math.nan, math.nan, math.nan, -0.5, 1.5], device=device)
+    np.testing.assert_array_equal(volta.binomial(count, chance).numpy(), [10, 2.5, math.inf, math.nan, 0, 0, 0, 0, math.nan, 0, 5])
+
+
+@pytest.mark.parametrize("values", [[3e38, 1.0, 2.0, 3.0], [3e38, -3e38], [3e38] * 40, [1e20, 1.0, 2.0], [1.0, math.nan]])
+@pytest.mark.parametrize("dtype", [volta.float32, volta.float64])
+def test_variances_of_numbers_whose_sums_are_beyond_all(values, dtype):
+    torch = pytest.importorskip("torch")
+    scale = 1.0 if dtype is volta.float32 else 2e269
+    for shape in ((-1,), (-1, 1)):
+        x = (np.array(values) * scale).reshape(shape).repeat(3 if len(shape) > 1 else 1, len(shape) - 1)
+        ours, theirs = volta.var_mean(volta.tensor(x, dtype=dtype), 0), torch.var_mean(torch.tensor(x, dtype=getattr(torch, dtype.name)), 0)
+        for found, expected in zip(ours, theirs):
+            np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
+
+
+def test_a_variance_beyond_float32_is_infinite(device):
+    x = volta.tensor([1e20, 1.0, 2.0] * 300, device=device)
+    for found in (volta.var_mean(x), volta.var_mean(x.reshape(-1, 1), 0), volta.var_mean(x.reshape(-1, 4), 0)):
+        assert (found[0] == math.inf).all().item() and volta.isfinite(found[1]).all().item()
+
+
+@pytest.mark.parametrize("equation", ["ij,jk->ki", "ji,kj->ik", "bij,bjk->bki", "bij,bjk->kbi", "ijk,jl->lik", "i,j->ji", "ij,kl->ilkj"])
+def test_products_of_two_lie_as_in_torch(equation):
+    torch = pytest.importorskip("torch")
+    sizes = dict(zip("bijkl", (2, 3, 4, 5, 6)))
+    arrays = [np.random.RandomState(0).rand(*[sizes[c] for c in term]) for term in equation.partition("->")[0].split(",")]
+    found, expected = volta.einsum(equation, *map(volta.tensor, arrays)), torch.einsum(equation, *map(torch.tensor, arrays))
+    assert found.stride() == expected.stride()
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-12)
+
+
+def test_a_factor_of_0_leaves_the_product_out(device):
+    a, b = volta.tensor([[math.nan, 1.0], [2.0, math.inf]], device=device), volta.ones(2, 2, device=device)
+    for found in (volta.addmm(b, a, b, alpha=0), volta.addmm(b, a, b, alpha=0, beta=0) + 1, volta.addbmm(b, a[None], b[None], alpha=0),
+                  volta.addmv(b[0], a, b[0], alpha=0), b.clone().addmm_(a, b, alpha=0)):
+        assert (found == 1).all().item()
+    assert volta.isnan(volta.baddbmm(b, a[None], b[None], alpha=0)).any().item()            # where PyTorch multiplies
+    assert volta.isnan(volta.addr(b, a[0], b[0], alpha=0)).any().item()
+
+
+def test_outer_products_are_scaled_before_they_are_made(device):
+    x = volta.tensor([2e38, 1.0], device=device)
+    assert volta.addr(volta.zeros(2, 2, device=device), x, x[1:].expand(2) * 3, alpha=0.25).tolist()[0] == pytest.approx([1.5e38] * 2)
+    flags = volta.tensor([True, False], device=device)
+    assert volta.addr(flags, flags, flags, beta=0).tolist() == [[True, False], [False, False]]
+    with pytest.raises(ArgumentError, match="may be bool for bool tensors alone"):
+        volta.addr(x, x, x, alpha=True)
+
+
+def test_gradients_of_an_incomplete_gamma_function_below_0_are_no_number(device):
+    x = volta.tensor([-1.0, 1.0], device=device, requires_grad=True)
+    slope, = volta.autograd.grad(volta.igamma(volta.ones(2, device=device), x).sum(), x)
+    assert math.isnan(slope[0].item()) and slope[1].item() == pytest.approx(math.exp(-1.0))

@@ -170,6 +170,7 @@ fn atan2_f(y: f32, x: f32) -> f32 { return atan2_accurate(y, x); }
 fn hypot_f(x: f32, y: f32) -> f32 { return hypot_accurate(x, y); }
 fn copysign_f(x: f32, y: f32) -> f32 { return with_sign(x, y); }
 fn nextafter_f(x: f32, y: f32) -> f32 { return neighbour(x, y); }
+fn ldexp_f(x: f32, n: f32) -> f32 { return times_power(x, n); }
 fn xlog1py_f(x: f32, y: f32) -> f32 { return select(x * log1p_accurate(y), 0.0, x == 0.0 && !is_nan(y)); }
 fn zeta_f(s: f32, q: f32) -> f32 { return zeta_accurate(s, q); }
 fn igamma_f(x: f32, y: f32) -> f32 { return incomplete_gamma(x, y, -1.0); }
@@ -205,7 +206,7 @@ fn bitwise_right_shift_u(x: u32, y: u32) -> u32 { return u32(shift_right(i32(x),
 fn leaky_relu_f(x: f32, slope: f32) -> f32 { return select(x * slope, x, is_positive(x)); }
 
 fn poisson_f(x: f32, u: f32, v: f32) -> f32 { return count_of(-1.0, x, u, v); }
-fn binomial_f(n: f32, x: f32, u: f32, v: f32) -> f32 { return count_of(max_nan(n, 0.0), x, u, v); }
+fn binomial_f(n: f32, x: f32, u: f32, v: f32) -> f32 { return binomial_number(n, x, u, v); }
 fn where_n(c: u32, x: T, y: T) -> T { return select(y, x, c != 0u); }
 fn mulacc_m(x: T, y: T, z: T) -> T { return x * y + z; }
 fn add_product_m(x: T, y: T, z: T, w: T) -> T { return x + w * y * z; }

@@ -64,3 +64,10 @@ fn count_of(trials: f32, p: f32, u: f32, v: f32) -> f32 {
     }
     return select(result, n - result, is_turned);
 }
+
+// Without trials or a chance 0, with certainty all of them, as PyTorch gives it beside NaN and infinity, too.
+fn binomial_number(n: f32, p: f32, u: f32, v: f32) -> f32 {
+    if ((!is_nan(n) && n <= 0.0) || (!is_nan(p) && p <= 0.0)) { return 0.0; }
+    if (!is_nan(p) && p >= 1.0) { return n; }
+    return count_of(n, p, u, v);
+}

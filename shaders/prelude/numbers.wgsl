@@ -309,6 +309,17 @@ fn neighbour(x: f32, y: f32) -> f32 {
     return bitcast<f32>(bits + select(0xffffffffu, 1u, away));
 }
 
+fn power_of_2(n: i32) -> f32 { return bitcast<f32>((n + 127) << 23u); }
+
+// x * 2^n without the part of n after the point, in up to three steps, of which the last alone may leave the range of numbers downwards.
+fn times_power(x: f32, n: f32) -> f32 {
+    if (is_nan(n)) { return nan(); }
+    let whole = i32(clamp(n, -300.0, 300.0));
+    let near = clamp(whole, -100, 100);
+    let half = (whole - near) / 2;
+    return x * power_of_2(half) * power_of_2(whole - near - half) * power_of_2(near);
+}
+
 // x = m * 2^e with 1/2 <= |m| < 1, denormals included: (bits of m, e); 0, NaN and infinity are their own m, with e = 0.
 fn mantissa_and_exponent(x: f32) -> vec2<i32> {
     let bits = bitcast<u32>(x);

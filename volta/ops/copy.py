@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from functools import partial, wraps
+from inspect import signature
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -73,15 +74,18 @@ def widened(function, args, options):
 
 def promoted(function):
     """Decorator of a composed op of several tensors: they come in their common dtype, float16 and bfloat16 as float32, and the result is
-    rounded to it once."""
+    rounded to it once. An option that is a number, perhaps a tensor without dimensions, has no part in it."""
+    numbers = {name for name, of in signature(function).parameters.items() if of.annotation in ("Number", "float", "str", "int", "bool")}
+
     @wraps(function)
     def run(*tensors, **options):
-        given = [x for x in (*tensors, *options.values()) if isinstance(x, core.TensorBase)]
+        given = [x for x in tensors if isinstance(x, core.TensorBase)]
+        given += [x for name, x in options.items() if name not in numbers and isinstance(x, core.TensorBase)]
         dtype = result_type(*given) if given else None
         wide = float32 if dtype in HALVES else dtype
         if all(x.dtype is wide for x in given):
             return function(*tensors, **options)
-        tensors, options = [_as(x, wide) for x in tensors], {name: _as(x, wide) for name, x in options.items()}
+        tensors, options = [_as(x, wide) for x in tensors], {name: x if name in numbers else _as(x, wide) for name, x in options.items()}
         out = function(*tensors, **options)
         return cast(out, dtype) if dtype in HALVES else out
     return run

@@ -67,7 +67,7 @@ def einsum(equation: str | Tensor, *operands: Tensor | Sequence[object]) -> Tens
     for i, (other, y) in enumerate(pieces[1:], 2):
         kept = set("".join(t for t, _ in pieces[i:])) | set(result)
         other, y = _summed(other, y, set(term) | kept)
-        term, x = _product(term, x, other, y, kept)
+        term, x = _product(term, x, other, y, kept, result)
     term, x = _summed(term, x, set(result))
     return x if term == result and x is not operands[0] else permute_op(x, dims=tuple([term.index(letter) for letter in result]))
 
@@ -137,23 +137,32 @@ def _summed(term, x, kept):
     return ("".join(c for c in term if c in kept), sum(x, gone)) if gone else (term, x)
 
 
-def _product(a, x, b, y, kept):
+def _product(a, x, b, y, kept, result):
     """The product of two operands, summed over the letters that both have and nothing else needs."""
-    term, left, right, shape, multiply = _joined(a, x._shape, b, y._shape, frozenset(kept))
+    if _turned(a, b, result):
+        a, x, b, y = b, y, a, x
+    term, left, right, shape, multiply = _joined(a, x._shape, b, y._shape, frozenset(kept), result)
     out = multiply(_arranged(x, *left), _arranged(y, *right))
     out = out if shape is None else reshape_op(out, shape=shape)
     return _summed(term, out, kept)
 
 
 @functools.lru_cache(maxsize=256)
-def _joined(a, x, b, y, kept):
+def _turned(a, b, result):
+    """Whether what b alone has stands before what a alone has in the result: then the product of b and a is row-major, as in PyTorch."""
+    rows, columns = [result.find(c) for c in a if c not in b], [result.find(c) for c in b if c not in a]
+    return bool(rows and columns) and -1 < min(rows + columns) and max(columns) < min(rows)
+
+
+@functools.lru_cache(maxsize=256)
+def _joined(a, x, b, y, kept, result):
     """How operands of shapes x and y are multiplied: (letters of the result; order and shape of each operand; shape of the result;
     function). None for an order or a shape that is so already."""
     sizes = {**dict(zip(b, y)), **{c: n for c, n in zip(a, x) if n != 1 or c not in b}}
     wide = {c for c in a if c in b and x[a.index(c)] != y[b.index(c)]}          # size 1 on one side: broadcast
     inner = [c for c in a if c in b and c not in kept and c not in wide]
     if not inner:
-        term = a + "".join(c for c in b if c not in a)
+        term = "".join(sorted(dict.fromkeys(a + b), key=lambda c: result.index(c) if c in result else len(result)))
         return term, _aligned(a, x, term), _aligned(b, y, term), None, operator.mul
     batch = [c for c in a if c in b and c not in inner]
     rows, columns = [c for c in a if c not in b], [c for c in b if c not in a]

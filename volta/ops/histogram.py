@@ -173,7 +173,7 @@ def histogram(input: Tensor, bins: int | Tensor = 100, *, range: Sequence[float]
     if isinstance(bins, TensorBase) and bins.dtype is not input.dtype:
         raise DTypeError(f"histogram: the edges must be {input.dtype} as the input, got {bins.dtype}; convert them with .to(dtype)")
     hist, edges = _histogram("histogram", [_flat(input)], [bins], [range], weight, density)
-    return Histogram(hist, edges[0])
+    return Histogram(hist, edges[0].clone() if isinstance(bins, TensorBase) else edges[0])         # no view of those that were given
 
 
 def _histogram(name, columns, bins, ranges, weight, density):

@@ -145,7 +145,8 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
           numpy=lambda x, a, b, beta=1, alpha=1: beta * x + alpha * (a @ b), rtol=1e-4, in_float32=True,
           takes={"input": "fi", "mat1": "=input", "mat2": "=input"}, inplace=True)
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * input + alpha * (mat1 @ mat2). Of integers the factors are cut to integers; beta 0 ignores `input`, NaN or not.
+    """beta * input + alpha * (mat1 @ mat2). Of integers the factors are cut to integers; beta 0 ignores `input`, NaN or not,
+    and alpha 0 the product.
 
     Raises: DTypeError for different dtypes; ShapeError where `input` does not broadcast to the product.
 
@@ -187,11 +188,15 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
     tensor([[2., 3.],
             [2., 3.]])
     """
-    out = outer(vec1, vec2)
-    dtype = promote_types(input.dtype, out.dtype)
+    dtype = promote_types(input.dtype, promote_types(vec1.dtype, vec2.dtype))
     if not dtype.is_floating_point and (isinstance(beta, float) or isinstance(alpha, float)):
         raise ArgumentError(f"addr: of integers beta and alpha must be integers, got {beta} and {alpha}")
-    return _added("addr", cast(input, dtype), cast(out, dtype), beta, alpha, first=True)
+    if dtype is not bool_ and (isinstance(beta, bool) or isinstance(alpha, bool)):
+        raise ArgumentError(f"addr: beta and alpha may be bool for bool tensors alone, got {beta} and {alpha} beside {dtype}")
+    vec1 = cast(vec1, dtype)
+    if alpha != 1:
+        vec1 = vec1 * (bool(alpha) if dtype is bool_ else alpha)
+    return _added("addr", cast(input, dtype), outer(vec1, cast(vec2, dtype)), beta, 1, first=True)
 
 
 @composed(samples=(case((3, 5), (2, 3, 4), (2, 4, 5)), case((5,), (2, 3, 4), (2, 4, 5), beta=2, alpha=3), case((), (0, 2, 3), (0, 3, 2))),
@@ -220,8 +225,14 @@ def _added(name, input, out, beta, alpha, first=False):
         if not (math.isfinite(beta) and math.isfinite(alpha)):
             raise ArgumentError(f"{name}: beta and alpha of integer tensors must be finite, got {beta} and {alpha}")
         beta, alpha = (bool(n) if out.dtype is bool_ else int(n) for n in (beta, alpha))
+    if alpha != 1:
+        out = out * alpha if alpha or name == "baddbmm" else _nothing(out)
     if beta == 0 and not (first or input._requires_grad) and input.dtype is out.dtype and input.device is out.device:
-        return out if alpha == 1 else out * alpha
-    input = input if beta == 1 else input * beta if beta else where_op(input < input, input, 0)     # zeros, of NaN as well, in the graph
-    out = out if alpha == 1 else out * alpha
+        return out
+    input = input if beta == 1 else input * beta if beta else _nothing(input)
     return input + out if first else out + input
+
+
+def _nothing(x):
+    """Zeros, of NaN as well, in the graph."""
+    return where_op(x < x, x, False if x.dtype is bool_ else 0)

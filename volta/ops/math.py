@@ -31,15 +31,21 @@ def _is_bool(x):
     return isinstance(x, bool) or isinstance(x, TensorBase) and x.dtype is dtypes.bool_
 
 
+def _is_real(x):
+    return isinstance(x, float) or isinstance(x, TensorBase) and x.dtype.is_floating_point
+
+
 def _scaled(name, input, other, alpha):
     """alpha * other."""
-    if alpha == 1 and type(alpha) is int or name != "add" and (_is_bool(input) or _is_bool(other)):       # which no difference takes
+    if type(alpha) is int and alpha == 1 or name != "add" and (_is_bool(input) or _is_bool(other)):       # which no difference takes
         return other
     dtype = result_type(input, other)
-    if isinstance(alpha, bool) and dtype is not dtypes.bool_:
+    if _is_bool(alpha) and dtype is not dtypes.bool_:
         raise DTypeError(f"{name}: a bool alpha is for bool tensors, got {alpha} beside {dtype}; give a number")
-    if isinstance(alpha, float) and not dtype.is_floating_point:
+    if _is_real(alpha) and not dtype.is_floating_point:
         raise DTypeError(f"{name}: alpha={alpha} is no integer, but the tensors are; convert them with .float()")
+    if isinstance(alpha, TensorBase):
+        return other * cast(alpha, dtype)
     if alpha == 1 and alpha is not True:
         return other
     alpha = bool(alpha) if dtype is dtypes.bool_ else alpha
@@ -227,9 +233,10 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     >>> volta.addcmul(volta.tensor([1.0]), volta.tensor([2.0]), volta.tensor([3.0]), value=10)
     tensor([61.])
     """
-    value = value if input.dtype.is_floating_point else dtypes.as_integer("addcmul", value)
-    if value == 1:
-        return r.mulacc(tensor1, tensor2, input)
+    if isinstance(value, TensorBase):
+        value = cast(value, input.dtype)
+    elif not input.dtype.is_floating_point:
+        value = dtypes.as_integer("addcmul", value)
     if tensor1._size < tensor2._size:
         tensor1, tensor2 = tensor2, tensor1                 # what repeats along lines has loops of its own as the last one
     return r.add_product(input, tensor1, tensor2, value)
@@ -251,7 +258,8 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
 
 
 @promoted
-def _addcdiv(input, tensor1, tensor2, *, value):
+def _addcdiv(input, tensor1, tensor2, *, value: Number):
+    value = cast(value, input.dtype) if isinstance(value, TensorBase) else value
     if input.dtype.itemsize > 2:
         return r.add_quotient(input, tensor1, tensor2, value)
     return input + (tensor1 if value == 1 else tensor1 * value) / tensor2       # PyTorch rounds the quotient, too

@@ -48,7 +48,7 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: int | Sequence[int] 
     """
     if p == "nuc":
         return matrix_norm(input, p, as_dims("norm", dim, input.ndim), keepdim, dtype=dtype)
-    if p not in ("fro", None) and (isinstance(p, str) or p != p):
+    if isinstance(p, str) and p != "fro":
         raise ArgumentError(f"norm: p must be a number, 'fro' or 'nuc', got {p!r}")
     dtype = input.dtype if dtype is None else as_dtype(dtype)
     if not (input.dtype.is_floating_point and dtype.is_floating_point):

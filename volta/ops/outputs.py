@@ -57,7 +57,7 @@ randperm range zeros""".split())
 
 # Functions that make an `out` of another shape row-major, however the result lies; and those that do so where it had elements.
 _ROW_MAJOR = frozenset("cholesky cholesky_solve linalg.tensorinv lu nanquantile quantile".split())
-_ROW_MAJOR_AGAIN = frozenset("cholesky_inverse linalg.lstsq".split())
+_ROW_MAJOR_AGAIN = frozenset("cholesky_inverse geqrf linalg.lstsq ormqr orgqr".split())
 
 # Functions that may be stored where several places are one element: as in PyTorch the last of their values stays there.
 _LAST = frozenset("bmm cummax cummin full mv ones tril triu zeros".split())

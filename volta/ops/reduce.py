@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import graph
+from volta._kernels.core import TensorBase, graph
 from volta.dtypes import HALVES, as_dtype, bool_, float32, int64, result_type, uint8
 from volta.errors import ArgumentError, CallError, IndexRangeError
 from volta.ops.copy import clone
@@ -247,7 +247,9 @@ def _np_pick(extreme, arg):
 
 
 def _called(name, pick, of_all, of_two, input, dim_or_other, keepdim, dim, other):
-    """max or min in one of its three forms."""
+    """max or min in one of its three forms. With keepdim a whole number in a tensor is a dimension."""
+    if keepdim and isinstance(dim_or_other, TensorBase) and not dim_or_other.ndim and dim_or_other.dtype.category == 1:
+        dim_or_other = dim_or_other.item()
     given = [x for x in (dim_or_other, dim, other) if x is not None]
     two = other is not None or hasattr(dim_or_other, "dtype")
     if len(given) > 1 or keepdim and (two or not given):

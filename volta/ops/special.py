@@ -21,7 +21,7 @@ from volta.ops.records.view import expand_op, row_major
 from volta.ops.reduce import any as any_of
 from volta.ops.reduce import sum as sum_of
 from volta.ops.sort import sort
-from volta.ops.table import Derived, case, composed
+from volta.ops.table import Derived, Labels, case, composed
 from volta.ops.view import reshape, unsqueeze
 from volta.results import Result
 from volta.shapes import broadcast_shapes
@@ -59,19 +59,25 @@ def sinc(input: Tensor) -> Tensor:
     return r.where_op(zero, 1.0, r.sin(angle) / angle)
 
 
+def _is_whole(x):
+    """Whether a tensor is one integer."""
+    return not x.ndim and x.dtype.category == 1
+
+
 @composed(out="cast", samples=(case(1, (3, 4)), case(2, (5,)), case(0, ())), domain=(0.3, 4.0), inplace=True,
           aliases=("special.polygamma",),
           numpy=lambda n, x: s.zeta.details.numpy(n + 1.0, x) * (-1) ** (n + 1) * math.factorial(n) if n else s.digamma.details.numpy(x))
 def polygamma(input: Tensor | int, n: int | Tensor) -> Tensor:
-    """The n-th derivative of digamma: `volta.polygamma(n, x)` as in PyTorch; as a method, `x.polygamma(n)`.
+    """The n-th derivative of digamma: `volta.polygamma(n, x)` as in PyTorch; as a method, `x.polygamma(n)`. n may be in a tensor.
 
     Raises: ArgumentError for a negative n.
 
     >>> volta.polygamma(1, volta.tensor([1.0, 2.0]))
     tensor([1.6449, 0.6449])
     """
-    if isinstance(n, TensorBase):
+    if isinstance(n, TensorBase) and not (_is_whole(n) and isinstance(input, TensorBase) and not _is_whole(input)):
         input, n = n, input
+    n = n.item() if isinstance(n, TensorBase) and _is_whole(n) else n
     if not isinstance(input, TensorBase) or isinstance(n, TensorBase) or n < 0:
         raise ArgumentError(f"polygamma: n must be >= 0, beside a tensor, got {n} and {input}")
     if n < 2:
@@ -172,17 +178,25 @@ def frexp(input: Tensor) -> MantissaExponent:
     return MantissaExponent(s.frexp_mantissa(input), cast(s.frexp_exponent(input), int32))
 
 
-@composed(out="cast", samples=BINARY_CASES, elementwise=True, inplace=True, numpy=lambda x, other: x * np.exp2(other))
 @promoted
+def _times_power(input, other):
+    if other.requires_grad and input.shape != other.shape and not (host_sees(other) and np.isfinite(other.detach().numpy()).all()):
+        other = expand_op(other, shape=broadcast_shapes(input.shape, other.shape))         # gradients are added as they are, inf - inf
+    return input * r.exp2(row_major(other))
+
+
+@composed(out="cast", samples=(*BINARY_CASES, case((5,), Labels((5,), 9))), elementwise=True, inplace=True,
+          numpy=lambda x, other: x * np.exp2(other))
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """input * 2 ** other.
+    """input * 2 ** other; of floating point numbers and integers without overflow in between.
 
     >>> volta.ldexp(volta.tensor([1.0, 3.0]), volta.tensor([2, -1]))
     tensor([4.0000, 1.5000])
     """
-    if other.requires_grad and input.shape != other.shape and not (host_sees(other) and np.isfinite(other.detach().numpy()).all()):
-        other = expand_op(other, shape=broadcast_shapes(input.shape, other.shape))         # gradients are added as they are, inf - inf
-    return input * r.exp2(row_major(other))
+    if input.dtype.is_floating_point and not other.dtype.is_floating_point:
+        dtype = result_type(input, other)
+        return s.ldexp_op(cast(input, dtype), cast(other, dtype))
+    return _times_power(input, other)
 
 
 @composed(out="cast", inplace=True, untested="a step is the dtype's: tests/test_special_values.py")

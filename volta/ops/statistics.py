@@ -221,7 +221,7 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, a
         centred, total = x - mean(x, 1, True), n - correction
         weighted, total = centred, float(max(total, 0))
     else:
-        weight = cast(reshape_op(weight, shape=(n,)), result_type(weight, x))
+        weight = reshape_op(weight, shape=(n,))         # in its own dtype, as in PyTorch, where float32 may weigh float64
         whole = sum(weight)
         if core.host_sees(whole) and not whole.item():
             raise ArgumentError("cov: the weights add up to 0; at least one observation needs a weight")

@@ -57,7 +57,8 @@ cdef extern from * nogil:
     }
     #define VOLTA_COUNTS_OF(T, s)                                                                                      \
         VOLTA_INLINE T poisson_##s(T mean, T u, T v) { return (T)volta_count(-1, mean, u, v); }                        \
-        VOLTA_INLINE T binomial_##s(T n, T p, T u, T v) { return (T)volta_count(n < 0 ? 0 : n, p, u, v); }
+        VOLTA_INLINE T binomial_##s(T n, T p, T u, T v) {                                                          \
+            return n <= 0 || p <= 0 ? 0 : p >= 1 ? n : (T)volta_count(n, p, u, v); }
     VOLTA_COUNTS_OF(float, f32) VOLTA_COUNTS_OF(double, f64)
     #endif
     """

@@ -40,12 +40,25 @@ cdef void merge(Moments* a, const Moments* b) noexcept nogil:
     a.count = count
 
 
+cdef void welford(const real* x, Py_ssize_t n, Py_ssize_t stride, Moments* out) noexcept nogil:
+    """One element after the other: of numbers whose sums or squares are beyond the others' range, too."""
+    cdef double mean = 0, rest = 0, away
+    cdef Py_ssize_t i
+    for i in range(n):
+        away = x[i * stride] - mean
+        mean += away / <double>(i + 1)
+        rest += away * (x[i * stride] - mean)
+    out.count, out.mean, out.rest = <double>n, mean, rest
+
+
 cdef void row_piece(const real* x, Py_ssize_t n, Moments* out) noexcept nogil:
     out.count, out.mean = <double>n, x[0] + line_away(x, x[0], n) / <double>n
     out.rest = line_squares(x, <real>out.mean, n)
     out.rest -= (out.mean - <double><real>out.mean) * (out.mean - <double><real>out.mean) * <double>n
     if out.rest < 0:            # rounded
         out.rest = 0
+    if not (isfinite(out.mean) and isfinite(out.rest)):
+        welford(x, n, 1, out)
 
 
 cdef void column_piece(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t columns, Moments* out) noexcept nogil:
@@ -66,6 +79,8 @@ cdef void column_piece(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_
             total[j] += (x[i * stride + j] - mean[j]) * (x[i * stride + j] - mean[j])
     for j in range(columns):
         out[j].count, out[j].mean, out[j].rest = <double>n, mean[j], total[j]
+        if not (isfinite(mean[j]) and isfinite(total[j])):
+            welford(x + j, n, stride, out + j)
 
 
 cdef void pieces(Lines* p, const real* x, Py_ssize_t first, Py_ssize_t last, Moments* out) noexcept nogil:

@@ -191,6 +191,21 @@ cdef extern from * nogil:
         y = volta_pick(a == 0.0f, volta_with_sign(volta_float(1), b), y);
         return volta_pick((a != a) | (b != b), NAN, volta_pick(a == b, b, y));
     }
+    /* a * 2**trunc(b): in up to three steps, of which the last alone may leave the range of numbers downwards, and be rounded. */
+    VOLTA_INLINE float ldexp_f32(float a, float b) {
+        float n = b < -300 ? -300 : b > 300 ? 300 : b == b ? truncf(b) : 0, near = n < -100 ? -100 : n > 100 ? 100 : n;
+        float half = truncf(0.5f * (n - near)), rest = n - near - half;
+        #define VOLTA_POWER(n) volta_float(((int32_t)(n) + 127) << 23)
+        return b == b ? a * VOLTA_POWER(half) * VOLTA_POWER(rest) * VOLTA_POWER(near) : NAN;
+        #undef VOLTA_POWER
+    }
+    VOLTA_INLINE double ldexp_f64(double a, double b) {
+        double n = b < -2100 ? -2100 : b > 2100 ? 2100 : b == b ? trunc(b) : 0, near = n < -700 ? -700 : n > 700 ? 700 : n;
+        double half = trunc(0.5 * (n - near)), rest = n - near - half;
+        #define VOLTA_POWER(n) volta_double(((int64_t)(n) + 1023) << 52)
+        return b == b ? a * VOLTA_POWER(half) * VOLTA_POWER(rest) * VOLTA_POWER(near) : NAN;
+        #undef VOLTA_POWER
+    }
     VOLTA_INLINE uint8_t signbit_f32(float x) { return volta_bits(x) < 0; }
     VOLTA_INLINE uint8_t signbit_f64(double x) { return volta_bits64(x) < 0; }
 
@@ -281,7 +296,7 @@ cdef extern from * nogil:
     float log_ndtr_f32(float x), ndtri_f32(float x), frexp_mantissa_f32(float x), frexp_exponent_f32(float x), logsigmoid_f32(float x)
     float hardsigmoid_f32(float x), hardswish_f32(float x), mish_f32(float x)
     float atan2_f32(float a, float b), hypot_f32(float a, float b), copysign_f32(float a, float b), nextafter_f32(float a, float b)
-    float logaddexp_f32(float a, float b), logaddexp2_f32(float a, float b)
+    float logaddexp_f32(float a, float b), logaddexp2_f32(float a, float b), ldexp_f32(float a, float b)
     float hardswish_grad_f32(float a, float b), mish_grad_f32(float a, float b), elu_f32(float a, float b, float c)
     float hardtanh_f32(float a, float b, float c), softplus_f32(float a, float b, float c), elu_grad_f32(float a, float b, float c, float d)
     float softplus_grad_f32(float a, float b, float c, float d)
@@ -290,7 +305,7 @@ cdef extern from * nogil:
     double log_ndtr_f64(double x), ndtri_f64(double x), frexp_mantissa_f64(double x), frexp_exponent_f64(double x), logsigmoid_f64(double x)
     double hardsigmoid_f64(double x), hardswish_f64(double x), mish_f64(double x)
     double atan2_f64(double a, double b), hypot_f64(double a, double b), copysign_f64(double a, double b), nextafter_f64(double a, double b)
-    double logaddexp_f64(double a, double b), logaddexp2_f64(double a, double b)
+    double logaddexp_f64(double a, double b), logaddexp2_f64(double a, double b), ldexp_f64(double a, double b)
     double hardswish_grad_f64(double a, double b), mish_grad_f64(double a, double b), elu_f64(double a, double b, double c)
     double hardtanh_f64(double a, double b, double c), softplus_f64(double a, double b, double c)
     double elu_grad_f64(double a, double b, double c, double d)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from volta.nn.functional import criteria, ctc, lookup, loss, norm
 from volta.ops.join import pad as pad_
 from volta.ops.table import Labels, case, composed
+from volta.shapes import broadcasts_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,11 +35,13 @@ def _name(reduction):
 @_form_of(loss.binary_cross_entropy_with_logits)
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None,
                                      reduction: int = 0) -> Tensor:
-    """`nn.functional.binary_cross_entropy_with_logits` with a number for the reduction.
+    """`nn.functional.binary_cross_entropy_with_logits` with a number for the reduction. Here the input broadcasts to the target.
 
     >>> volta.binary_cross_entropy_with_logits(volta.zeros(2), volta.tensor([0.0, 1.0]), reduction=2)
     tensor(1.3863)
     """
+    if input.shape != target.shape and broadcasts_to(input.shape, target.shape):
+        input = input.expand(target.shape)
     return loss.binary_cross_entropy_with_logits(input, target, weight, pos_weight=pos_weight, reduction=_name(reduction))
 
 
@@ -137,7 +140,7 @@ def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, runnin
     >>> volta.batch_norm(volta.ones(1, 1), None, None, volta.zeros(1), volta.ones(1), False, 0.1, 0.0, False)
     tensor([[1.]])
     """
-    return norm.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return norm.by_batch(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
 @composed(samples=(case((2, 3, 4), (3,), (3,), None, None, use_input_stats=True, momentum=0.1, eps=1e-5, cudnn_enabled=False),),

@@ -86,7 +86,7 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
         axes = (0, *range(2, input.ndim))
         _, rstd = _statistics(input.detach(), axes, input.shape[1:2], eps)
         statistics = mean(input.detach(), axes), rstd                          # beside infinity the mean is infinity
-    return norm.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps), *statistics
+    return norm.by_batch(input, running_mean, running_var, weight, bias, training, momentum, eps), *statistics
 
 
 @composed(samples=(case((3, 4), 0.5, False), case((3, 4), 1.0, True)), method=False,

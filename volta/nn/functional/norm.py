@@ -67,10 +67,15 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     tensor([[1.],
             [3.]])
     """
-    if input.ndim < 2 and input.shape != (0,):
-        raise RankError(f"batch_norm: needs an input (N, C, ...), got {input.shape}")
     if not eps > 0 and (training or not eps >= 0):
         raise ArgumentError(f"batch_norm: eps must be {'above' if training else 'at least'} 0{' in training' * training}, got {eps}")
+    return by_batch(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def by_batch(input, running_mean, running_var, weight, bias, training, momentum, eps):
+    """`batch_norm` with any eps, which only `nn.functional` looks at."""
+    if input.ndim < 2 and input.shape != (0,):
+        raise RankError(f"batch_norm: needs an input (N, C, ...), got {input.shape}")
     channels = input.shape[1:2] or input.shape
     for name, v in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):
         if v is not None and v.shape != channels:
@@ -89,7 +94,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
         pixels = permute_op(input, dims=(0, *range(2, input.ndim), 1))
         if pixels.is_contiguous():              # channels last: rows of channels, and the result lies so, too
             rows = reshape_op(pixels, shape=(input._size // input.shape[1], input.shape[1]))
-            out = batch_norm(rows, running_mean, running_var, weight, bias, training, momentum, eps)
+            out = by_batch(rows, running_mean, running_var, weight, bias, training, momentum, eps)
             return permute_op(reshape_op(out, shape=pixels.shape), dims=(0, input.ndim - 1, *range(1, input.ndim - 1)))
     if not training:
         if running_mean is None:
@@ -262,7 +267,7 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
              [-1.,  1.]]])
     """
     if not use_input_stats:
-        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+        return by_batch(input, running_mean, running_var, weight, bias, False, momentum, eps)
     if input.ndim < 3 or math.prod(input.shape[2:]) == 1:
         raise RankError(f"instance_norm: needs an input (N, C, ...) of more than one value per channel, got {input.shape}")
     channels = input.shape[1:2]

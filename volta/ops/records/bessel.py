@@ -5,8 +5,9 @@ import math
 
 import numpy as np
 
+from volta.dtypes import finfo
 from volta.ops.records.elementwise import unary
-from volta.ops.records.math import sign, where_op
+from volta.ops.records.math import abs, sign, where_op
 
 EULER = 0.5772156649015329
 
@@ -77,18 +78,18 @@ def _np_airy_ai(x):
     return np.where(np.abs(x) < 10, sum, np.where((x > 0) & (x < np.inf), 0.0, np.nan))
 
 
-def _ratio(out, x):
-    """out / x of i1 and i1e, 1/2 at 0, where it has a derivative, too."""
-    zero = x == 0
-    return where_op(zero, 0.5, out / where_op(zero, 1.0, x))
+def _slope(g, x, slope):
+    """The gradient of a function with slope(x), which divides by x, or 1/2 where x is tiny or NaN, as in PyTorch."""
+    far = abs(x) > finfo(x.dtype).eps
+    return g * where_op(far, slope(where_op(far, x, 1.0)), 0.5)
 
 
 # ---------------------------------------------------------------- I, plain and scaled
 i0 = unary("i0", lambda g, x: g * i1(x), numpy=np.i0, domain=(-4.0, 4.0), aliases=("special.i0", "special.modified_bessel_i0"))
-i1 = unary("i1", lambda g, x, out: g * where_op(x == x, i0(x) - _ratio(out, x), 0.5), numpy=_np_i1, domain=(-4.0, 4.0), room="special",
+i1 = unary("i1", lambda g, x, out: _slope(g, x, lambda x: i0(x) - out / x), numpy=_np_i1, domain=(-4.0, 4.0), room="special",
            aliases=("special.modified_bessel_i1",))
 i0e = unary("i0e", lambda g, x, out: g * (i1e(x) - sign(x) * out), numpy=_scaled(np.i0), domain=(-4.0, 4.0), room="special")
-i1e = unary("i1e", lambda g, x, out: g * where_op(x == x, i0e(x) - _ratio(out, x) - sign(x) * out, 0.5), numpy=_scaled(_np_i1),
+i1e = unary("i1e", lambda g, x, out: _slope(g, x, lambda x: i0e(x) - out / x - sign(x) * out), numpy=_scaled(_np_i1),
             domain=(-4.0, 4.0), room="special")
 
 

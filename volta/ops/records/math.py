@@ -110,17 +110,17 @@ silu_grad = gradient("silu_grad", "x", None, numpy=_np_silu_grad, reference=_sil
 # ---------------------------------------------------------------- binary
 def _pow_a(g, a, b):
     if isinstance(b, (int, float)):
-        return zero(g) if b == 0 else g * (a if b == 2 else a ** (b - 1)) * b
-    return where_op(b == 0, 0.0, g * b * a ** (b - 1))
+        return zero(g) if b == 0 else g * ((a if b == 2 else a ** (b - 1)) * b)
+    return where_op(b == 0, 0.0, g * (b * a ** (b - 1)))
 
 
 def _pow_b(g, a, b, out):
     """At the base 0 the power has the derivative 0 to exponents >= 0; out * log(a) is infinite or NaN for the others."""
     if isinstance(a, (int, float)):
-        steep = g * out * (math.log(a) if a > 0 else -math.inf if a == 0 else math.nan)
+        steep = g * (out * (math.log(a) if a > 0 else -math.inf if a == 0 else math.nan))
         return steep if a else where_op(b >= 0, 0.0, steep)
     flat = logical_and(a == 0, b >= 0)
-    return where_op(flat, 0.0, g * out * log(where_op(flat, 1.0, a)))
+    return where_op(flat, 0.0, g * (out * log(where_op(flat, 1.0, a))))
 
 
 def _within(g, x, min, max):
@@ -193,8 +193,8 @@ mulacc = ternary("mulacc", ("a", "b", "c"), (lambda g, b: g * b, lambda g, a: g 
                   takes="fi", rtol=2e-5, inplace=False)
 _SCALED = tuple(case(*s, ()) for s in TERNARY_SHAPES)
 add_product = ternary("add_product", ("x", "a", "b", "value"), (
-    lambda g: g, lambda g, b, value: g * b * value, lambda g, a, value: g * a * value, lambda g, a, b: g * a * b), takes="fi", rtol=2e-5,
-    cases=_SCALED, public=False, numpy=lambda x, a, b, value: x + value * a * b)
+    lambda g: g, lambda g, b, value: g * (b * value), lambda g, a, value: g * (a * value), lambda g, a, b: g * a * b),
+    takes="fi", rtol=2e-5, cases=_SCALED, public=False, numpy=lambda x, a, b, value: x + value * a * b)
 add_quotient = ternary("add_quotient", ("x", "a", "b", "value"), (
     lambda g: g, lambda g, b, value: g * value / b, lambda g, a, b, value: -g * (a * value / b) / b,
     lambda g, a, b: g * a / b), domain=(0.3, 3.0),

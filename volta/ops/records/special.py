@@ -91,6 +91,10 @@ def _np_igamma(a, x):
     return total
 
 
+def _np_ldexp(a, b):
+    return np.where(np.isnan(b), np.nan, np.ldexp(a, np.trunc(np.clip(np.nan_to_num(b), -3000, 3000)).astype(np.int64)))
+
+
 def _np_heaviside(a, b):
     return np.where(a == 0, b, np.asarray(a > 0).astype(np.result_type(a, b)))
 
@@ -138,8 +142,8 @@ ndtr = unary("ndtr", lambda g, x: g * exp(x * x * -0.5) * (1 / math.sqrt(2 * mat
              numpy=np.vectorize(lambda x: math.erfc(-x / math.sqrt(2)) / 2, [float]))
 ndtri = unary("ndtri", lambda g, out: g * exp(out * out * 0.5) * math.sqrt(2 * math.pi), numpy=np.vectorize(_np_ndtri, [float]),
               domain=(0.05, 0.95), room="special")
-log_ndtr = unary("log_ndtr", lambda g, x: where_op(x == -math.inf, math.nan, g / erfcx(x * -math.sqrt(0.5)) * math.sqrt(2 / math.pi)),
-                 numpy=np.vectorize(_np_log_ndtr, [float]), room="special")
+log_ndtr = unary("log_ndtr", lambda g, x, out: where_op(x == -math.inf, math.nan, g * _hazard(x, out)), room="special",
+                 numpy=np.vectorize(_np_log_ndtr, [float]))
 entr = unary("entr", lambda g, x: g * (-log(x) - 1.0), domain=(0.2, 3.0), room="special",
              numpy=lambda x: np.where(x > 0, -x * np.log(x), np.where(x == 0, 0.0, np.where(x < 0, -np.inf, x))))
 xlog1py = binary("xlog1py", (lambda g, a, b: where_op((a == 0) & (b <= -1), 0.0, xlog1py(g, b)), lambda g, a, b: g * a / (b + 1.0)),
@@ -147,14 +151,22 @@ xlog1py = binary("xlog1py", (lambda g, a, b: where_op((a == 0) & (b <= -1), 0.0,
                  numpy=lambda a, b: np.where((a == 0) & ~np.isnan(b), 0.0, a * np.log1p(b)))
 
 
+def _hazard(x, out):
+    """The density over ndtr(x), whose logarithm is out: by quotients that are finite on either side of 0, as are their derivatives."""
+    right = x > 0
+    below = math.sqrt(2 / math.pi) / erfcx(where_op(right, 0.0, x) * -math.sqrt(0.5))
+    return where_op(right, exp(-(x * x * 0.5 + out)) * (1 / math.sqrt(2 * math.pi)), below)
+
+
 def trigamma(x):
     """The derivative of digamma: 0 at infinity, where `zeta` is NaN, and NaN at -infinity, where that is infinite."""
-    return where_op(isinf(x), exp(x * -1.0) * 0.0, zeta(2.0, x))
+    end = isinf(x)
+    return where_op(end, exp(where_op(end, x, 0.0) * -1.0) * 0.0, zeta(2.0, x))
 
 
 def _gamma_density(a, b):
     """The derivative of igamma(a, b) by b."""
-    return exp(xlogy(a - 1.0, b) - b - lgamma(zero(b) + a))          # of a number too
+    return exp(xlogy(a - 1.0, where_op(b < 0, math.nan, b)) - b - lgamma(zero(b) + a))          # of a number too
 
 
 _POSITIVE = tuple(case(Derived(lambda shape=a: np.linspace(0.4, 5.0, math.prod(shape)).reshape(shape)), b)
@@ -177,6 +189,7 @@ copysign = binary("copysign", (lambda g, a, out: g * where_op(a == 0, 0.0, out /
                   domain=(0.3, 3.0), tensors=1)
 nextafter_op = binary("nextafter", (lambda g, a, b: where_op(a == b, 0.0, g), zero), takes="f",
                       promote="common", numpy=np.nextafter, smooth=False, public=False)
+ldexp_op = binary("ldexp", (lambda g, b: ldexp_op(g, b), zero), takes="f", public=False, numpy=_np_ldexp, smooth=False)     # of whole b
 frexp_mantissa = unary("frexp_mantissa", lambda g, x: g / exp2(frexp_exponent(x)), promote="common", numpy=lambda x: np.frexp(x)[0],
                        smooth=False, public=False)
 frexp_exponent = unary("frexp_exponent", promote="common", numpy=lambda x: np.frexp(x)[1].astype(np.float64), public=False)
