@@ -210,6 +210,11 @@ def _index_select(g: Graph, c: Call):
     return g.node("Gather", c[0], c[1], axis=c.dim)
 
 
+@translates("one_hot")
+def _one_hot(g: Graph, c: Call):
+    return g.cast(g.node("Equal", g.node("Unsqueeze", c[0], g.ints([-1])), g.ints(range(c.fixed(c.classes, "a number of classes")))), int64)
+
+
 def _as_elements(g, index, dim, like):
     """A vector of places along `dim` for every element of a tensor of the shape `like`."""
     column = g.node("Unsqueeze", index, g.ints([d for d in range(len(like)) if d != dim])) if len(like) > 1 else index
