@@ -23,17 +23,18 @@ from volta._kernels.cpu import (
     resample,
     row_norm,
     sample,
+    scatter,
     softmax,
     sort,
     update,
 )
-from volta.errors import DTypeError, IndexRangeError
+from volta.errors import IndexRangeError
 
 CODES = {"bool": 0, "uint8": 1, "int32": 2, "int64": 3, "float16": 4, "float32": 5, "float64": 6}
 FLOATS = ["float32", "float64"]
 KERNELS: dict = {}
-for module in (conv, conv_weight, copy, index, linalg, loss, moments, norm, pool, random, resample, row_norm, sample, softmax, sort,
-               update):
+for module in (conv, conv_weight, copy, index, linalg, loss, moments, norm, pool, random, resample, row_norm, sample, scatter, softmax,
+               sort, update):
     KERNELS.update(module.KERNELS)
 
 
@@ -391,91 +392,3 @@ def test_cross_entropy_refuses_wrong_labels(label):
     with pytest.raises(IndexRangeError, match=text):
         KERNELS["cross_entropy"](x, target, -100)
     KERNELS["cross_entropy"](x, target, label)
-
-
-# ---------------------------------------------------------------- index
-
-INDEXED = [((5,), (3,), 0), ((4, 5), (4, 3), 1), ((4, 5), (3, 5), 0), ((3, 4, 5), (2, 6, 5), 1),
-           ((3, 4, 5), (3, 4, 7), 2), ((3, 4), (0, 4), 0), ((200, 300), (200, 300), 1), ((300, 70), (400, 70), 0)]
-
-
-@pytest.mark.parametrize("name", list(CODES))
-@pytest.mark.parametrize("shape, places, dim", INDEXED)
-def test_gather_and_select(shape, places, dim, name, rng):
-    x = rng.integers(0, 2 if name == "bool" else 100, shape).astype(name)
-    at, rows = rng.integers(0, shape[dim], places), rng.integers(0, shape[dim], 6)
-    part = x[tuple(slice(0, n) if i != dim else slice(None) for i, n in enumerate(places))]
-    for make in (tensor, strided):
-        gathered = KERNELS["gather"](make(x), make(at), dim)
-        selected = KERNELS["index_select"](make(x), make(rows), dim)
-        np.testing.assert_array_equal(values(gathered), np.take_along_axis(part, at, dim))
-        np.testing.assert_array_equal(values(selected), np.take(x, rows, dim))
-
-
-@pytest.mark.parametrize("name", ["float32", "float64", "int32", "int64"])
-@pytest.mark.parametrize("shape, places, dim", INDEXED)
-def test_additions(shape, places, dim, name, rng):
-    size = shape[dim] + 2
-    g = rng.integers(-50, 50, places).astype(name)
-    at, rows = rng.integers(0, size, places), rng.integers(0, size, places[dim])
-    full = np.zeros([size if i == dim else n for i, n in enumerate(places)], name)
-    by_row = full.copy()
-    grid = list(np.indices(places))
-    grid[dim] = at
-    np.add.at(full, tuple(grid), g)
-    np.add.at(by_row, (*[slice(None)] * dim, rows), g)
-    for make in (tensor, strided):
-        np.testing.assert_array_equal(values(KERNELS["scatter_add"](make(g), make(at), dim, size)), full)
-        np.testing.assert_array_equal(values(KERNELS["index_add"](make(g), make(rows), dim, size)), by_row)
-
-
-@pytest.mark.parametrize(
-    "op, extra", [("gather", ()), ("scatter_add", (4,)), ("index_select", ()), ("index_add", (4,))])
-@pytest.mark.parametrize("wrong", [4, -1, 1 << 62])
-def test_indices_out_of_range(op, extra, wrong):
-    at = np.array([0, wrong, 2, 1])
-    at = np.tile(at[:, None], 5) if op in ("gather", "scatter_add") else at
-    position = 5 if at.ndim == 2 else 1
-    text = rf"{op}: index {wrong} is out of range for a dimension of size 4; it is at position {position}"
-    with pytest.raises(IndexRangeError, match=text):
-        KERNELS[op](tensor(np.zeros((4, 5), "f4")), tensor(at), 0, *extra)
-
-
-@pytest.mark.parametrize("op, at", [("scatter_add", np.array([[0, 1], [0, 0], [2, 1]])), ("index_add", np.array([0, 0, 2]))])
-def test_additions_of_small_types(op, at):
-    """uint8 wraps, and a sum of booleans is true where a term is; sums in float16 are for the wrapper of all kernels."""
-    x = np.array([[200, 0], [100, 7], [0, 9]])
-    where = (at, np.broadcast_to(np.arange(2), (3, 2))) if op == "scatter_add" else (at,)
-    for kind in ("u1", "?"):
-        want = np.zeros((4, 2), kind)
-        np.add.at(want, where, x.astype(kind))
-        found = KERNELS[op](tensor(x.astype(kind)), tensor(at.astype("i8")), 0, 4)
-        np.testing.assert_array_equal(values(found), want)
-    with pytest.raises(DTypeError, match=f"{op}: the CPU kernel does not take float16"):
-        KERNELS[op](tensor(x.astype("f2")), tensor(at.astype("i8")), 0, 4)
-
-
-@pytest.mark.parametrize("kind", ["float32", "int64", "bool"])
-@pytest.mark.parametrize("width", [15, 16, 40])
-def test_index_add_of_wide_slices(rng, kind, width):
-    """Places that several entries name, that one does and that none does; -0 added to 0 is 0."""
-    g, at = np.round(rng.standard_normal((60, width)) * 9).astype(kind), rng.integers(0, 50, 60)
-    if kind == "float32":
-        g[at == at[0]] = -0.0
-    expected = np.zeros((50, width), kind)
-    np.add.at(expected, at, g)
-    out = values(KERNELS["index_add"](tensor(g), tensor(at), 0, 50))
-    assert out.tobytes() == expected.tobytes()
-    stacked = values(KERNELS["index_add"](tensor(np.stack([g, g])), tensor(at), 1, 50))
-    assert (stacked == expected).all()
-
-
-@pytest.mark.parametrize("factor", [2, 3])
-def test_enlarging_by_repetition_and_back(rng, factor):
-    x = rng.standard_normal((3, 1, 7, 10)).astype("f4")
-    size, options = (1, 7 * factor, 10 * factor), ((1.0, 1 / factor, 1 / factor), "nearest", False)
-    out = values(KERNELS["resample"](tensor(x), size, *options))
-    assert (out == x.repeat(factor, 2).repeat(factor, 3)).all()
-    g = rng.standard_normal(out.shape).astype("f4")
-    back = values(KERNELS["resample_grad"](tensor(g), x.shape[1:], *options))
-    np.testing.assert_allclose(back, g.astype("f8").reshape(3, 1, 7, factor, 10, factor).sum((3, 5)), rtol=1e-5, atol=1e-5)

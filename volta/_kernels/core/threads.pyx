@@ -75,34 +75,52 @@ cdef extern from *:
 
 
 # Where other processes want the processors, threads that wait for one another take turns with theirs, and each loop lasts as long as the
-# system lets them: with fewer threads there is less to wait for. That they are crowded shows where the system takes the processor from
-# the thread that starts loops (involuntary switches) several times in each of two windows running. Fewer are tried for a while, and after
-# it more again. Results do not depend on it.
+# system lets them: with fewer threads there is less to wait for. That they are crowded shows in how long the thread that starts loops
+# was ready to run and had no processor, in two windows running. (That it was switched off often does not: its own team, woken, does
+# that.) Fewer are tried for a while, and after it more again. Results do not depend on it.
 cdef extern from *:
     """
     #if defined(__linux__)
+      #include <fcntl.h>
+      #include <stdlib.h>
       #include <sys/resource.h>
       #include <time.h>
+      #include <unistd.h>
       #define VOLTA_WINDOW 150                  /* milliseconds between looks */
-      #define VOLTA_SWITCHES 3                  /* in a window, where it is crowded: two processes show 5 to 40, one alone 0.2 */
+      #define VOLTA_CROWDED 8                   /* the part of a window: beside a busy process 1/5 to 1/2 are lost, on an idle machine 1/40 */
+      #define VOLTA_SLICE 3000                  /* microseconds that a switch costs, where the system says no more */
       #define VOLTA_LEAST 400                   /* milliseconds with fewer threads; twice as long when it is still crowded then */
       #define VOLTA_MOST 6400
-      static __thread struct { long looked, switches, until, length; int halvings, full; } volta_crowd;
+      static __thread struct { long looked, lost, until, length; int halvings, full; } volta_crowd;
+
+      /* Microseconds that this thread has waited for a processor. */
+      static long volta_lost(void) {
+          struct rusage usage;
+          char text[64], *waited;
+          int file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+          ssize_t length = file < 0 ? 0 : read(file, text, sizeof text - 1);
+          if (file >= 0) close(file);
+          if (length > 0) {                             /* nanoseconds on a processor, nanoseconds waiting for one, turns */
+              text[length] = 0;
+              strtoull(text, &waited, 10);
+              return (long)(strtoull(waited, NULL, 10) / 1000);
+          }
+          getrusage(RUSAGE_THREAD, &usage);
+          return usage.ru_nivcsw * VOLTA_SLICE;
+      }
 
       static int volta_uncrowded(int threads) {
           struct timespec clock;
-          struct rusage usage;
-          long now, window, switches;
+          long now, window, lost, before;
           clock_gettime(CLOCK_MONOTONIC_COARSE, &clock);
           now = clock.tv_sec * 1000L + clock.tv_nsec / 1000000;
           window = now - volta_crowd.looked;
           if (window >= VOLTA_WINDOW) {
-              getrusage(RUSAGE_THREAD, &usage);
-              switches = usage.ru_nivcsw - volta_crowd.switches;
-              volta_crowd.switches = usage.ru_nivcsw;
+              before = volta_crowd.lost;
+              volta_crowd.lost = volta_lost();
+              lost = volta_crowd.lost - before;
               volta_crowd.looked = now;
-              volta_crowd.full = window < 10 * VOLTA_WINDOW && switches * VOLTA_WINDOW >= VOLTA_SWITCHES * window ?
-                                 volta_crowd.full + 1 : 0;
+              volta_crowd.full = window < 10 * VOLTA_WINDOW && lost * VOLTA_CROWDED >= 1000 * window ? volta_crowd.full + 1 : 0;
               if (volta_crowd.full >= 2 && threads >> volta_crowd.halvings > 1) {
                   volta_crowd.length = volta_crowd.length == 0 ? VOLTA_LEAST :
                                        volta_crowd.length < VOLTA_MOST ? 2 * volta_crowd.length : VOLTA_MOST;

@@ -1,24 +1,21 @@
-# Gathering along one dimension by integer indices, the additions that undo it, and writing at places.
+# Gathering along one dimension by integer indices, and writing rows at places. What undoes gathering is in scatter.pyx.
 #
 # Layout: tensors seen as [outer, length, inner] around the indexed dimension; gather reads its input with any strides.
 # Indices are int64 and checked before any is used, a block at a time: one outside [0, length) raises.
-# Threads: over elements of the output (gather, index_select); over outer, and over blocks of columns where there are few, where
-#   elements are added or written at places, so that each place has the order of the indices; over rows of index_put, so that the last entry wins.
-# Sizes: the front end. Data is moved by its size in bytes, and added by type.
+# Threads: over elements of the output (gather, index_select); over rows of index_put, so that the last entry wins.
+# Sizes: the front end. Data is moved by its size in bytes.
 
 from cython.parallel cimport prange
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
-from libc.string cimport memcpy, memset
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint64_t
+from libc.string cimport memcpy
 
-from volta._kernels.core.base cimport (
-    BOOL, FLOAT32, FLOAT64, INT32, INT64, MAX_RANK, UINT8, Storage, TensorBase, address, empty_host, host_storage)
+from volta._kernels.core.base cimport INT64, MAX_RANK, TensorBase, address, empty_host
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.core.views cimport same_type, split_at
-from volta._kernels.cpu.copy cimport copy_data, packed
+from volta._kernels.core.views cimport split_at
+from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.fetch cimport AHEAD, FETCHED, fetch
 from volta._kernels.cpu.iteration cimport copy_bytes
 from volta._kernels.cpu.short_rows cimport copy_rows
-from volta._kernels.cpu.scatter cimport (
-    ADD, AMAX, AMIN, LAST, PROD, SUM, Scatter, add_columns, add_slice, add_slices, note_first, number, scatter_row)
 
 from volta.errors import DTypeError, IndexRangeError
 
@@ -29,20 +26,11 @@ ctypedef fused word:
     int64_t
 
 cdef enum:
-    COLUMNS = 16                # fewest elements of a slice that one thread adds
     CHECKED = 1024              # indices that are checked at a time, and short lines that are moved
-    SHORT = 10                  # elements of a line up to which many are moved, or added to, column by column
+    SHORT = 10                  # elements of a line up to which many are moved column by column
 
 
 # ---------------------------------------------------------------- checks
-
-cdef bint any_outside(const int64_t* index, Py_ssize_t n, int64_t length) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef int64_t found = 0
-    for i in range(n):
-        found |= index[i] | (length - 1 - index[i])         # either is negative
-    return found < 0
-
 
 cdef Py_ssize_t first_outside(const int64_t* index, Py_ssize_t n, int64_t length) noexcept nogil:
     """Position of the first index outside [0, length), -1 where there is none."""
@@ -158,23 +146,48 @@ cdef inline void gather_line(const word* x, const int64_t* index, Py_ssize_t n, 
             out[j] = x[index[j] * stride + j * step]
 
 
+cdef inline bint gather_long(const word* x, const word* after, const int64_t* index, Py_ssize_t n, Py_ssize_t length, word* out) noexcept nogil:
+    """A line of one that lies together, and whether an index was outside. Meanwhile that one's successor is fetched: elements that are
+    read by chance would be waited for."""
+    cdef Py_ssize_t first = 0, stop, j
+    while first < n:
+        stop = min(first + FETCHED, n)
+        fetch(after + first, min(stop, length) - first)
+        fetch(index + first + AHEAD, stop - first)
+        for j in range(first, stop):
+            if <uint64_t>index[j] >= <uint64_t>length:
+                return True
+            out[j] = x[index[j]]
+        first = stop
+    return False
+
+
+cdef inline Py_ssize_t gather_base(const Move* p, Py_ssize_t line) noexcept nogil:
+    """Where the part of x begins that a line of the index is about."""
+    cdef Py_ssize_t base = 0
+    cdef int d
+    for d in range(p.rank - 2, -1, -1):
+        if d != p.dim:
+            base += line % p.shape[d] * p.strides[d]
+        line //= p.shape[d]
+    return base
+
+
 cdef bint gather_lines(const Move* p, const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last,
                        word* out) noexcept nogil:
     """Whether an index was outside: then what follows is left as it is."""
-    cdef Py_ssize_t line = first, stop, rest, base, block = max(1, CHECKED // p.n)
-    cdef int d
+    cdef Py_ssize_t line = first, stop, block = max(1, CHECKED // p.n), step = 0 if p.dim == p.rank - 1 else p.strides[p.rank - 1]
+    if step == 0 and p.strides[p.dim] == 1 and p.n >= FETCHED:
+        for line in range(first, last):
+            if gather_long(x + gather_base(p, line), x + gather_base(p, line + 1), index + line * p.n, p.n, p.length, out + line * p.n):
+                return True
+        return False
     while line < last:
         stop = min(line + block, last)
         if any_outside(index + line * p.n, (stop - line) * p.n, p.length):
             return True
         for line in range(line, stop):
-            rest, base = line, 0
-            for d in range(p.rank - 2, -1, -1):
-                if d != p.dim:
-                    base += rest % p.shape[d] * p.strides[d]
-                rest //= p.shape[d]
-            gather_line(x + base, index + line * p.n, p.n, p.strides[p.dim], 0 if p.dim == p.rank - 1 else p.strides[p.rank - 1],
-                        out + line * p.n)
+            gather_line(x + gather_base(p, line), index + line * p.n, p.n, p.strides[p.dim], step, out + line * p.n)
         line = stop
     return False
 
@@ -300,155 +313,6 @@ def index_select(TensorBase x not None, TensorBase index not None, int dim):
     return out
 
 
-# ---------------------------------------------------------------- elements at places: added, combined, or the last one
-
-cdef bint scatter_item(const Scatter* p, const number* start, const number* x, const int64_t* index, Py_ssize_t item,
-                       number* out) noexcept nogil:
-    """One of outer and of blocks of columns, from what it starts with, or zeros. Whether an index was outside: then it is left."""
-    cdef Py_ssize_t i, inner = p.inner, blocks = (inner + p.block - 1) // p.block, first = item % blocks * p.block
-    cdef Py_ssize_t columns = min(p.block, inner - first), at = item // blocks * p.size * inner + first
-    cdef Py_ssize_t rows = 1 if columns == inner else p.size, length = p.size * inner if columns == inner else columns
-    for i in range(0 if p.fresh != NULL else rows):
-        if start == NULL or p.kind == SUM:
-            memset(out + at + i * inner, 0, length * sizeof(number))
-        elif start != out:
-            memcpy(out + at + i * inner, start + at + i * inner, length * sizeof(number))
-    out += at
-    x += item // blocks * p.n * inner + first
-    if not p.full:
-        if inner == 1:
-            scatter_row(p, x, index, p.n, out)
-        else:
-            add_slices(p, x, index, columns, out)
-        return False
-    index += item // blocks * p.n * inner + first
-    rows, length = p.n, columns
-    if inner == 1:
-        rows, length = 1, p.n
-    for i in range(rows):
-        if any_outside(index + i * inner, length, p.size):
-            return True
-        scatter_row(p, x + i * inner, index + i * inner, length, out)
-    if p.kind == SUM:
-        for i in range(1 if columns == inner else p.size):
-            add_slice(start + at + i * inner, p.size * inner if columns == inner else columns, out + i * inner)
-    return False
-
-
-cdef bint scatter_lines(const Scatter* p, const number* start, const number* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last,
-                        number* out) noexcept nogil:
-    """As scatter_item, of lines that have one column and an index each: a few lines at a time are begun and checked."""
-    cdef Py_ssize_t line = first, stop, few = max(1, CHECKED // max(p.n + p.size, 1)), size = p.size
-    while line < last:
-        stop = min(line + few, last)
-        if start == NULL or p.kind == SUM:
-            memset(out + line * size, 0, (stop - line) * size * sizeof(number))
-        elif start != out:
-            memcpy(out + line * size, start + line * size, (stop - line) * size * sizeof(number))
-        if any_outside(index + line * p.n, (stop - line) * p.n, size):
-            return True
-        first = line
-        for line in range(first, stop):
-            scatter_row(p, x + line * p.n, index + line * p.n, p.n, out + line * size)
-        if p.kind == SUM:
-            add_slice(start + first * size, (stop - first) * size, out + first * size)
-        line = stop
-    return False
-
-
-cdef bint scatter_items(Scatter* p, const number* start, const number* x, const int64_t* index, number* out) noexcept nogil:
-    """Whether an index was outside."""
-    cdef int threads = threads_for(p.outer * (2 * p.n + p.size) * p.inner), outside = 0
-    cdef Py_ssize_t item, items, shares = (threads + p.outer - 1) // p.outer
-    cdef int t
-    if p.full and p.inner == 1:
-        if threads == 1:
-            return scatter_lines(p, start, x, index, 0, p.outer, out)
-        for t in prange(threads, num_threads=threads, schedule="static"):
-            outside += scatter_lines(p, start, x, index, p.outer * t // threads, p.outer * (t + 1) // threads, out)
-        return outside != 0
-    if p.kind == ADD and p.inner == 1 and p.n <= SHORT and p.size <= SHORT and p.outer > COLUMNS:
-        for t in prange(threads, num_threads=threads, schedule="static"):
-            add_columns(p, start, x, index, p.outer * t // threads, p.outer * (t + 1) // threads, out)
-        return False
-    p.block = min(((p.inner + shares - 1) // shares + COLUMNS - 1) // COLUMNS * COLUMNS, p.inner)       # results do not depend on it
-    items = p.outer * ((p.inner + p.block - 1) // p.block)
-    if threads == 1:
-        for item in range(items):
-            outside += scatter_item(p, start, x, index, item, out)
-        return outside != 0
-    for item in prange(items, num_threads=threads, schedule="static"):
-        outside += scatter_item(p, start, x, index, item, out)
-    return outside != 0
-
-
-cdef TensorBase scattered(str name, int kind, bint full, TensorBase start, TensorBase x, TensorBase index, int dim, Py_ssize_t size,
-                          bint into=False):
-    """A tensor like x with `size` along dim, which begins as start (None: zeros), or is that itself (`into`), and x at index."""
-    cdef Scatter p
-    cdef int code = x.dtype.code, outside = False
-    index, start, x = as_index(name, index) if full else checked(name, index, dim, size), packed(start), packed(x)
-    split_at(x.shape, dim, &p.outer, &p.n, &p.inner)
-    p.kind, p.full, p.size, p.fresh = kind, full, size, NULL
-    cdef Storage flags
-    cdef TensorBase out = start if into else empty_host(x.shape[:dim] + (size,) + x.shape[dim + 1:] if len(x.shape) else (), x.dtype)
-    cdef void *first = NULL if start is None else address(start), *source = address(x), *target = address(out)
-    cdef const int64_t* places = <const int64_t*>address(index)
-    if start is None and not full and p.inner >= COLUMNS and out.size:
-        flags = host_storage(p.n + p.size)
-        note_first(&p, places, flags.data)
-    if out.size:
-        if code == FLOAT32:
-            outside = scatter_items(&p, <const float*>first, <const float*>source, places, <float*>target)
-        elif code == FLOAT64:
-            outside = scatter_items(&p, <const double*>first, <const double*>source, places, <double*>target)
-        elif code == INT64:
-            outside = scatter_items(&p, <const int64_t*>first, <const int64_t*>source, places, <int64_t*>target)
-        elif code == INT32:
-            outside = scatter_items(&p, <const int32_t*>first, <const int32_t*>source, places, <int32_t*>target)
-        elif code == UINT8 or code == BOOL and kind != ADD and kind != SUM:
-            outside = scatter_items(&p, <const uint8_t*>first, <const uint8_t*>source, places, <uint8_t*>target)
-        elif code == BOOL:
-            outside = scatter_items(&p, <const int8_t*>first, <const int8_t*>source, places, <int8_t*>target)
-        else:
-            raise DTypeError(f"{name}: the CPU kernel does not take {x.dtype.name}; cast it first")
-    if outside or full and out.size == 0:
-        refuse(name, index, size)
-    return out
-
-
-def scatter_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssize_t size):
-    """Zeros with `size` along dim, and g added at index: the derivative of gather."""
-    return scattered("scatter_add", ADD, True, None, g, index, dim, size)
-
-
-def scatter_sum(TensorBase x not None, TensorBase src not None, TensorBase index not None, int dim):
-    """x, and at the places that index sends them to along dim the sums of the elements of src."""
-    same_type("scatter_add", x, src)
-    return scattered("scatter_add", SUM, True, x, src, index, dim, x.shape[dim])
-
-
-def index_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssize_t size):
-    """Zeros with `size` along dim, and the slices of g added at index[n]: the derivative of index_select."""
-    return scattered("index_add", ADD, False, None, g, index, dim, size)
-
-
-def index_add_into(TensorBase out not None, TensorBase g not None, TensorBase index not None, int dim):
-    """In place: the slices of g added to those of out at index[n]."""
-    same_type("index_add_into", out, g)
-    found = scattered("index_add", ADD, False, out, g, index, dim, out.shape[dim], True)
-    if not out.contiguous:
-        copy_data(out, found)
-
-
-def scatter_reduce(TensorBase x not None, TensorBase src not None, TensorBase index not None, int dim, str reduce):
-    """x, with the elements of src combined, in their order, with what is at the places that index sends them to along dim, or, for
-    "last", instead of it."""
-    same_type("scatter_reduce", x, src)
-    cdef int kind = {"prod": PROD, "amax": AMAX, "amin": AMIN, "last": LAST}[reduce]
-    return scattered("scatter" if kind == LAST else "scatter_reduce", kind, True, x, src, index, dim, x.shape[dim])
-
-
 # ---------------------------------------------------------------- writing
 
 cdef void put_rows(const Move* p, const int64_t* index, Py_ssize_t low, Py_ssize_t high, const word* values, word* out) noexcept nogil:
@@ -480,5 +344,4 @@ def index_put(TensorBase out not None, TensorBase index not None, TensorBase val
         move(&p, values, index, out)
 
 
-KERNELS = {"gather": gather, "scatter_add": scatter_add, "scatter_sum": scatter_sum, "index_select": index_select,
-           "index_add": index_add, "index_add_into": index_add_into, "index_put": index_put, "scatter_reduce": scatter_reduce}
+KERNELS = {"gather": gather, "index_select": index_select, "index_put": index_put}

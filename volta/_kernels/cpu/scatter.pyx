@@ -1,0 +1,198 @@
+# Elements and slices at places along one dimension that indices name: added, combined with what is there, or written, the last one wins.
+#
+# Layout: tensors seen as [outer, length, inner] around the indexed dimension. Indices are int64 and checked before any is used, a block
+# at a time: one outside raises.
+# Threads: over outer, and over blocks of columns where there are few, so that each place has the order of the indices.
+# Sizes: the front end. Work on one of outer is in scatter.pxd.
+
+from cython.parallel cimport prange
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.string cimport memcpy, memset
+
+from volta._kernels.core.base cimport (
+    BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, empty_host, host_storage)
+from volta._kernels.core.threads cimport threads_for
+from volta._kernels.core.views cimport same_type, split_at
+from volta._kernels.cpu.copy cimport copy_data, packed
+from volta._kernels.cpu.fetch cimport AHEAD, FETCHED, fetch
+from volta._kernels.cpu.index cimport any_outside, as_index, checked, refuse
+
+from volta.errors import DTypeError
+
+cdef enum:
+    COLUMNS = 16                # fewest elements of a slice that one thread adds
+    CHECKED = 1024              # indices that are checked at a time
+    SHORT = 10                  # elements of a line up to which many are added to column by column
+
+
+cdef bint scatter_item(const Scatter* p, const number* start, const number* x, const int64_t* index, Py_ssize_t item,
+                       number* out) noexcept nogil:
+    """One of outer and of blocks of columns, from what it starts with, or zeros. Whether an index was outside: then it is left."""
+    cdef Py_ssize_t i, inner = p.inner, blocks = (inner + p.block - 1) // p.block, first = item % blocks * p.block
+    cdef Py_ssize_t columns = min(p.block, inner - first), at = item // blocks * p.size * inner + first
+    cdef Py_ssize_t rows = 1 if columns == inner else p.size, length = p.size * inner if columns == inner else columns
+    for i in range(0 if p.fresh != NULL else rows):
+        if start == NULL or p.kind == SUM:
+            memset(out + at + i * inner, 0, length * sizeof(number))
+        elif start != out:
+            memcpy(out + at + i * inner, start + at + i * inner, length * sizeof(number))
+    out += at
+    x += item // blocks * p.n * inner + first
+    if not p.full:
+        if inner == 1:
+            scatter_row(p, x, index, p.n, out)
+        else:
+            add_slices(p, x, index, columns, out)
+        return False
+    index += item // blocks * p.n * inner + first
+    rows, length = p.n, columns
+    if inner == 1:
+        rows, length = 1, p.n
+    for i in range(rows):
+        if any_outside(index + i * inner, length, p.size):
+            return True
+        scatter_row(p, x + i * inner, index + i * inner, length, out)
+    if p.kind == SUM:
+        for i in range(1 if columns == inner else p.size):
+            add_slice(start + at + i * inner, p.size * inner if columns == inner else columns, out + i * inner)
+    return False
+
+
+cdef inline bint scatter_long(const Scatter* p, const number* start, const number* x, const int64_t* index, number* out) noexcept nogil:
+    """A line of one column, checked a part at a time, while what the next lines begin with is fetched. Whether an index was outside."""
+    cdef Py_ssize_t first = 0, count
+    while first < p.n:
+        count = min(<Py_ssize_t>FETCHED, p.n - first)
+        fetch(index + first + AHEAD, count)
+        fetch(x + first + AHEAD, count)
+        fetch(out + p.size + first, min(count, p.size - first))
+        if start != NULL:
+            fetch(start + p.size + first, min(count, p.size - first))
+        if any_outside(index + first, count, p.size):
+            return True
+        scatter_row(p, x + first, index + first, count, out)
+        first += count
+    return False
+
+
+cdef bint scatter_lines(const Scatter* p, const number* start, const number* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last,
+                        number* out) noexcept nogil:
+    """As scatter_item, of lines that have one column and an index each: a few lines at a time are begun and checked."""
+    cdef Py_ssize_t line = first, stop, few = CHECKED // max(p.n + p.size, 1), size = p.size
+    few = 1 if p.n >= FETCHED else max(1, few)
+    while line < last:
+        stop = min(line + few, last)
+        if start == NULL or p.kind == SUM:
+            memset(out + line * size, 0, (stop - line) * size * sizeof(number))
+        elif start != out:
+            memcpy(out + line * size, start + line * size, (stop - line) * size * sizeof(number))
+        first = line
+        if p.n >= FETCHED:
+            if scatter_long(p, start + line * size if start != NULL else NULL, x + line * p.n, index + line * p.n, out + line * size):
+                return True
+        elif any_outside(index + line * p.n, (stop - line) * p.n, size):
+            return True
+        else:
+            for line in range(first, stop):
+                scatter_row(p, x + line * p.n, index + line * p.n, p.n, out + line * size)
+        if p.kind == SUM:
+            add_slice(start + first * size, (stop - first) * size, out + first * size)
+        line = stop
+    return False
+
+
+cdef bint scatter_items(Scatter* p, const number* start, const number* x, const int64_t* index, number* out) noexcept nogil:
+    """Whether an index was outside."""
+    cdef int threads = threads_for(p.outer * (2 * p.n + p.size) * p.inner), outside = 0
+    cdef Py_ssize_t item, items, shares = (threads + p.outer - 1) // p.outer
+    cdef int t
+    if p.full and p.inner == 1:
+        if threads == 1:
+            return scatter_lines(p, start, x, index, 0, p.outer, out)
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            outside += scatter_lines(p, start, x, index, p.outer * t // threads, p.outer * (t + 1) // threads, out)
+        return outside != 0
+    if p.kind == ADD and p.inner == 1 and p.n <= SHORT and p.size <= SHORT and p.outer > COLUMNS:
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            add_columns(p, start, x, index, p.outer * t // threads, p.outer * (t + 1) // threads, out)
+        return False
+    p.block = min(((p.inner + shares - 1) // shares + COLUMNS - 1) // COLUMNS * COLUMNS, p.inner)       # results do not depend on it
+    items = p.outer * ((p.inner + p.block - 1) // p.block)
+    if threads == 1:
+        for item in range(items):
+            outside += scatter_item(p, start, x, index, item, out)
+        return outside != 0
+    for item in prange(items, num_threads=threads, schedule="static"):
+        outside += scatter_item(p, start, x, index, item, out)
+    return outside != 0
+
+
+cdef TensorBase scattered(str name, int kind, bint full, TensorBase start, TensorBase x, TensorBase index, int dim, Py_ssize_t size,
+                          bint into=False):
+    """A tensor like x with `size` along dim, which begins as start (None: zeros), or is that itself (`into`), and x at index."""
+    cdef Scatter p
+    cdef int code = x.dtype.code, outside = False
+    index, start, x = as_index(name, index) if full else checked(name, index, dim, size), packed(start), packed(x)
+    split_at(x.shape, dim, &p.outer, &p.n, &p.inner)
+    p.kind, p.full, p.size, p.fresh = kind, full, size, NULL
+    cdef Storage flags
+    cdef TensorBase out = start if into else empty_host(x.shape[:dim] + (size,) + x.shape[dim + 1:] if len(x.shape) else (), x.dtype)
+    cdef void *first = NULL if start is None else address(start), *source = address(x), *target = address(out)
+    cdef const int64_t* places = <const int64_t*>address(index)
+    if start is None and not full and p.inner >= COLUMNS and out.size:
+        flags = host_storage(p.n + p.size)
+        note_first(&p, places, flags.data)
+    if out.size:
+        if code == FLOAT32:
+            outside = scatter_items(&p, <const float*>first, <const float*>source, places, <float*>target)
+        elif code == FLOAT64:
+            outside = scatter_items(&p, <const double*>first, <const double*>source, places, <double*>target)
+        elif code == INT64:
+            outside = scatter_items(&p, <const int64_t*>first, <const int64_t*>source, places, <int64_t*>target)
+        elif code == INT32:
+            outside = scatter_items(&p, <const int32_t*>first, <const int32_t*>source, places, <int32_t*>target)
+        elif code == UINT8 or code == BOOL and kind != ADD and kind != SUM:
+            outside = scatter_items(&p, <const uint8_t*>first, <const uint8_t*>source, places, <uint8_t*>target)
+        elif code == BOOL:
+            outside = scatter_items(&p, <const int8_t*>first, <const int8_t*>source, places, <int8_t*>target)
+        else:
+            raise DTypeError(f"{name}: the CPU kernel does not take {x.dtype.name}; cast it first")
+    if outside or full and out.size == 0:
+        refuse(name, index, size)
+    return out
+
+
+def scatter_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssize_t size):
+    """Zeros with `size` along dim, and g added at index: the derivative of gather."""
+    return scattered("scatter_add", ADD, True, None, g, index, dim, size)
+
+
+def scatter_sum(TensorBase x not None, TensorBase src not None, TensorBase index not None, int dim):
+    """x, and at the places that index sends them to along dim the sums of the elements of src."""
+    same_type("scatter_add", x, src)
+    return scattered("scatter_add", SUM, True, x, src, index, dim, x.shape[dim])
+
+
+def index_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssize_t size):
+    """Zeros with `size` along dim, and the slices of g added at index[n]: the derivative of index_select."""
+    return scattered("index_add", ADD, False, None, g, index, dim, size)
+
+
+def index_add_into(TensorBase out not None, TensorBase g not None, TensorBase index not None, int dim):
+    """In place: the slices of g added to those of out at index[n]."""
+    same_type("index_add_into", out, g)
+    found = scattered("index_add", ADD, False, out, g, index, dim, out.shape[dim], True)
+    if not out.contiguous:
+        copy_data(out, found)
+
+
+def scatter_reduce(TensorBase x not None, TensorBase src not None, TensorBase index not None, int dim, str reduce):
+    """x, with the elements of src combined, in their order, with what is at the places that index sends them to along dim, or, for
+    "last", instead of it."""
+    same_type("scatter_reduce", x, src)
+    cdef int kind = {"prod": PROD, "amax": AMAX, "amin": AMIN, "last": LAST}[reduce]
+    return scattered("scatter" if kind == LAST else "scatter_reduce", kind, True, x, src, index, dim, x.shape[dim])
+
+
+KERNELS = {"scatter_add": scatter_add, "scatter_sum": scatter_sum, "scatter_reduce": scatter_reduce, "index_add": index_add,
+           "index_add_into": index_add_into}
