@@ -95,6 +95,7 @@ OWN = {
     "place": [case((1500,), shape=(5000,), starts=(7,), steps=(3,), value=1.5),
               case((30, 40), shape=(70, 50), starts=(3, 2), steps=(2, 1), value=0.0)],
     "cat": [case((1500,), (2500,), dim=0), case((3, 700), (3, 800), dim=1)],
+    "roll": [case((5000,), shift=1700, dim=0), case((3, 2000), shift=3, dim=1), case((2500, 2), shift=2400, dim=0)],
     "extend": [case(s, outs=o, before=b, mode=m) for s, o, b in EXTENDED for m in ("reflect", "replicate", "circular")],
     "extend_grad": [case(s[:1] + o, size=s[1:], before=b, mode=m) for s, o, b in EXTENDED for m in ("reflect", "replicate", "circular")],
     "copy_into": [case(s, s) for s in SHAPES], "fill_into": [case(s, 2.5) for s in SHAPES],

@@ -95,6 +95,13 @@ def _overwrite(g: Graph, c: Call):
 
 
 # ---------------------------------------------------------------- copies
+@translates("roll")
+def _roll(g: Graph, c: Call):
+    axis, at = g.ints([c.dim]), g.ints([c.shape()[c.dim] - c.shift])
+    parts = g.node("Slice", c[0], at, g.ints([TO_THE_END]), axis), g.node("Slice", c[0], g.ints([0]), at, axis)
+    return g.node("Concat", *parts, axis=c.dim)
+
+
 @translates("cat")
 def _cat(g: Graph, c: Call):
     return g.node("Concat", *[c[i] for i in range(len(c))], axis=c.dim)
