@@ -304,13 +304,15 @@ def one_by_one(call, op, inputs, params):
 
 
 RULES: dict[str, Callable] = {
-    **dict.fromkeys(("contiguous", "clone", "tied", "cast", "diagonal", "triangle"), _alike),
+    **dict.fromkeys(("contiguous", "clone", "tied", "cast", "diagonal", "triangle", "one_hot"), _alike),
     **dict.fromkeys(("inv", "solve", "solve_again", "triangular", "cholesky_solve", "cholesky_inverse", "cofactor", "det", "slogdet",
                      "cholesky", "qr", "svd", "eigh", "pinv", "matrix_exp", "matrix_exp_grad", "lu", "geqrf", "ldl",
                      "scale_gradient"), _whole),
     **dict.fromkeys(("sum", "mean", "amax", "amin", "prod", "norm2", "any", "all", "var", "argmax", "argmin", "softmax", "log_softmax",
+                     "glu", "glu_grad",
                      "logsumexp", "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "sort", "gather", "scatter_add", "scatter_sum",
-                     "scatter_reduce", "scatter_unique", "cat", "unfold", "recurrence", "cross"), _along),
+                     "scatter_reduce", "scatter_unique", "cat", "unfold", "recurrence", "cross", "roll"),
+                    _along),
     **dict.fromkeys(("reshape", "expand", "slice", "place"), _shaped),
     **dict.fromkeys(("extend", "extend_grad", "resample", "resample_grad", "max_pool", "max_pool_values", "max_pool_grad", "avg_pool",
                      "avg_pool_grad", "attention", "cross_entropy_softmax", "cross_entropy", "grid_sample", "grid_sample_input",

@@ -130,8 +130,8 @@ fn logistic_loss_grad_f(g: f32, x: f32, y: f32) -> f32 { return g * (sigmoid_acc
 fn squared_difference_f(x: f32, y: f32) -> f32 { return (x - y) * (x - y); }
 fn squared_difference_grad_f(g: f32, x: f32, y: f32) -> f32 { return 2.0 * g * (x - y); }
 fn wrapped_w(x: T, n: T) -> T { return min(max(select(x, x + n, x < T(0)), T(0)), n - T(1)); }
-fn gated_f(x: f32, y: f32) -> f32 { return x * sigmoid_accurate(y); }
-fn huber_f(x: f32, limit: f32) -> f32 { return select(limit * (abs(x) - 0.5 * limit), 0.5 * x * x, abs(x) <= limit); }
+fn huber_f(x: f32, y: f32, limit: f32) -> f32 { let d = abs(x - y); return select(limit * (d - 0.5 * limit), 0.5 * d * d, d <= limit); }
+fn huber_grad_f(g: f32, x: f32, y: f32, limit: f32) -> f32 { return g * min_nan(max_nan(x - y, -limit), limit); }
 fn remainder_f(x: f32, y: f32) -> f32 { return remainder_f32(x, y); }
 fn remainder_i(x: i32, y: i32) -> i32 { return remainder_i32(x, y); }
 fn remainder_u(x: u32, y: u32) -> u32 { return remainder_u32(x, y); }

@@ -25,6 +25,7 @@ movement     (views need no kernel)
     fill_into(out, value)                         any strides
     place(x, shape, starts, steps, value)         full(shape, value) with x written at starts + i * steps; steps >= 1
     cat(*tensors, dim)
+    roll(x, shift, dim)                           moved by 0 <= shift <= size, what leaves at the end comes first
     triangle(x, diagonal, upper)                  zeros above a diagonal of the last two dimensions, with `upper` below it
     extend(x[planes, (depth, height,) width], outs, before, mode, value=0)     outs, before: of the last three dimensions; value: a GPU's alone, for `place`
     extend_grad(g[planes, *outs], size, before, mode)                size: x's

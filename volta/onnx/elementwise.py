@@ -140,9 +140,9 @@ def _logistic_loss(x, target):
     return x * (positive.node("Where", 1.0, 0.0) - target) + (x.node("Abs").node("Neg").node("Exp") + 1.0).node("Log")
 
 
-def _huber(x, delta):
-    size = x.node("Abs")
-    return size.node("LessOrEqual", delta).node("Where", x * x * 0.5, (size - delta * 0.5) * delta)
+def _huber(x, target, delta):
+    size = (x - target).node("Abs")
+    return size.node("LessOrEqual", delta).node("Where", size * size * 0.5, (size - delta * 0.5) * delta)
 
 
 def _xlogy(a, b):
@@ -170,7 +170,7 @@ _FORMULAS = {
     "clamp": lambda x, low, high: x.node("Max", low).node("Min", high), "hardtanh": lambda x, low, high: x.node("Clip", low, high),
     "mulacc": lambda a, b, c: a * b + c, "add_product": lambda x, a, b, value: a * b * value + x,
     "add_quotient": lambda x, a, b, value: a * value / b + x, "lerp": lambda a, b, w: (b - a) * w + a,
-    "gated": lambda a, b: a * b.node("Sigmoid"), "threshold": lambda x, limit, value: x.node("LessOrEqual", limit).node("Where", value, x),
+    "threshold": lambda x, limit, value: x.node("LessOrEqual", limit).node("Where", value, x),
     "nan_to_num": lambda x, nan, largest: x.node("IsNaN").node("Where", nan, x.node("Clip", largest.node("Neg"), largest)),
     "hardshrink": lambda x, limit: x.node("Abs").node("LessOrEqual", limit).node("Where", 0.0, x),
     "softshrink": lambda x, limit: x - x.node("Clip", limit.node("Neg"), limit), "selu": lambda x: x.node("Selu"),

@@ -17,7 +17,7 @@ from volta.ops.table import RECORDS
 TYPES = {float32: 1, uint8: 2, int8: 3, int16: 5, int32: 6, int64: 7, bool_: 9, float16: 10, float64: 11}         # codes of TensorProto
 TO_THE_END = 2 ** 63 - 1
 SMALL = (int8, int16)
-MOVES = ("cast", "contiguous", "clone", "cat", "gather", "index_select")            # what takes elements of every type
+MOVES = ("cast", "contiguous", "clone", "cat", "roll", "gather", "index_select")            # what takes elements of every type
 
 TRANSLATIONS: dict[str, Callable[[Graph, Call], object]] = {}
 

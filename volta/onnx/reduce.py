@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 from volta.dtypes import bool_, int32, int64
-from volta.onnx.graph import Call, Graph, translates
+from volta.onnx.graph import TO_THE_END, Call, Graph, translates
 
 _REDUCED = {"sum": "ReduceSum", "mean": "ReduceMean", "amax": "ReduceMax", "amin": "ReduceMin", "prod": "ReduceProd",
             "norm2": "ReduceL2", "any": "ReduceMax", "all": "ReduceMin"}
@@ -46,6 +46,13 @@ def _arg(g: Graph, c: Call):
 @translates("softmax", "log_softmax")
 def _softmax(g: Graph, c: Call):
     return g.node("Softmax" if c.op == "softmax" else "LogSoftmax", c[0], axis=c.dim)
+
+
+@translates("glu")
+def _glu(g: Graph, c: Call):
+    axis, half = g.ints([c.dim]), g.ints([c.out.shape[c.dim]])
+    gate = g.node("Slice", c[0], half, g.ints([TO_THE_END]), axis)
+    return g.node("Mul", g.node("Slice", c[0], g.ints([0]), half, axis), g.node("Sigmoid", gate))
 
 
 @translates("logsumexp")

@@ -95,6 +95,13 @@ def _overwrite(g: Graph, c: Call):
 
 
 # ---------------------------------------------------------------- copies
+@translates("roll")
+def _roll(g: Graph, c: Call):
+    axis, at = g.ints([c.dim]), g.ints([c.shape()[c.dim] - c.shift])
+    parts = g.node("Slice", c[0], at, g.ints([TO_THE_END]), axis), g.node("Slice", c[0], g.ints([0]), at, axis)
+    return g.node("Concat", *parts, axis=c.dim)
+
+
 @translates("cat")
 def _cat(g: Graph, c: Call):
     return g.node("Concat", *[c[i] for i in range(len(c))], axis=c.dim)
@@ -208,6 +215,11 @@ def _gather(g: Graph, c: Call):
 @translates("index_select")
 def _index_select(g: Graph, c: Call):
     return g.node("Gather", c[0], c[1], axis=c.dim)
+
+
+@translates("one_hot")
+def _one_hot(g: Graph, c: Call):
+    return g.cast(g.node("Equal", g.node("Unsqueeze", c[0], g.ints([-1])), g.ints(range(c.fixed(c.classes, "a number of classes")))), int64)
 
 
 def _as_elements(g, index, dim, like):

@@ -13,11 +13,10 @@ from volta._kernels.core.call import run_kernel
 from volta.dtypes import as_integer, bool_, check_held, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, IndexTypeError, RankError, ShapeError
 from volta.ops.copy import clone, to
-from volta.ops.creation import arange
 from volta.ops.join import pad
 from volta.ops.parts import narrow, select, slice_view, unbind
 from volta.ops.records.copy import cast
-from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op, scatter_sum_op
+from volta.ops.records.index import gather_op, index_add_op, index_select_op, one_hot_op, scatter_add_op, scatter_sum_op
 from volta.ops.records.join import triangle_op
 from volta.ops.records.math import remainder, where_op, wrapped
 from volta.ops.records.places import changes_op, true_starts
@@ -276,8 +275,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         if not input._size:
             raise ArgumentError("one_hot: no elements say how many classes there are; give num_classes")
         num_classes = int(amax_op(input, dim=tuple(range(input.ndim)), keepdim=False).item()) + 1
-    check_index("one_hot", input, num_classes)
-    return cast(reshape_op(row_major(input), shape=input.shape + (1,)) == arange(num_classes, device=input.device), int64)
+    return one_hot_op(positions("one_hot", input, num_classes, kernel_checks=num_classes > 0), classes=num_classes)
 
 
 def as_value(op: str, input: Tensor, value: Tensor) -> Tensor | Number:

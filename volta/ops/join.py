@@ -11,12 +11,12 @@ from volta._kernels.core.order import by_pixels
 from volta.dtypes import as_integer, check_held, promote_types, uint8
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
 from volta.ops.copy import pixels_as
-from volta.ops.parts import cut, slice_view
+from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast, cat_op
-from volta.ops.records.join import extend_op
+from volta.ops.records.join import extend_op, roll_op
 from volta.ops.records.view import clone_op, contiguous_op, place, reshape_op
 from volta.ops.table import Many, case, composed
-from volta.ops.view import movedim, ravel
+from volta.ops.view import movedim
 from volta.shapes import as_dim
 
 if TYPE_CHECKING:
@@ -145,7 +145,10 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
     if dims is None or not hasattr(dims, "__index__") and not len(dims):
         if len(shifts) != 1:
             raise ArgumentError(f"roll: without dims there can be one shift, got {shifts}")
-        return reshape_op(roll(ravel(input), shifts, 0), shape=input.shape)
+        n = input._size
+        if not n or not shifts[0] % n:
+            return contiguous_op(input)
+        return reshape_op(roll_op(reshape_op(input, shape=(n,)), shift=shifts[0] % n, dim=0), shape=input._shape)
     dims = (dims,) if hasattr(dims, "__index__") else tuple(dims)
     if len(shifts) != len(dims):
         raise ArgumentError(f"roll: {len(shifts)} shifts for {len(dims)} dims")
@@ -156,7 +159,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
         d = as_dim("roll", dim, input.ndim)
         n = input._shape[d]
         if n and shift % n:
-            out = cat_op(*cut(out, d, ((n - shift % n, shift % n), (0, n - shift % n))), dim=d)
+            out = roll_op(out, shift=shift % n, dim=d)
     return contiguous_op(input) if out is input else pixels_as(input, out)
 
 

@@ -15,10 +15,29 @@ from volta.errors import OutOfMemoryError
 cdef extern from "Python.h":
     Py_ssize_t PY_SSIZE_T_MAX
 
+cdef extern from *:
+    """
+    #if defined(__linux__)
+      #include <stdint.h>
+      #include <sys/mman.h>
+    #endif
+    /* Let Linux use large pages within a new block, as NumPy does: loops over many megabytes wait for the addresses of small ones. */
+    static void volta_large_pages(void *block, size_t bytes) {
+    #if defined(__linux__) && defined(MADV_HUGEPAGE)
+        uintptr_t page = (uintptr_t)1 << 21, first = ((uintptr_t)block + page - 1) & ~(page - 1), last = ((uintptr_t)block + bytes) & ~(page - 1);
+        if (last > first) (void)madvise((void *)first, last - first, MADV_HUGEPAGE);
+    #else
+        (void)block, (void)bytes;
+    #endif
+    }
+    """
+    void large_pages "volta_large_pages"(void* block, size_t nbytes) noexcept nogil
+
 cdef enum:
     CLASSES = 256
     LARGE = 64                              # class from which on requests take larger blocks: 64 KiB,
     LARGER = 4                              # by at most so many classes
+    PAGED = 1 << 22                         # bytes from which blocks are to have large pages
 
 cdef void* _free_blocks[CLASSES]
 cdef Py_ssize_t _cached_bytes = 0
@@ -72,6 +91,8 @@ cdef void* allocate(Py_ssize_t nbytes) except NULL:
             block = malloc(capacity + 2 * ALIGNMENT)
             if block == NULL:
                 raise _out_of_memory(nbytes)
+        if capacity >= PAGED:
+            large_pages(block, capacity + 2 * ALIGNMENT)
         (<int*>block)[0] = size_class
     (<int*>block)[1] = size_class
     _live_bytes += capacity

@@ -78,8 +78,11 @@ cdef class Kernel:
         return [dtype_of(code) for code in range(DTYPES) if self.loops[self.loop_code(code)][0] != NULL]
 
     cdef int loop_code(self, int code) noexcept:
-        """Code of the loops that serve this dtype: float16 is computed in float32."""
-        return FLOAT32 if code == FLOAT16 and not self.words else code
+        """Code of the loops that serve this dtype: float16 is computed in float32, unless there are loops over its words."""
+        return FLOAT32 if self.converts(code) else code
+
+    cdef bint converts(self, int code) noexcept:
+        return code == FLOAT16 and self.loops[code][0] == NULL
 
     cdef TensorBase quick(self, TensorBase out, TensorBase a, object b):
         """The result of one operand (b None) or two, where both are small, contiguous and alike, or b is a number; else None."""
@@ -139,7 +142,7 @@ cdef class Kernel:
             if isinstance(inputs[k], TensorBase):
                 inputs[k] = self.operand(out, <TensorBase>inputs[k])
                 add_tensor(&g, <TensorBase>inputs[k])
-                w.half[k + 1] = (<TensorBase>inputs[k]).dtype.code == FLOAT16 and not self.words
+                w.half[k + 1] = self.converts((<TensorBase>inputs[k]).dtype.code)
             else:
                 # A number beside float16 tensors stays float32, as the loop wants it.
                 put_number(numbers[k], self.loop_code(code), inputs[k], self.name)
@@ -169,7 +172,7 @@ cdef class Kernel:
             w.itemsize[k] = size
             w.half[k] = False
         w.itemsize[0] = out.dtype.itemsize
-        w.half[0] = out.dtype.code == FLOAT16 and not self.words
+        w.half[0] = self.converts(out.dtype.code)
         if self.words:
             w.itemsize[1] = 1
         w.any_half = w.half[0]

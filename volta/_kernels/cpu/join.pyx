@@ -1,4 +1,4 @@
-# Extending by own elements, and the gradient; joining.
+# Extending by own elements, and the gradient; joining; moving along a dimension.
 #
 # Layout: planes of depth x height x width, contiguous. What is taken along each axis is listed once; of a line what lies inside is one run.
 # Threads: over lines of outputs; gradients over planes, so that they have a fixed order. Sizes: the front end.
@@ -9,12 +9,14 @@ from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport FLOAT32, INT64, Storage, TensorBase, address, dtype_of, empty_host, host_storage, make_tensor
 from volta._kernels.core.threads cimport NOGIL_SIZE, threads_for
-from volta._kernels.core.views cimport float_code
+from volta._kernels.core.views cimport float_code, split_at
 from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.copy cimport copy_data, packed, share
 from volta._kernels.cpu.iteration cimport copy_bytes
 from volta._kernels.cpu.short_rows cimport copy_rows
 from volta._kernels.cpu.tile cimport real
+
+from volta.errors import ArgumentError
 
 cdef struct Axis:
     Py_ssize_t n, outs
@@ -322,4 +324,35 @@ def triangle(TensorBase x not None, *, Py_ssize_t diagonal, bint upper):
     return out
 
 
-KERNELS = {"extend": extend, "extend_grad": extend_grad, "cat": cat, "triangle": triangle}
+cdef void roll_bytes(const char* x, char* out, Py_ssize_t line, Py_ssize_t head, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+    """The bytes first .. last of the result, whose lines begin with the last `head` bytes of those of x."""
+    cdef Py_ssize_t at, some
+    while first < last:
+        at = first % line
+        some = min((head if at < head else line) - at, last - first)
+        copy_bytes(out + first, x + first - at + (line - head if at < head else -head) + at, some)
+        first += some
+
+
+def roll(TensorBase x not None, Py_ssize_t shift, Py_ssize_t dim):
+    """The elements `shift` further along dim, those that leave at the end first."""
+    cdef Py_ssize_t outer = 0, n = 0, inner = 0, line, head, size
+    cdef int t, threads
+    x = packed(x)
+    split_at(x.shape, dim, &outer, &n, &inner)
+    if shift < 0 or shift > n:
+        raise ArgumentError(f"roll: a dimension of {n} elements is moved by 0 to {n}, got {shift}")
+    cdef TensorBase out = empty_host(x.shape, x.dtype)
+    cdef const char* source = address(x)
+    cdef char* target = address(out)
+    line, head, size = n * inner * x.dtype.itemsize, shift * inner * x.dtype.itemsize, x.size * x.dtype.itemsize
+    threads = threads_for(x.size)
+    if threads == 1:
+        roll_bytes(source, target, line, head, 0, size)
+        return out
+    for t in prange(threads, num_threads=threads, schedule="static", nogil=True):
+        roll_bytes(source, target, line, head, min(t * share(size, threads), size), min((t + 1) * share(size, threads), size))
+    return out
+
+
+KERNELS = {"extend": extend, "extend_grad": extend_grad, "cat": cat, "triangle": triangle, "roll": roll}

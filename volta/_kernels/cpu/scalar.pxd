@@ -307,6 +307,9 @@ cdef extern from * nogil:
     }
     VOLTA_INLINE void half_to_float(float *out, const uint16_t *x, Py_ssize_t n) {
         Py_ssize_t i = 0;
+    #ifdef __AVX512F__
+        for (; i + 16 <= n; i += 16) _mm512_storeu_ps(out + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(x + i))));
+    #endif
     #ifdef VOLTA_F16C
         for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(x + i))));
     #endif
@@ -314,6 +317,9 @@ cdef extern from * nogil:
     }
     VOLTA_INLINE void float_to_half(uint16_t *out, const float *x, Py_ssize_t n) {
         Py_ssize_t i = 0;
+    #ifdef __AVX512F__
+        for (; i + 16 <= n; i += 16) _mm256_storeu_si256((__m256i *)(out + i), _mm512_cvtps_ph(_mm512_loadu_ps(x + i), 0));
+    #endif
     #ifdef VOLTA_F16C
         for (; i + 8 <= n; i += 8) _mm_storeu_si128((__m128i *)(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), 0));
     #endif

@@ -2,7 +2,7 @@
 #
 # Layout: tensors seen as [outer, length, inner] around the indexed dimension. Indices are int64 and checked before any is used, a block
 # at a time: one outside raises.
-# Threads: over outer, and over blocks of columns where there are few, so that each place has the order of the indices.
+# Threads: over outer, and over places or blocks of columns where there are few, so that each place has the order of the indices.
 # Sizes: the front end. Work on one of outer is in scatter.pxd.
 
 from cython.parallel cimport prange
@@ -22,6 +22,8 @@ from volta.errors import DTypeError
 cdef enum:
     COLUMNS = 16                # fewest elements of a slice that one thread adds
     CHECKED = 1024              # indices that are checked at a time
+    MOST = 256                  # threads that share places, and runs of these
+    PAGE = 4096                 # bytes of a slice that threads share by columns
     SHORT = 10                  # elements of a line up to which many are added to column by column
 
 
@@ -101,11 +103,58 @@ cdef bint scatter_lines(const Scatter* p, const number* start, const number* x, 
     return False
 
 
+cdef void share_places(const Scatter* p, const int64_t* index, int threads, Py_ssize_t* bounds) noexcept nogil:
+    """Where the places of each thread begin, so that all have as much to do: by runs of places, of which there are up to MOST."""
+    cdef Py_ssize_t counts[MOST]
+    cdef Py_ssize_t i, run = (p.size + MOST - 1) // MOST, total = 0
+    cdef int t = 1, shift = 0
+    while <Py_ssize_t>1 << shift < run:
+        shift += 1
+    run = <Py_ssize_t>1 << shift
+    memset(counts, 0, sizeof(counts))
+    for i in range(p.n):
+        counts[index[i] >> shift] += 1
+    bounds[0] = 0
+    for i in range(MOST):
+        while t < threads and total * threads >= t * (p.n + run * MOST):
+            bounds[t] = min(i << shift, p.size)
+            t += 1
+        total += counts[i] + run
+    for t in range(t, threads + 1):
+        bounds[t] = p.size
+
+
+cdef void scatter_places(const Scatter* p, const number* start, const number* x, const int64_t* index, Py_ssize_t low, Py_ssize_t high,
+                         number* out) noexcept nogil:
+    """Slices at the places low .. high: of narrow ones threads would write to the same pages."""
+    cdef Py_ssize_t i, line, inner = p.inner
+    for line in range(p.outer):
+        if p.fresh == NULL and start == NULL:
+            memset(out + low * inner, 0, (high - low) * inner * sizeof(number))
+        elif p.fresh == NULL and start != out:
+            memcpy(out + low * inner, start + low * inner, (high - low) * inner * sizeof(number))
+        for i in range(p.n):
+            if low <= index[i] < high:
+                if p.fresh != NULL and p.fresh[i]:
+                    put_slice(x + i * inner, inner, out + index[i] * inner)
+                else:
+                    add_slice(x + i * inner, inner, out + index[i] * inner)
+        for i in range(low, high if p.fresh != NULL else low):
+            if not p.fresh[p.n + i]:
+                memset(out + i * inner, 0, inner * sizeof(number))
+        out += p.size * inner
+        x += p.n * inner
+        if start != NULL:
+            start += p.size * inner
+
+
 cdef bint scatter_items(Scatter* p, const number* start, const number* x, const int64_t* index, number* out) noexcept nogil:
     """Whether an index was outside."""
     cdef int threads = threads_for(p.outer * (2 * p.n + p.size) * p.inner), outside = 0
     cdef Py_ssize_t item, items, shares = (threads + p.outer - 1) // p.outer
+    cdef Py_ssize_t bounds[MOST + 1]
     cdef int t
+    threads = min(threads, <int>MOST)
     if p.full and p.inner == 1:
         if threads == 1:
             return scatter_lines(p, start, x, index, 0, p.outer, out)
@@ -115,6 +164,11 @@ cdef bint scatter_items(Scatter* p, const number* start, const number* x, const 
     if p.kind == ADD and p.inner == 1 and p.n <= SHORT and p.size <= SHORT and p.outer > COLUMNS:
         for t in prange(threads, num_threads=threads, schedule="static"):
             add_columns(p, start, x, index, p.outer * t // threads, p.outer * (t + 1) // threads, out)
+        return False
+    if threads > 1 and not p.full and 1 < shares and p.inner * <Py_ssize_t>sizeof(number) < PAGE * shares and p.inner > 1:
+        share_places(p, index, threads, bounds)
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            scatter_places(p, start, x, index, bounds[t], bounds[t + 1], out)
         return False
     p.block = min(((p.inner + shares - 1) // shares + COLUMNS - 1) // COLUMNS * COLUMNS, p.inner)       # results do not depend on it
     items = p.outer * ((p.inner + p.block - 1) // p.block)

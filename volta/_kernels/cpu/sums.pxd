@@ -139,6 +139,21 @@ cdef extern from *:
             }                                                                                                       \\
         }                                                                                                           \\
     }
+    /* total *= the product of as many of the n elements from x on as are a multiple of 64; gives how many. Compilers keep lanes that
+       are wider than what they read in memory. Other builds take none. */
+    static Py_ssize_t volta_product32(double* total, const float* x, Py_ssize_t n) {
+        Py_ssize_t i = 0;
+    #if defined(__AVX512F__) && defined(__GNUC__)
+        __m512d v[8];
+        int k, width;
+        if (n < 64) return 0;
+        for (k = 0; k < 8; k++) v[k] = _mm512_set1_pd(1);
+        for (; i + 64 <= n; i += 64) for (k = 0; k < 8; k++) v[k] = _mm512_mul_pd(v[k], _mm512_cvtps_pd(_mm256_loadu_ps(x + i + 8 * k)));
+        for (width = 4; width; width /= 2) for (k = 0; k < width; k++) v[k] = _mm512_mul_pd(v[k], v[k + width]);
+        *total *= _mm512_reduce_mul_pd(v[0]);
+    #endif
+        return i;
+    }
     VOLTA_SUMS(float, 32)
     VOLTA_SUMS(double, 64)
     """
@@ -150,6 +165,7 @@ cdef extern from *:
     double squares64 "volta_squares64"(const double* x, double mean, Py_ssize_t n) noexcept nogil
     double dot32 "volta_dot32"(const float* x, const float* y, float mean, Py_ssize_t n) noexcept nogil
     double dot64 "volta_dot64"(const double* x, const double* y, double mean, Py_ssize_t n) noexcept nogil
+    Py_ssize_t product32 "volta_product32"(double* total, const float* x, Py_ssize_t n) noexcept nogil
     # acc[r] += the sum of x[:n] in row r, whose start is r * step bytes from x
     void row_sums32 "volta_row_sums32"(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) noexcept nogil
     void row_sums64 "volta_row_sums64"(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) noexcept nogil

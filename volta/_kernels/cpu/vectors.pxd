@@ -302,6 +302,9 @@ cdef extern from * nogil:
     #define VOLTA_SHIFTS const float *shift,
     VOLTA_LINE(volta_exp_each_line, VOLTA_SHIFTS, v_exp(V_SUB(v, _mm512_loadu_ps(shift + i))))
     VOLTA_LINE(volta_sigmoid_line, , v_sigmoid(v))
+    #define VOLTA_FACTORS const float *factor,
+    VOLTA_LINE(volta_gated_line, VOLTA_FACTORS, V_MUL(_mm512_maskz_loadu_ps((__mmask16)(n - i < 16 ? (1u << (n - i)) - 1 : 0xffff), \
+                                                                            factor + i), v_sigmoid(v)))
     VOLTA_LINE(volta_silu_line, , v_silu(v))
     VOLTA_LINE(volta_tanh_line, , v_tanh(v))
     VOLTA_LINE(volta_erf_line, , v_erf(v))
@@ -320,6 +323,7 @@ cdef extern from * nogil:
     # Several in a line, by their arguments.
     Py_ssize_t exp_line "volta_exp_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t sigmoid_line "volta_sigmoid_line"(float* out, const float* x, Py_ssize_t n)
+    Py_ssize_t gated_line "volta_gated_line"(float* out, const float* x, const float* factor, Py_ssize_t n)    # factor * sigmoid(x)
     Py_ssize_t silu_line "volta_silu_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t tanh_line "volta_tanh_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t erf_line "volta_erf_line"(float* out, const float* x, Py_ssize_t n)

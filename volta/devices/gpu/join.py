@@ -13,7 +13,7 @@ from volta._kernels.gpu.launch import Pointwise
 from volta.devices.gpu import copy
 from volta.devices.gpu.common import BYTES, COMPUTED, INT64, STORED, THREADS, ceil_div, collapse, new, pack_number, row_major
 from volta.devices.gpu.generate import Expression
-from volta.devices.gpu.limits.cut import call, limit_of
+from volta.devices.gpu.limits.cut import call, limit_of, narrow
 from volta.devices.gpu.map import make_plan
 from volta.devices.gpu.plans import At, Kernel, Plan, unsigned
 from volta.devices.gpu.pool import shared_planes
@@ -185,5 +185,11 @@ def triangle(x, *, diagonal, upper):
     return _TRIANGLES[upper](x, max(columns, 1), max(rows, 1), min(max(diagonal, -rows), columns))
 
 
-KERNELS = {"cat": cat, "triangle": triangle, "place": place, "extend": _EXTENDED,
+def roll(x, *, shift, dim):
+    """The elements `shift` further along dim, those that leave at the end first."""
+    n = x.shape[dim]
+    return cat(narrow(x, dim, n - shift, n), narrow(x, dim, 0, n - shift), dim=dim)
+
+
+KERNELS = {"cat": cat, "roll": roll, "triangle": triangle, "place": place, "extend": _EXTENDED,
            "extend_grad": Kernel("extend_grad", _extended_grad, cut=_cut_extended_grad)}

@@ -13,7 +13,6 @@ from volta.ops.activation import hardshrink, prelu
 from volta.ops.copy import in_float32
 from volta.ops.creation import rand_like
 from volta.ops.math import clamp, gelu
-from volta.ops.parts import cut
 from volta.ops.records import activation as a
 from volta.ops.records import math as r
 from volta.ops.records.activation import hardsigmoid as hardsigmoid_op
@@ -227,8 +226,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     d = as_dim("glu", dim, len(shape)) if shape else 0
     if not shape or shape[d] % 2:
         raise ShapeError(f"glu: needs an even size along dimension {dim}, got shape {input.shape}")
-    n = shape[d] // 2
-    return a.gated(*cut(input, d, ((0, n), (n, n))))
+    return a.glu_op(input, dim=d)
 
 
 # ---------------------------------------------------------------- shrinking

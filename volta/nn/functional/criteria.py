@@ -79,7 +79,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
     _check_floating("smooth_l1_loss", input, target)
 
     def losses(input, target):
-        values = huber(input - target, float(beta)) if beta else abs(input - target)
+        values = huber(input, target, float(beta)) if beta else abs(input - target)
         return values if beta in (0, 1) else values * (1.0 / beta)
     return _pointwise("smooth_l1_loss", losses, input, target, None, size_average, reduce, reduction)
 
@@ -101,7 +101,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
         raise ArgumentError(f"huber_loss: delta must be positive, got {delta}")
     _check_floating("huber_loss", input, target)
     x, y = _pair("huber_loss", as_wide(input), as_wide(target))
-    losses = huber(x - y, float(delta))
+    losses = huber(x, y, float(delta))
     return _reduced_as("huber_loss", losses if weight is None else losses * weight, input, reduction)
 
 

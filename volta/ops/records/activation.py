@@ -5,10 +5,13 @@ import math
 
 import numpy as np
 
+from volta._kernels.core import indexing
+from volta.ops.records.copy import cat_op
 from volta.ops.records.elementwise import binary, gradient, ternary, unary
-from volta.ops.records.math import abs, exp, relu, sigmoid, sigmoid_grad, sign, tanh, where_op, zero
+from volta.ops.records.math import exp, relu, sigmoid, sigmoid_grad, sign, tanh, where_op, zero
 from volta.ops.records.math import log1p as log1p_op
-from volta.ops.table import UNARY_SHAPES, case
+from volta.ops.records.view import slice_op
+from volta.ops.table import BINARY_SHAPES, TERNARY_SHAPES, UNARY_SHAPES, case, register
 
 _FUNCTIONAL = {"promote": "common", "function": False, "method": False, "inplace": False}
 
@@ -55,9 +58,42 @@ selu = unary("selu", lambda g, x: elu_grad(g, x, SELU_ALPHA, 1.0) * SELU_SCALE, 
              promote="common", public=False)
 
 
-# ---------------------------------------------------------------- cut lines, gates
-gated = binary("gated", (lambda g, b: gated(g, b), lambda g, a, b: sigmoid_grad(g * a, sigmoid(b))), takes="f",
-               numpy=lambda a, b: a / (1 + np.exp(-b)), public=False)
+# ---------------------------------------------------------------- glu
+def _halves(x, dim):
+    return (slice_op(x, **indexing.part(x, dim, at, x.shape[dim] // 2)) for at in (0, x.shape[dim] // 2))
+
+
+def _glu(x, dim):
+    first, gate = _halves(x, dim)
+    return first * sigmoid(gate)
+
+
+def _glu_grad(g, x, dim):
+    first, gate = _halves(x, dim)
+    gate = sigmoid(gate)
+    return cat_op(g * gate, sigmoid_grad(g * first, gate), dim=dim)
+
+
+def _np_glu(x, dim):
+    first, gate = np.split(x, 2, dim)
+    return first / (1 + np.exp(-gate))
+
+
+def _np_glu_grad(g, x, dim):
+    first, gate = np.split(x, 2, dim)
+    gate = 1 / (1 + np.exp(-gate))
+    return np.concatenate([g * gate, g * first * gate * (1 - gate)], dim)
+
+
+_GLU_CASES = (case((3, 4), dim=1), case((4, 3), dim=0), case((2, 6, 5), dim=1), case((3, 2600), dim=1), case((70, 30), dim=1),
+              case((2, 0), dim=1))
+glu_op = register("glu", ("x",), family="glu", takes="f", cases=_GLU_CASES, numpy=_np_glu, reference=_glu,
+                  vjp=(lambda g, x, dim: glu_grad(g, x, dim=dim),))
+glu_grad = register("glu_grad", ("g", "x"), family="glu", takes="f", reference=_glu_grad, numpy=_np_glu_grad, cases=tuple(
+    case(tuple([n // 2 if d == c.params["dim"] else n for d, n in enumerate(c.inputs[0])]), *c.inputs, **c.params) for c in _GLU_CASES))
+
+
+# ---------------------------------------------------------------- cut lines
 hardtanh = ternary("hardtanh", ("x", "min_val", "max_val"), (
     lambda g, x, min_val, max_val: hardtanh_grad(g, x, min_val, max_val), None, None), takes="f", numpy=np.clip, cases=_with(-0.5, 1.0),
     public=False)
@@ -74,9 +110,19 @@ hardswish_grad = gradient("hardswish_grad", "x", (
     lambda gg, x: hardswish_grad(gg, x), lambda gg, g, x: hardsigmoid_grad(gg * g, x) * 2.0), domain=(-5.0, 5.0),
     numpy=lambda g, x: np.where(x <= -3, 0.0, np.where(x < 3, g * (x / 3 + 0.5), g)))
 
-huber = binary("huber", (lambda g, a, b: g * hardtanh(a, -b, b), lambda g, a, b: g * abs(a - hardtanh(a, -b, b))), takes="f",
-               second="delta", public=False, cases=_with(0.7),
-               numpy=lambda x, delta: np.where(np.abs(x) <= delta, x * x / 2, delta * (np.abs(x) - delta / 2)))
+
+def _np_huber(x, target, delta):
+    d = np.abs(x - target)
+    return np.where(d <= delta, d * d / 2, delta * (d - delta / 2))
+
+
+huber = ternary("huber", ("x", "target", "delta"), (lambda g, x, target, delta: huber_grad(g, x, target, delta),
+                                                    lambda g, x, target, delta: huber_grad(g, target, x, delta), None),
+                takes="f", public=False, cases=tuple(case(*shapes, 0.7) for shapes in BINARY_SHAPES), numpy=_np_huber)
+huber_grad = ternary("huber_grad", ("g", "x", "target", "delta"), None, takes="f", public=False,
+                     cases=tuple(case(*shapes, 0.7) for shapes in TERNARY_SHAPES),
+                     reference=lambda g, x, target, delta: g * hardtanh(x - target, -delta, delta),
+                     numpy=lambda g, x, target, delta: g * np.clip(x - target, -delta, delta))
 hardshrink_op = binary("hardshrink", (lambda g, a, b: shrink_grad(g, a, -b, b), zero), takes="f", cases=_with(0.7), public=False,
                        numpy=lambda x, lambd: np.where(np.abs(x) <= lambd, 0.0, x))
 softshrink = binary("softshrink", (lambda g, a, b: shrink_grad(g, a, -b, b), lambda g, out: -g * sign(out)), takes="f",

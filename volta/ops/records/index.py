@@ -6,8 +6,9 @@ import numpy as np
 from volta._kernels import core
 from volta.dtypes import int64
 from volta.ops.records.copy import cast
-from volta.ops.records.create import full_op
+from volta.ops.records.create import arange_op, full_op
 from volta.ops.records.math import where_op
+from volta.ops.records.view import reshape_op, row_major
 from volta.ops.table import Labels, case, create, register
 
 
@@ -56,6 +57,16 @@ index_add_op = register(
     "index_add", ("g", "index"), family="index", kinds="fib", takes={"g": "fib", "index": "int64"}, numpy=_np_index_add,
     vjp=(lambda gg, index, dim: index_select_op(gg, index, dim=dim), None),
     cases=(case((7, 3), Labels((7,), 5), dim=0, size=5), case((2, 6, 3), Labels((6,), 4), dim=1, size=4)))
+def _one_hot(index, classes):
+    places = create(arange_op, 0, 1, classes, dtype=int64, device=index.device)
+    return cast(reshape_op(row_major(index), shape=(*index.shape, 1)) == places, int64)
+
+
+one_hot_op = register(
+    "one_hot", ("index",), family="index", kinds="i", takes={"index": "int64"}, reference=_one_hot, smooth=False,
+    numpy=lambda index, classes: np.eye(classes, dtype=np.int64)[index],
+    cases=(case(Labels((4,), 3), classes=3), case(Labels((2, 300), 7), classes=9), case(Labels((), 2), classes=2),
+           case(Labels((0,), 1), classes=1)))
 index_add_into_op = register(
     "index_add_into", ("out", "g", "index"), writes=("out",), takes={"out": "fib", "g": "=out", "index": "int64"}, family="inplace",
     kinds="fib", numpy=lambda out, g, index, dim: (np.asarray(out + _np_index_add(g, index, dim, out.shape[dim]), out.dtype), None, None),

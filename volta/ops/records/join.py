@@ -1,6 +1,6 @@
 """Records of triangles, and of extending x[planes, (depth, height,) width] by own elements: `before` more ahead of the first of each axis
 and, up to the size `outs`, behind the last; negative numbers cut. The mode is "reflect" (the neighbours mirrored at the edge), "replicate"
-(the edge) or "circular" (the other end)."""
+(the edge) or "circular" (the other end). And of what is moved along a dimension."""
 from __future__ import annotations
 
 import numpy as np
@@ -45,3 +45,7 @@ triangle_op = register(
     vjp=(lambda g, diagonal, upper: triangle_op(g, diagonal=diagonal, upper=upper),),
     cases=tuple(case(shape, diagonal=diagonal, upper=upper) for shape, diagonal in (
         ((3, 4), 1), ((2, 3, 3), 0), ((5, 2), -2), ((3, 8), -9), ((4, 4), 9), ((0, 3), 0), ((3, 0), 1)) for upper in (False, True)))
+roll_op = register(
+    "roll", ("x",), family="movement", takes="fib", kinds="fib", numpy=lambda x, shift, dim: np.roll(x, shift, dim),
+    vjp=(lambda g, shift, dim: roll_op(g, shift=g.shape[dim] - shift, dim=dim),),
+    cases=(case((3, 5), shift=2, dim=1), case((5, 3), shift=1, dim=0), case((2, 40, 3), shift=39, dim=1), case((130,), shift=1, dim=0)))
