@@ -30,7 +30,7 @@ def _window(name: str, formula: Callable[[np.ndarray, int], np.ndarray], M: int,
     """`formula` of the positions 0 to M - 1 and of the last position of the whole window; a single weight is 1 unless `centered`."""
     dtype, layout, device, requires_grad = place
     dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
-    if isinstance(M, bool) or not isinstance(M, int) or M < 0:
+    if not hasattr(M, "__index__") or (M := M.__index__()) < 0:
         raise ArgumentError(f"{name}: M must be a whole number >= 0, got {M!r}")
     if dtype not in (float32, float64):
         raise ArgumentError(f"{name}: dtype must be float32 or float64, got {dtype}")
