@@ -17,6 +17,7 @@ from volta._kernels import core
 from volta._kernels.core import engine, hooks
 from volta._kernels.core.grad_mode import GradMode, call_under
 from volta._kernels.core.graph import Node, is_grad_enabled
+from volta._kernels.core.paths import paths
 from volta._kernels.core.record import Primitive
 from volta.custom import Function, FunctionCtx, as_gradient
 from volta.errors import ArgumentError, AutogradError, ShapeError
@@ -361,16 +362,8 @@ def _grad_of_batch(outputs, inputs, grad_outputs, retain_graph, create_graph, un
 
 def _paths(roots: list, targets: list) -> tuple[set, dict]:
     """The nodes and leaves on a path from `roots` to `targets`, and an empty capture for each target that is no leaf."""
-    nodes, stack = set(), [t._node for t in roots if t._node is not None]
-    while stack:
-        node = stack.pop()
-        if node not in nodes:
-            nodes.add(node)
-            stack.extend(p for p in node.parents if isinstance(p, Node))
     wanted = {t if t._node is None else t._node for t in targets}
-    for node in sorted(nodes, key=lambda n: n.sequence):
-        if any(p in wanted for p in node.parents if p is not None):
-            wanted.add(node)
+    paths(roots, wanted)
     return wanted, {(t._node, t._index): None for t in targets if t._node is not None}
 
 
