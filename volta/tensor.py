@@ -423,6 +423,8 @@ class Tensor(operators.Operators):
     # ------------------------------------------------------------ places and types
     def cpu(self, *, memory_format: Layout | None = None) -> Tensor:
         """The tensor on the CPU."""
+        if memory_format is None and self.device is core.CPU:
+            return self
         return copies.to(self, "cpu", memory_format=memory_format)
 
     def gpu(self, device: DeviceLike = None) -> Tensor:

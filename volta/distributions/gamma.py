@@ -186,7 +186,8 @@ class Beta(Distribution):
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        a, b = (_standard_gamma(c, shape) for c in (self.concentration1, self.concentration0))
+        both = stack([self.concentration1.expand(shape), self.concentration0.expand(shape)])
+        a, b = _standard_gamma(both, tuple(both.shape)).unbind()
         return a / (a + b)
 
     def _normaliser(self):

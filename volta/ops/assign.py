@@ -104,7 +104,7 @@ def uniform_(input: Tensor, low: float = 0.0, high: float = 1.0, *, generator: G
         return drawn
     if not low <= high:
         raise ArgumentError(f"uniform_: needs low <= high, got {low} and {high}")
-    if input.dtype.is_floating_point and not high - low <= finfo(input.dtype).max:
+    if not high - low <= 65504.0 and input.dtype.is_floating_point and not high - low <= finfo(input.dtype).max:
         raise ArgumentError(f"uniform_: high - low must be a number of {input.dtype}, got {low} to {high}")
     return fill_random_(input, uniform_op, low, high, generator)
 

@@ -36,9 +36,9 @@ def result_dtype(tensors: Sequence[Tensor]) -> DType:
 
 def _alike(tensors: tuple[Tensor, ...]) -> bool:
     """Whether all have one dtype and one shape, which is neither () nor (0,)."""
-    shape, dtype = tensors[0].shape, tensors[0].dtype
+    shape, dtype = tensors[0]._shape, tensors[0].dtype
     for x in tensors:
-        if x.shape != shape or x.dtype is not dtype:
+        if x._shape != shape or x.dtype is not dtype:
             return False
     return bool(shape) and shape != (0,)
 
@@ -59,7 +59,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if not tensors:
         raise ArgumentError("cat: needs at least one tensor")
     if _alike(tensors):
-        return _joined(tensors, as_dim("cat", dim, len(tensors[0].shape)))
+        return _joined(tensors, as_dim("cat", dim, len(tensors[0]._shape)))
     dtype = result_dtype(tensors)
     first = next((x for x in tensors if x._shape != (0,)), tensors[0])
     d = as_dim("cat", dim, first.ndim)
@@ -93,7 +93,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if not tensors:
         raise ArgumentError("stack: needs at least one tensor")
     shape = tensors[0]._shape
-    if any(x._shape != shape for x in tensors):
+    if not all([x._shape == shape for x in tensors]):
         raise ShapeError(f"stack: shapes differ: {', '.join(str(x.shape) for x in tensors)}")
     d = as_dim("stack", dim, len(shape) + 1)
     if d < len(shape) and _alike(tensors):          # joined along d, the parts seen as a dimension of their own
