@@ -74,6 +74,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 def _joined(tensors, d):
     """Joined along d, and pixel by pixel where all of them lie so."""
+    if len(tensors[0]._shape) < 4:
+        return cat_op(*tensors, dim=d)
     for x in tensors:
         if not by_pixels(x):
             return cat_op(*tensors, dim=d)
@@ -93,7 +95,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if not tensors:
         raise ArgumentError("stack: needs at least one tensor")
     shape = tensors[0]._shape
-    if not all([x._shape == shape for x in tensors]):
+    if any(x._shape != shape for x in tensors):
         raise ShapeError(f"stack: shapes differ: {', '.join(str(x.shape) for x in tensors)}")
     d = as_dim("stack", dim, len(shape) + 1)
     if d < len(shape) and _alike(tensors):          # joined along d, the parts seen as a dimension of their own

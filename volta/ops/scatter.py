@@ -298,7 +298,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     index = positions("index_copy", index, input.shape[d] if input.shape else 1)
     if not host_sees(index) and known_range(index) is None:         # a subscript's would count from the end
         index = clamp_min(index, 0)
-    setitem(as_vector(input), (slice(None),) * d + (index,), as_vector(source))
+    setitem(as_vector(input), (slice(None),) * d + (index,) if d else index, as_vector(source))
     return input
 
 
