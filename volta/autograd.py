@@ -301,7 +301,8 @@ def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Tensor | Sequence
     for t in {id(t): t for t in targets}.values():
         g = None if t._node is None else captures[t._node, t._index]
         if g is not None:
-            t.grad = g if t.grad is None else t.grad + g
+            own = core.TensorBase.grad.__get__(t)           # asked of a tensor that is no leaf, it would warn
+            t.grad = g if own is None else own + g
 
 
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor],

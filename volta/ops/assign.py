@@ -88,7 +88,10 @@ def zero_(input: Tensor) -> Tensor:
         >>> volta.ones(2).zero_()
         tensor([0., 0.])
     """
-    return fill_(input, 0)
+    if graph.is_grad_enabled() and input.requires_grad:
+        return fill_(input, 0)
+    fill_into(input, 0)
+    return input
 
 
 @composed(function=False)
