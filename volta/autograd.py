@@ -6,7 +6,6 @@ this file owns what users call. It knows no op and no device.
 from __future__ import annotations
 
 import functools
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -91,7 +90,8 @@ def inference_mode(mode: F) -> F: ...
 @overload
 def inference_mode(mode: bool = True) -> _GradMode: ...
 def inference_mode(mode=True):
-    """`no_grad`, or with mode=False `enable_grad`, which `is_inference_mode_enabled` tells. Tensors made inside are ordinary ones."""
+    """`no_grad`, or with mode=False `enable_grad`, which `is_inference_mode_enabled` tells. Tensors made inside are for no derivative: what
+    is recorded outside may not save them, and they may be changed in place inside alone."""
     return _InferenceMode(False)(mode) if callable(mode) else _InferenceMode(not mode)
 
 
@@ -102,11 +102,11 @@ class _InferenceMode(_GradMode):
 
     def __enter__(self) -> None:
         super().__enter__()
-        self._outer = (is_inference_mode_enabled(), getattr(self, "_outer", None))      # may be entered again inside
-        _inference.enabled = not self.mode
+        self._outer = (core.set_inferring(not self.mode), getattr(self, "_outer", None))        # may be entered again inside
 
     def __exit__(self, *error: object) -> None:
-        _inference.enabled, self._outer = self._outer
+        inferring, self._outer = self._outer
+        core.set_inferring(inferring)
         super().__exit__(*error)
 
     def __call__(self, function: F) -> F:
@@ -119,7 +119,7 @@ class _InferenceMode(_GradMode):
 
 def is_inference_mode_enabled() -> bool:
     """Whether the call runs inside `inference_mode`."""
-    return getattr(_inference, "enabled", False)
+    return core.inferring()
 
 
 def set_grad_enabled(mode: bool) -> _GradMode:
@@ -179,7 +179,6 @@ class _Once(Function):
         raise AutogradError(f"backward: {ctx.name} is marked once_differentiable, and what it gave is to be differentiated again")
 
 
-_inference = threading.local()
 
 
 class _Variables(type):

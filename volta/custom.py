@@ -229,6 +229,9 @@ class Function:
             ctx.pushed(along, args, outputs, _forward)
         if not (graph.is_grad_enabled() and any(ctx.needs_input_grad)):
             return outputs
+        for _, version in ctx._saved or ():
+            if version is not None and version >= core.INFERRED:
+                hooks.refuse_inferred()
         several = outputs if isinstance(outputs, tuple) else (outputs,)
         given = {id(a) for a in args}
         if several[0] is outputs and id(outputs) not in given and not ctx._dirty and not ctx._fixed:

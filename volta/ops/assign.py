@@ -67,6 +67,7 @@ def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
         check_held("fill_", value, input.dtype)
     if graph.is_grad_enabled() and input.requires_grad:
         return copy_(input, full_like(input, value))
+    inplace.check_inferred(input)
     fill_into(input, value)
     return input
 
@@ -90,6 +91,7 @@ def zero_(input: Tensor) -> Tensor:
     """
     if graph.is_grad_enabled() and input.requires_grad:
         return fill_(input, 0)
+    inplace.check_inferred(input)
     fill_into(input, 0)
     return input
 
