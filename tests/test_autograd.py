@@ -1,5 +1,6 @@
 """The autograd engine: accumulation, graphs that are freed or kept, modes, hooks, higher orders, in-place changes, threads."""
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -300,9 +301,17 @@ def test_retain_grad(device):
     y.retain_grad()
     z = y * y
     z.sum().backward()
-    assert y.grad.tolist() == [12.0] and x.grad.tolist() == [36.0] and z.grad is None
+    assert y.grad.tolist() == [12.0] and x.grad.tolist() == [36.0]
+    with pytest.warns(UserWarning, match="The .grad attribute of a Tensor that is not a leaf Tensor is being accessed"):
+        assert z.grad is None
     x.retain_grad()
     assert x.grad.tolist() == [36.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert leaf(1.0).grad is None and (leaf(1.0) * 1).detach().grad is None
+        z, y = (x * 3).sum(), x * 2
+        volta.autograd.backward(z + y.sum(), inputs=[y, z])
+        assert y.grad.tolist() == [1.0] and z.grad.item() == 1.0
 
 
 # ---------------------------------------------------------------- grad and inputs=

@@ -286,3 +286,27 @@ def test_once_differentiable_is_refused_where_it_is_differentiated_again():
     assert once.requires_grad and volta.autograd.grad(again.sum(), y, retain_graph=True)[0].tolist() == [2]
     with pytest.raises(AutogradError, match="once_differentiable"):
         once.sum().backward()
+
+
+def test_derivatives_beyond_what_is_asked_for_are_not_called():
+    called = []
+
+    class Double(volta.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            called.append(g.tolist())
+            return g * 2
+    x = volta.tensor([3.0], requires_grad=True)
+    middle = Double.apply(x)
+    out = Double.apply(middle)
+    assert volta.autograd.grad(out, middle, retain_graph=True)[0].tolist() == [2] and called == [[1]]
+    out.backward(inputs=[middle], retain_graph=True)
+    assert middle.grad.tolist() == [2] and x.grad is None and called == [[1]] * 2
+    assert [g.tolist() for g in volta.autograd.grad(out, (middle, x))] == [[2], [4]] and called[2:] == [[1], [2]]   # both: on through it
+    called.clear()
+    assert volta.autograd.functional.jacobian(Double.apply, Double.apply(x)).tolist() == [[2]]
+    assert called and all(g == [1] or g == [[1]] for g in called)           # the history of an input has no part in it

@@ -6,6 +6,8 @@ import pytest
 
 import volta
 import volta.distributions as ours
+from volta.compat import inner
+from volta.distributions import gamma
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch")
 theirs = torch.distributions
@@ -163,3 +165,16 @@ def test_registry(make):
         same(lambda t=table: getattr(ours, t)(mine)(volta.tensor(numbers)),
              lambda t=table: getattr(theirs, t)(other)(torch.tensor(numbers)), table)
     same(lambda: mine.check(volta.tensor(numbers)), lambda: other.check(torch.tensor(numbers)), "check")
+
+
+def test_gamma_draws_under_the_names_of_inner_pytorch():
+    alpha = volta.tensor([0.3, 1.0, 4.0, 30.0]).repeat(500, 1).requires_grad_()
+    drawn = gamma._standard_gamma(alpha, generator=volta.Generator().manual_seed(1))
+    assert drawn.equal(gamma._standard_gamma(alpha, generator=volta.Generator().manual_seed(1)))
+    np.testing.assert_allclose(drawn.mean(0).tolist(), [0.3, 1.0, 4.0, 30.0], rtol=0.15)
+    drawn.sum().backward()
+    expected = torch._standard_gamma_grad(torch.from_numpy(alpha.detach().numpy()), torch.from_numpy(drawn.detach().numpy()))
+    np.testing.assert_allclose(alpha.grad.numpy(), expected.numpy(), rtol=2e-3, atol=1e-4)
+    parts = gamma._sample_dirichlet(volta.ones(100, 3))
+    np.testing.assert_allclose(parts.sum(1).tolist(), 1, rtol=1e-5)
+    assert inner.OWN["torch"] == dict.fromkeys(("_sample_dirichlet", "_standard_gamma"), gamma.__name__)

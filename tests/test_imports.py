@@ -248,7 +248,7 @@ def test_modules_that_users_complete_on_list_their_names(name):
     defined = {n for n, value in vars(module).items() if not n.startswith("_") and getattr(value, "__module__", None) == name
                and (isinstance(value, type) or callable(value))}
     internal = {"volta.autograd": {"F", "check_hook", "checked_hook"}, "volta.nn.functional": {"reduction_of"},
-                "volta.nn.init": {"default_", "fans", "number"}, "volta.random": {"bits", "configure", "unit"},
+                "volta.nn.init": {"default_", "fans", "number"}, "volta.random": {"bits", "block", "configure", "unit"},
                 "volta.device": {"beyond_gpu", "configure"}}
     missing = defined - set(listed) - internal.get(name, set())
     assert not missing, f"{name}.__all__ lacks {sorted(missing)}"

@@ -1,5 +1,6 @@
 """Hooks of modules and of their state dicts, compared with PyTorch: the same program in both, the same log."""
 import copy
+import io
 
 import pytest
 
@@ -213,3 +214,28 @@ def test_hooks_of_the_last_node_warn():
     layer(volta.ones(2))
     with pytest.warns(FutureWarning, match="register_backward_hook: its hooks see the last operation of a module alone"):
         layer(volta.ones(2, requires_grad=True))
+
+
+def test_versions_of_classes_go_with_a_state_dict():
+    seen = []
+
+    class Own(volta.nn.Linear):
+        _version = 3
+
+        def _load_from_state_dict(self, state_dict, prefix, local_metadata, *others):
+            seen.append(local_metadata.get("version"))
+            super()._load_from_state_dict(state_dict, prefix, local_metadata, *others)
+    ours = volta.nn.Sequential(Own(2, 2), volta.nn.BatchNorm1d(2), volta.nn.InstanceNorm1d(2))
+    theirs = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2), torch.nn.InstanceNorm1d(2))
+    ours.register_state_dict_post_hook(lambda module, state, prefix, local: local.update(more=1))
+    state = ours.state_dict()
+    versions, expected = ({k: v["version"] for k, v in each._metadata.items()} for each in (state, theirs.state_dict()))
+    assert versions == {**expected, "0": 3}
+    assert state._metadata[""] == {"version": 1, "more": 1}
+    ours.load_state_dict(state)
+    ours.load_state_dict(dict(state))
+    assert seen == [3, None]
+    buffer = io.BytesIO()
+    volta.save(state, buffer)
+    buffer.seek(0)
+    assert volta.load(buffer)._metadata == state._metadata

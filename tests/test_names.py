@@ -189,3 +189,70 @@ def test_decisions():
 
 def test_the_module_of_a_device(device):
     assert volta.get_device_module(device) is (volta.compat.cpu if device == "cpu" else volta.cuda)
+
+
+def made_inside(library):
+    with library.inference_mode():
+        return library.ones(2) + 1, library.tensor([0, 1])
+
+
+INPLACE = "Inplace update to inference tensor outside InferenceMode is not allowed"
+SAVED = "Inference tensors cannot be saved for backward"
+
+
+@both
+@pytest.mark.parametrize("call, text", [
+    *((call, INPLACE) for call in (
+        lambda lib, x, i: x.add_(1), lambda lib, x, i: x.zero_(), lambda lib, x, i: x.fill_(2.0), lambda lib, x, i: x.copy_(lib.ones(2)),
+        lambda lib, x, i: x.uniform_(), lambda lib, x, i: x.index_add_(0, i, lib.ones(2)), lambda lib, x, i: x.scatter_(0, i, 1.0),
+        lambda lib, x, i: x.masked_fill_(i > 0, 0.0), lambda lib, x, i: x.__setitem__(0, 1.0),
+        lambda lib, x, i: x.__setitem__(i, lib.ones(2)),
+        lambda lib, x, i: x.unsqueeze_(0), lambda lib, x, i: x.resize_(3), lambda lib, x, i: x.set_(lib.ones(2)),
+        lambda lib, x, i: x[:1].add_(1), lambda lib, x, i: lib.add(lib.ones(2), 1, out=x), lambda lib, x, i: lib.nn.init.ones_(x))),
+    *((call, SAVED) for call in (
+        lambda lib, x, i: lib.ones(2, requires_grad=True) * x, lambda lib, x, i: lib.ones(2, requires_grad=True)[i],
+        lambda lib, x, i: lib.ones(2, requires_grad=True) @ x, lambda lib, x, i: lib.nn.Linear(2, 3)(x))),
+    (lambda lib, x, i: x.requires_grad_(), "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed"),
+    (lambda lib, x, i: x._version, "Inference tensors do not track version counter"),
+])
+def test_tensors_made_in_inference_mode_are_for_no_derivative(library, call, text):
+    with pytest.raises(RuntimeError, match=text):
+        call(library, *made_inside(library))
+
+
+@both
+def test_what_else_is_made_of_tensors_made_in_inference_mode(library):
+    x, _ = made_inside(library)
+    w = library.ones(2, requires_grad=True)
+    assert [t.is_inference() for t in (x, x[0], x.view(2, 1), x + 1, x.clone(), w)] == [True, True, True, False, False, False]
+    (w + x).sum().backward()                        # of which nothing is saved
+    assert w.grad.tolist() == [1, 1]
+    x.detach().add_(1)
+    assert x.tolist() == [3, 3] and x.clone().add_(1).tolist() == [4, 4]
+    (w * x.clone()).sum().backward()
+    with library.inference_mode():
+        x.add_(1)
+        shown = w[:1]
+        made = library.nn.Linear(2, 1)
+        assert not shown.is_inference() and not w.is_inference()
+    assert x.tolist() == [4, 4] and made.weight.is_inference() and made.weight.requires_grad
+    made.weight.data.fill_(2.0)
+    assert made.weight.tolist() == [[2, 2]]
+
+
+@both
+def test_custom_functions_save_no_tensors_made_in_inference_mode(library):
+    class Product(library.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.save_for_backward(x, y)
+            return x * y
+
+        @staticmethod
+        def backward(ctx, g):
+            x, y = ctx.saved_tensors
+            return g * y, g * x
+    x, _ = made_inside(library)
+    assert Product.apply(library.ones(2), x).tolist() == [2, 2]
+    with pytest.raises(RuntimeError, match=SAVED):
+        Product.apply(library.ones(2, requires_grad=True), x)

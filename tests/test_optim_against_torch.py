@@ -232,3 +232,24 @@ def test_schedules_of_functions_go_on_from_pytorch(name):
         optimizer.step()
         each.step()
     assert ours.param_groups[0]["lr"] == pytest.approx(theirs.param_groups[0]["lr"], rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "RAdam", "Adagrad", "ASGD", "RMSprop", "Rprop", "Adadelta", "Adamax"])
+def test_numbers_of_states_are_tensors_in_a_state_dict(name):
+    """Which each library takes from the other, as they are."""
+    theirs, ours = parameters([np.ones((2, 3), np.float32)], "cpu")
+    one, other = getattr(torch.optim, name)(theirs), getattr(volta.optim, name)(ours)
+    for _ in range(3):
+        theirs[0].grad, ours[0].grad = torch.full((2, 3), 0.5), volta.full((2, 3), 0.5)
+        one.step(), other.step()
+    state, expected = other.state_dict()["state"][0], one.state_dict()["state"][0]
+    assert state.keys() == expected.keys() and all(isinstance(v, volta.Tensor) for v in state.values())
+    assert {k: tuple(v.shape) for k, v in state.items()} == {k: tuple(v.shape) for k, v in expected.items()}
+    assert state["step"].dtype is volta.float32 and state["step"].item() == 3 and other.state[ours[0]]["step"] == 3
+    turned = {k: torch.from_numpy(v.numpy().copy()) for k, v in state.items()}
+    one.load_state_dict({**one.state_dict(), "state": {0: turned}})
+    other.load_state_dict({**other.state_dict(), "state": {0: {k: volta.tensor(v.numpy()) for k, v in expected.items()}}})
+    theirs[0].grad, ours[0].grad = torch.full((2, 3), 0.5), volta.full((2, 3), 0.5)
+    one.step(), other.step()
+    np.testing.assert_allclose(ours[0].detach().numpy(), theirs[0].detach().numpy(), rtol=1e-6)
+    assert other.state_dict()["state"][0]["step"].item() == one.state_dict()["state"][0]["step"].item() == 4

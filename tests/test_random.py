@@ -213,3 +213,8 @@ def test_in_place_fills(device):
     version = x.storage.version
     assert x.t().normal_(3.0, 0.1) is not x and x.storage.version == version + 1
     assert 2.5 < x.mean().item() < 3.5
+
+
+@pytest.mark.parametrize("seed, offset", [(0, 0), (7, 3), (2 ** 64 - 1, 2 ** 64 - 1), (0x1234_5678_9ABC_DEF0, 2 ** 32 - 1)])
+def test_the_words_of_one_place(seed, offset):
+    assert list(volta.random.block(seed, offset)) == volta.random.bits(seed, offset, 4).tolist()

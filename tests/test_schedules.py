@@ -2,6 +2,7 @@
 import inspect
 import itertools
 import math
+import warnings
 
 import pytest
 
@@ -295,3 +296,35 @@ def test_cycles_note_their_momenta_in_the_groups():
     volta.optim.lr_scheduler.CyclicLR(optimizer, 0.01, 0.1, base_momentum=0.75, max_momentum=0.95)
     group, = optimizer.param_groups
     assert (group["base_momentum"], group["max_momentum"], group["momentum"]) == (0.75, 0.95, 0.95)
+
+
+def warned(call, *parts):
+    """Whether a call gives just these warnings."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        call()
+    assert [w.category for w in found] == [UserWarning] * len(parts), [str(w.message) for w in found]
+    for each, part in zip(found, parts):
+        assert part in str(each.message)
+
+
+def test_a_schedule_ahead_of_its_optimizer_is_noticed_once():
+    optimizer = make_optimizer()
+    optimizer.step()                                    # before there was a schedule, it does not count
+    schedule = s.StepLR(optimizer, 1)
+    warned(schedule.step, "Detected call of `lr_scheduler.step()` before `optimizer.step()`")
+    warned(schedule.step)
+    optimizer = make_optimizer()
+    schedule, other = s.StepLR(optimizer, 1), s.ExponentialLR(optimizer, 0.5)
+    optimizer.step()
+    warned(lambda: (schedule.step(), other.step()))
+    warned(lambda: schedule.step(3), "The epoch parameter in `scheduler.step()`")
+    several = s.SequentialLR(optimizer, [s.ConstantLR(optimizer), s.StepLR(optimizer, 1)], [2])
+    warned(lambda: [several.step() for _ in range(3)])
+
+
+def test_a_replaced_step_is_noticed():
+    optimizer = make_optimizer()
+    schedule = s.StepLR(optimizer, 1)
+    optimizer.step = lambda: None
+    warned(schedule.step, "`optimizer.step()` has been overridden after learning rate scheduler initialization")

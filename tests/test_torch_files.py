@@ -120,9 +120,19 @@ def test_mapped_tensors_leave_the_file_as_it_is(tmp_path):
         _load(before, mmap=True)
 
 
+class _Made(nn.Module):
+    def __new__(cls, size):
+        return super().__new__(cls)
+
+    def __init__(self, size):
+        super().__init__()
+
+
 @pytest.mark.parametrize("obj, text", [
     (lambda: 0, "save: the object is function; needs tensors"), ({"a": [1j]}, r"save: a\.0 is complex; needs tensors"),
     ({nn.Linear(1, 1): 1}, "save: the keys of the object must be strings, numbers"), ({"a": {frozenset()}}, "save: the keys of a must be"),
+    ({"m": _Made(1)}, r"save: m is _Made, whose class makes its objects by code of its own \(__new__\), which no file runs; save its "
+     r"state_dict\(\), and load that into a new _Made; needs tensors"),
     ({"a": np.ones(1, complex)}, "save: a: NumPy dtype complex128 holds no real numbers"), (1 << 3000, "is an integer of 376 bytes"),
 ])
 def test_what_cannot_be_saved(obj, text, tmp_path):

@@ -6,7 +6,6 @@ this file owns what users call. It knows no op and no device.
 from __future__ import annotations
 
 import functools
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -17,6 +16,7 @@ from volta._kernels import core
 from volta._kernels.core import engine, hooks
 from volta._kernels.core.grad_mode import GradMode, call_under
 from volta._kernels.core.graph import Node, is_grad_enabled
+from volta._kernels.core.paths import paths
 from volta._kernels.core.record import Primitive
 from volta.custom import Function, FunctionCtx, as_gradient
 from volta.errors import ArgumentError, AutogradError, ShapeError
@@ -90,7 +90,8 @@ def inference_mode(mode: F) -> F: ...
 @overload
 def inference_mode(mode: bool = True) -> _GradMode: ...
 def inference_mode(mode=True):
-    """`no_grad`, or with mode=False `enable_grad`, which `is_inference_mode_enabled` tells. Tensors made inside are ordinary ones."""
+    """`no_grad`, or with mode=False `enable_grad`, which `is_inference_mode_enabled` tells. Tensors made inside are for no derivative: what
+    is recorded outside may not save them, and they may be changed in place inside alone."""
     return _InferenceMode(False)(mode) if callable(mode) else _InferenceMode(not mode)
 
 
@@ -101,11 +102,11 @@ class _InferenceMode(_GradMode):
 
     def __enter__(self) -> None:
         super().__enter__()
-        self._outer = (is_inference_mode_enabled(), getattr(self, "_outer", None))      # may be entered again inside
-        _inference.enabled = not self.mode
+        self._outer = (core.set_inferring(not self.mode), getattr(self, "_outer", None))        # may be entered again inside
 
     def __exit__(self, *error: object) -> None:
-        _inference.enabled, self._outer = self._outer
+        inferring, self._outer = self._outer
+        core.set_inferring(inferring)
         super().__exit__(*error)
 
     def __call__(self, function: F) -> F:
@@ -118,7 +119,7 @@ class _InferenceMode(_GradMode):
 
 def is_inference_mode_enabled() -> bool:
     """Whether the call runs inside `inference_mode`."""
-    return getattr(_inference, "enabled", False)
+    return core.inferring()
 
 
 def set_grad_enabled(mode: bool) -> _GradMode:
@@ -178,7 +179,6 @@ class _Once(Function):
         raise AutogradError(f"backward: {ctx.name} is marked once_differentiable, and what it gave is to be differentiated again")
 
 
-_inference = threading.local()
 
 
 class _Variables(type):
@@ -300,7 +300,8 @@ def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Tensor | Sequence
     for t in {id(t): t for t in targets}.values():
         g = None if t._node is None else captures[t._node, t._index]
         if g is not None:
-            t.grad = g if t.grad is None else t.grad + g
+            own = core.TensorBase.grad.__get__(t)           # asked of a tensor that is no leaf, it would warn
+            t.grad = g if own is None else own + g
 
 
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor],
@@ -361,16 +362,8 @@ def _grad_of_batch(outputs, inputs, grad_outputs, retain_graph, create_graph, un
 
 def _paths(roots: list, targets: list) -> tuple[set, dict]:
     """The nodes and leaves on a path from `roots` to `targets`, and an empty capture for each target that is no leaf."""
-    nodes, stack = set(), [t._node for t in roots if t._node is not None]
-    while stack:
-        node = stack.pop()
-        if node not in nodes:
-            nodes.add(node)
-            stack.extend(p for p in node.parents if isinstance(p, Node))
     wanted = {t if t._node is None else t._node for t in targets}
-    for node in sorted(nodes, key=lambda n: n.sequence):
-        if any(p in wanted for p in node.parents if p is not None):
-            wanted.add(node)
+    paths(roots, wanted)
     return wanted, {(t._node, t._index): None for t in targets if t._node is not None}
 
 

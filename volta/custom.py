@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from volta._kernels import core
@@ -43,7 +42,7 @@ def as_gradient(name: str, g, shape: tuple, dtype, device):
 
 def _likes(values):
     """Shape, dtype and device of the tensors among some values."""
-    return tuple((v.shape, v.dtype, v.device) if isinstance(v, core.TensorBase) else None for v in values)
+    return tuple([(v.shape, v.dtype, v.device) if isinstance(v, core.TensorBase) else None for v in values])
 
 
 class FunctionCtx:
@@ -52,8 +51,9 @@ class FunctionCtx:
     def __init__(self, cls: type, inputs: tuple) -> None:
         self.cls = cls
         self.n_inputs = len(inputs)
-        self.needs_input_grad = tuple(isinstance(a, core.TensorBase) and a.requires_grad for a in inputs)
-        self._likes = _likes(a if needed else None for a, needed in zip(inputs, self.needs_input_grad))
+        self.needs_input_grad = tuple([isinstance(a, core.TensorBase) and a.requires_grad for a in inputs])
+        needed = any(self.needs_input_grad)
+        self._likes = _likes([a if n else None for a, n in zip(inputs, self.needs_input_grad)]) if needed else (None,) * len(inputs)
         self._saved: tuple | None = ()
         self._fixed: set[int] = set()
         self._dirty: set[int] = set()
@@ -68,10 +68,12 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for backward; an in-place change of one before it raises there."""
-        pack, self._unpack = hooks.saved_hooks() or (None, None)
-        with GradMode(False):
-            kept = [t if t is None or pack is None else pack(t) for t in tensors]
-        self._saved = tuple((value, t.storage.version if value is t and t is not None else None) for value, t in zip(kept, tensors))
+        kept, found = tensors, hooks.saved_hooks()
+        if found is not None:
+            pack, self._unpack = found
+            with GradMode(False):
+                kept = tuple(t if t is None else pack(t) for t in tensors)
+        self._saved = tuple([(value, t.storage.version if value is t and t is not None else None) for value, t in zip(kept, tensors)])
 
     @property
     def saved_tensors(self) -> tuple[Tensor, ...]:
@@ -84,7 +86,7 @@ class FunctionCtx:
         for t, version in self._saved:
             if version is not None and t.storage.version != version:
                 raise AutogradError(f"{self.cls.__name__}: a saved tensor of shape {t.shape} was changed in place before backward")
-        return tuple(t if t is None or self._unpack is None else self._unpack(t) for t, _ in self._saved)
+        return tuple([t if t is None or self._unpack is None else self._unpack(t) for t, _ in self._saved])
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Outputs that get no gradient. backward is still given one for each, of zeros."""
@@ -112,8 +114,9 @@ class FunctionCtx:
         if len(result) != self.n_inputs:
             raise AutogradError(f"{self.cls.__name__}: backward gave {len(result)} gradients for {self.n_inputs} inputs of forward; "
                                 f"return None for those without one")
-        return tuple(g if g is None or like is None else as_gradient(f"{self.cls.__name__}: gradient {i} of backward", g, *like)
-                     for i, (g, like) in enumerate(zip(result, self._likes)))
+        return tuple([g if g is None or like is None or isinstance(g, core.TensorBase) and (g.shape, g.dtype, g.device) == like
+                      else as_gradient(f"{self.cls.__name__}: gradient {i} of backward", g, *like)
+                      for i, (g, like) in enumerate(zip(result, self._likes))])
 
     def release(self) -> bool:
         """Drop what was saved. False: backward may be called again, as long as it does not ask for that."""
@@ -212,23 +215,28 @@ class Function:
     @classmethod
     def apply(cls: type[_Forward[P, R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run forward unrecorded and attach backward to its outputs."""
-        setup = cls.setup_context
         args, kwargs = _bound(cls, args, kwargs)
         if _batches is not None and not kwargs and (found := _batches(cls, args)) is not NotImplemented:
             return found
         ctx = FunctionCtx(cls, args)
         along = None if _forward is None else _forward.tangents(args)
-        with GradMode(False), nullcontext() if along is None else _forward.computing():
-            outputs = cls.forward(*args, **kwargs) if setup else cls.forward(ctx, *args, **kwargs)
-            if setup:
-                setup(ctx, args, outputs)
-        if along is not None:
+        if along is None:
+            outputs = _unrecorded(cls, ctx, args, kwargs)
+        else:
+            with _forward.computing():
+                outputs = _unrecorded(cls, ctx, args, kwargs)
             outputs = _apart(outputs, args, ctx._dirty)
             ctx.pushed(along, args, outputs, _forward)
         if not (graph.is_grad_enabled() and any(ctx.needs_input_grad)):
             return outputs
+        for _, version in ctx._saved or ():
+            if version is not None and version >= core.INFERRED:
+                hooks.refuse_inferred()
         several = outputs if isinstance(outputs, tuple) else (outputs,)
         given = {id(a) for a in args}
+        if several[0] is outputs and id(outputs) not in given and not ctx._dirty and not ctx._fixed:
+            graph.custom_node(ctx, args, several)
+            return outputs
         dirty = [isinstance(o, core.TensorBase) and id(o) in ctx._dirty and id(o) in given for o in several]
         if sum(dirty) < len(ctx._dirty & given):
             raise AutogradError(f"{cls.__name__}: forward must give back every input that it marks dirty")
@@ -240,6 +248,16 @@ class Function:
         graph.custom_node(ctx, args, tuple(None if id(o) in ctx._fixed else r for o, r in zip(several, results)))
         results = [inplace.take_history(o, r) if changed else r for o, r, changed in zip(several, results, dirty)]
         return tuple(results) if isinstance(outputs, tuple) else results[0]
+
+
+def _unrecorded(cls, ctx, args, kwargs):
+    """What forward gives."""
+    with GradMode(False):
+        if not cls.setup_context:
+            return cls.forward(ctx, *args, **kwargs)
+        outputs = cls.forward(*args, **kwargs)
+        cls.setup_context(ctx, args, outputs)
+        return outputs
 
 
 def _apart(outputs, args, dirty):

@@ -25,7 +25,7 @@ def jacobian(func: Callable, inputs: Any, create_graph: bool = False, strict: bo
         raise ArgumentError(f"jacobian: strategy must be 'reverse-mode' or 'forward-mode', got {strategy!r}")
     if strict and strategy == "forward-mode":
         raise ArgumentError("jacobian: strict=True goes with strategy='reverse-mode' alone")
-    args, places = _arguments("jacobian", inputs)
+    args, places = _arguments("jacobian", inputs, create_graph)
     if strict:
         _check_strict("jacobian", func, args, create_graph)
     return _graph((transforms.jacrev if strategy == "reverse-mode" else transforms.jacfwd)(func, places)(*args), create_graph)
@@ -36,7 +36,7 @@ def hessian(func: Callable, inputs: Any, create_graph: bool = False, strict: boo
     """The second derivatives of `func`, which gives one number, with regard to all pairs of `inputs`."""
     if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
         raise ArgumentError(f"hessian: outer_jacobian_strategy must be 'reverse-mode' or 'forward-mode', got {outer_jacobian_strategy!r}")
-    args, places = _arguments("hessian", inputs)
+    args, places = _arguments("hessian", inputs, create_graph)
     if strict:
         _check_strict("hessian", func, args, create_graph, second=True)
     outer = transforms.jacrev if outer_jacobian_strategy == "reverse-mode" else transforms.jacfwd
@@ -45,7 +45,7 @@ def hessian(func: Callable, inputs: Any, create_graph: bool = False, strict: boo
 
 def vjp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """(outputs of `func`, v times its Jacobian); `v` is nested as the outputs are, and may be left out for one number."""
-    args, _ = _arguments("vjp", inputs)
+    args, _ = _arguments("vjp", inputs, create_graph)
     if strict:
         _check_strict("vjp", func, args, create_graph)
     outputs, pulled = transforms.vjp(func, *args)
@@ -55,7 +55,7 @@ def vjp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
 
 def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """(outputs of `func`, its Jacobian times v); `v` is nested as the inputs are, and may be left out for one number."""
-    args, _ = _arguments("jvp", inputs)
+    args, _ = _arguments("jvp", inputs, create_graph)
     along = _vectors("jvp", "input", args, v)
     if strict:
         _check_strict("jvp", func, args, create_graph)
@@ -74,7 +74,7 @@ def vhp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
 
 
 def _second(name, func, inputs, v, create_graph, strict):
-    args, places = _arguments(name, inputs)
+    args, places = _arguments(name, inputs, create_graph)
     along = _vectors(name, "input", args, v)
     if strict:
         _check_strict(name, func, args, create_graph, second=True)
@@ -122,12 +122,15 @@ def _check_second(name, own, first):
                                     "refuses")
 
 
-def _arguments(name, inputs):
-    """The inputs as a tuple, and their places: one where a tensor was given, so that results are nested alike."""
+def _arguments(name, inputs, create_graph):
+    """The inputs as a tuple, and their places: one where a tensor was given, so that results are nested alike. Without their graphs, which
+    would be walked for nothing, where the results are to have none."""
     given = inputs if isinstance(inputs, tuple) else (inputs,)
     for x in given:
         if not isinstance(x, core.TensorBase):
             raise DTypeError(f"{name}: inputs must be a tensor or a tuple of tensors, got {type(x).__name__}")
+    if not create_graph:
+        given = tuple(x.detach() for x in given)
     return given, tuple(range(len(given))) if isinstance(inputs, tuple) else 0
 
 

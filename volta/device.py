@@ -59,6 +59,8 @@ def as_device(name: str | Device | int | None = None, index: int | None = None) 
         return default_device()
     if isinstance(name, Device):
         return name
+    if name == "cpu" and index is None:
+        return CPU
     if isinstance(name, int) and not isinstance(name, bool):
         name, index = "gpu", name
     if not isinstance(name, str):

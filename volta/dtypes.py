@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -90,6 +91,9 @@ _BRAIN = SimpleNamespace(eps=2.0 ** -7, max=2.0 ** 127 * (2 - 2.0 ** -7), min=-(
                          smallest_normal=2.0 ** -126, resolution=0.01, bits=16)
 
 
+_LIMITS: dict[dtype, dict[str, Any]] = {}
+
+
 class finfo:
     """Limits of a floating point dtype: eps, max, min, tiny, smallest_normal, resolution (Python floats), bits and dtype.
 
@@ -109,10 +113,11 @@ class finfo:
         found = _default if type is None else type
         if not found.is_floating_point:
             raise DTypeError(f"finfo: needs a floating point dtype, got {found}; use iinfo")
-        limits = _BRAIN if found is bfloat16 else getattr(found, "limits", None) or np.finfo(to_numpy(found))
-        for name in ("eps", "max", "min", "tiny", "smallest_normal", "resolution"):
-            setattr(self, name, float(getattr(limits, name)))
-        self.bits, self.dtype = limits.bits, found.name
+        if found not in _LIMITS:
+            limits = _BRAIN if found is bfloat16 else getattr(found, "limits", None) or np.finfo(to_numpy(found))
+            names = ("eps", "max", "min", "tiny", "smallest_normal", "resolution")
+            _LIMITS[found] = {**{name: float(getattr(limits, name)) for name in names}, "bits": limits.bits, "dtype": found.name}
+        self.__dict__.update(_LIMITS[found])
 
     def __repr__(self) -> str:
         return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "

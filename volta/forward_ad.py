@@ -131,7 +131,7 @@ class _Level(Observer):
         several = result if isinstance(result, tuple) else (result,)
         held = [x.storage for x in inputs if isinstance(x, core.TensorBase)]
         if op is scale_gradient:                                # of whose memory its own derivative is
-            core.assign(result, core.apart(result, result._version))
+            core.assign(result, core.apart(result, result.storage.version))
         elif any(isinstance(y, core.TensorBase) and y.storage is s for y in several for s in held):
             return                                              # a view
         if not any(isinstance(y, core.TensorBase) and y.dtype.is_floating_point for y in several):
@@ -368,12 +368,12 @@ def _open(name: str, level: int | None) -> _Level | None:
 
 def _without(x: Tensor) -> Tensor:
     """A view of `x` without a tangent, which knows the graph of `x`."""
-    shown = core.apart(x, x._version)
+    shown = core.apart(x, x.storage.version)
     if x.requires_grad:
         with _computing():
             link = x.view_as(x)
         shown._node, shown._index, shown._requires_grad = link._node, link._index, link._requires_grad
-        shown._node_version = shown._version
+        shown._node_version = shown.storage.version
     return shown
 
 

@@ -100,7 +100,7 @@ class Tensor(operators.Operators):
         if self.requires_grad and not value.dtype.is_floating_point:
             raise DTypeError(f"data: the tensor requires grad, so its data must be floating point, got {value.dtype}")
         other = (value.shape, value.dtype, value.device) != (self.shape, self.dtype, self.device)      # no gradient was recorded for that
-        core.assign(self, core.apart(value, self._version + other))
+        core.assign(self, core.apart(value, self.storage.version + other))
 
     @property
     def T(self) -> Tensor:
@@ -138,6 +138,8 @@ class Tensor(operators.Operators):
 
     @property
     def _version(self) -> int:
+        if core.is_inferred(self):
+            raise AutogradError("Inference tensors do not track version counter.")
         return self.storage.version
 
     @overload
@@ -232,6 +234,9 @@ class Tensor(operators.Operators):
         """
         if requires_grad and not self.dtype.is_floating_point:
             raise DTypeError(f"requires_grad_: only floating point tensors have gradients, this one is {self.dtype}")
+        if requires_grad and core.is_inferred(self) and not core.inferring():
+            raise AutogradError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. You can make a clone "
+                                "to get a normal tensor.")
         if self.grad_fn is not None:
             if not requires_grad:
                 raise AutogradError("requires_grad_: only leaves can be switched off; use detach()")
@@ -423,6 +428,8 @@ class Tensor(operators.Operators):
     # ------------------------------------------------------------ places and types
     def cpu(self, *, memory_format: Layout | None = None) -> Tensor:
         """The tensor on the CPU."""
+        if memory_format is None and self.device is core.CPU:
+            return self
         return copies.to(self, "cpu", memory_format=memory_format)
 
     def gpu(self, device: DeviceLike = None) -> Tensor:

@@ -90,6 +90,7 @@ NAMES = {
 # Names of one module, one of which is also that of a module in it, and where they are.
 OWN = {"torch._subclasses.fake_tensor": {"is_fake": "volta.compat.internal"},
        "torch.fx.experimental.proxy_tensor": {"get_proxy_mode": "volta.compat.internal"},
+       "torch": dict.fromkeys(("_sample_dirichlet", "_standard_gamma"), "volta.distributions.gamma"),
        "torch.autograd": dict.fromkeys(("gradcheck", "gradgradcheck"), "volta.testing"),
        **{f"torch.optim.{name}": {name: "volta.compat.steps"}
           for name in "adadelta adagrad adam adamax adamw radam rmsprop sgd".split()}}

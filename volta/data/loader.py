@@ -153,6 +153,8 @@ class DataLoader(Generic[B]):
         if self._on_device and transform is not None:
             raise ArgumentError("DataLoader: transform works on host arrays, these tensors are on a GPU; transform the batches")
         self.prefetch = (2 if self._arrays else 0) if prefetch is None else int(prefetch)
+        self._small = prefetch is None and self._arrays and transform is None and not (self.device and self.device.is_gpu) and _bytes_of(
+            dataset.tensors, batch_size or 1) < 1 << 16
         self.collate_fn = collate_fn or (default_convert if self.batch_sampler is None else default_collate)
         self._fetcher = Fetcher(dataset, self.num_workers, self.worker_init_fn, self.collate_fn, transform, self.batch_size, self.drop_last,
                                 self._arrays, self._single, self.batch_sampler is not None)
@@ -219,7 +221,8 @@ class DataLoader(Generic[B]):
     def __iter__(self) -> Iterator[B]:
         resumed, self._resumed = self._resumed, None
         if resumed is None:
-            position = begin(self.epoch, self._generators())
+            position = begin(self.epoch, self._generators(), self._stream or not all(
+                type(s) in _OWN for s in (self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None))))
             return Batches(self, self._counted(position, self._begin(position)))
         with resumed.replayed(self._generators()):
             return Batches(self, self._counted(resumed, self._begin(resumed)))
@@ -257,7 +260,7 @@ class DataLoader(Generic[B]):
 
     # ------------------------------------------------------------ data on the host
     def _host_batches(self, epoch, plan):
-        if not self.num_workers and not self.prefetch:
+        if not self.num_workers and (not self.prefetch or self._small):
             fetch = self._fetcher.start(None, epoch, True)
             for task in plan:
                 if (batch := fetch(task)) is END:
@@ -370,6 +373,14 @@ class _Endless(Sampler[None]):
 
     def __iter__(self) -> Iterator[None]:
         return itertools.repeat(None)
+
+
+_OWN = (type(None), BatchSampler, RandomSampler, SequentialSampler, _Seeded)        # draw from no generator of Python's or NumPy's
+
+
+def _bytes_of(tensors, rows):
+    """How large a batch is: a small one is made before a thread would have begun with it."""
+    return sum((t.element_size() if isinstance(t, core.TensorBase) else t.itemsize) * math.prod(t.shape[1:]) for t in tensors) * rows
 
 
 def _shared(array):

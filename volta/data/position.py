@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from volta.errors import StateDictError
-from volta.random import Generator
+from volta.random import Generator, get_rng_state
 from volta.random_states import random_states, set_random_states
 
 
@@ -33,7 +33,7 @@ class Batches(Iterator[Any]):
 @dataclass
 class Position:
     """The number of an epoch, how many of its batches have been given out, and the random generators as they were when it began: the
-    default one, Python's and NumPy's, and those that samplers were given."""
+    default one, Python's and NumPy's where they may be drawn from, and those that samplers were given."""
     epoch: int
     given: int
     random: Any
@@ -46,15 +46,17 @@ class Position:
         try:
             for generator, state in zip(own, self.generators):
                 generator.set_state(state)
-            set_random_states(self.random)
+            set_random_states({**now, **self.random})
             yield
         finally:
             set_random_states(now)
 
 
-def begin(epoch: int, own: list[Generator]) -> Position:
-    """The position at the beginning of an epoch."""
-    return Position(epoch, 0, random_states(), [generator.get_state() for generator in own])
+def begin(epoch: int, own: list[Generator], others: bool) -> Position:
+    """The position at the beginning of an epoch. `others` says that code of a user's may draw from Python's and NumPy's generators, whose
+    states take longer to get than a small batch."""
+    states = random_states() if others else {"volta": get_rng_state()}
+    return Position(epoch, 0, states, [generator.get_state() for generator in own])
 
 
 def generators(*owners: Any) -> list[Generator]:
@@ -66,7 +68,8 @@ def generators(*owners: Any) -> list[Generator]:
 def state_of(position: Position | None, epoch: int, own: list[Generator], length: int | None) -> dict[str, Any]:
     """What a file keeps: of the running pass, or of the epoch that comes next."""
     at = position or Position(epoch, 0, None, [generator.get_state() for generator in own])
-    return {"epoch": at.epoch, "given": at.given, "batches": length, "random": at.random, "generators": list(at.generators)}
+    states = None if at.random is None else {**random_states(), **at.random}
+    return {"epoch": at.epoch, "given": at.given, "batches": length, "random": states, "generators": list(at.generators)}
 
 
 def from_state(state: Any, own: list[Generator], length: int | None) -> Position:

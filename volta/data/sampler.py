@@ -11,7 +11,7 @@ from volta.errors import ArgumentError, ShapeError
 from volta.ops.creation import randint, randperm
 from volta.ops.draws import multinomial
 from volta.ops.from_data import as_tensor
-from volta.random import Generator, bits, default_generator
+from volta.random import Generator, block, default_generator
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -163,7 +163,7 @@ class DistributedSampler(Sampler[int]):
 
 def draw_seed(generator: Generator | None = None) -> int:
     """A seed for another generator, drawn from this one (the default generator)."""
-    low, high = bits(*(generator or default_generator).advance(2), 2).tolist()
+    low, high, *_ = block(*(generator or default_generator).advance(2))
     return (high << 32 | low) & 0x7FFF_FFFF_FFFF_FFFF
 
 

@@ -15,6 +15,7 @@ from volta.nn.functional import one_hot
 from volta.ops.creation import empty
 from volta.ops.join import stack
 from volta.ops.math import where
+from volta.random import Generator
 from volta.special import digamma, gammainc, xlogy
 from volta.tensor import Tensor
 
@@ -63,25 +64,36 @@ def _slope(x, alpha):
     return where(x < 0.8, where(small.isnan(), 0.0, small), where(alpha > 8, _large(x, alpha), _between(x, alpha)))
 
 
-def _standard_gamma(concentration, shape):
+def _gammas(concentration, shape, generator=None):
     """Draws of rate 1, with gradients."""
     concentration = concentration.expand(shape)
     with no_grad():
-        drawn = _drawn(concentration, shape).clamp(min=1e-30)
+        drawn = _drawn(concentration, shape, generator).clamp(min=1e-30)
         slope = _slope(drawn, concentration) if concentration.requires_grad else None
     return drawn if slope is None else drawn + (concentration - concentration.detach()) * slope
 
 
-def _drawn(alpha, shape):
+def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """For each concentration a draw of rate 1, with its gradient: what packages ask of PyTorch as `torch._standard_gamma`."""
+    return _gammas(input, tuple(input.shape), generator)
+
+
+def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Draws of Dirichlet distributions whose concentrations are along the last dimension; `torch._sample_dirichlet`."""
+    drawn = _standard_gamma(input, generator)
+    return drawn / drawn.sum(-1, keepdim=True)
+
+
+def _drawn(alpha, shape, generator):
     """For a concentration below 1, of one more, times u ** (1 / concentration)."""
     small = alpha < 1
     d = where(small, alpha + 1, alpha) - 1 / 3
     noise = empty((2, _PROPOSALS, *shape), dtype=alpha.dtype, device=alpha.device)
-    x, u = noise[0].normal_(), noise[1].uniform_()
+    x, u = noise[0].normal_(generator=generator), noise[1].uniform_(generator=generator)
     v = (1 + x / (9 * d).sqrt()) ** 3
     taken = (v > 0) & (u.log() < 0.5 * x * x + d - d * v + d * v.clamp(min=1e-30).log())
     found = d * v.gather(0, taken.long().argmax(0, keepdim=True)).squeeze(0)
-    boost = empty(shape, dtype=alpha.dtype, device=alpha.device).uniform_() ** (1 / alpha)
+    boost = empty(shape, dtype=alpha.dtype, device=alpha.device).uniform_(generator=generator) ** (1 / alpha)
     return where(small, found * boost, found)
 
 
@@ -101,7 +113,7 @@ class Gamma(Distribution):
     variance = property(lambda self: self.concentration / self.rate ** 2, doc="The variance.")
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
-        return (_standard_gamma(self.concentration, self._extended_shape(sample_shape)) / self.rate).clamp(min=1e-30)
+        return (_gammas(self.concentration, self._extended_shape(sample_shape)) / self.rate).clamp(min=1e-30)
 
     def log_prob(self, value: Tensor) -> Tensor:
         value, alpha = self._validate_sample(value), self.concentration
@@ -153,8 +165,7 @@ class Dirichlet(Distribution):
         return self.concentration * (total - self.concentration) / (total ** 2 * (total + 1))
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
-        drawn = _standard_gamma(self.concentration, self._extended_shape(sample_shape))
-        return drawn / drawn.sum(-1, keepdim=True)
+        return _sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def _normaliser(self):
         return self.concentration.lgamma().sum(-1) - self.concentration.sum(-1).lgamma()
@@ -186,7 +197,8 @@ class Beta(Distribution):
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        a, b = (_standard_gamma(c, shape) for c in (self.concentration1, self.concentration0))
+        both = stack([self.concentration1.expand(shape), self.concentration0.expand(shape)])
+        a, b = _gammas(both, tuple(both.shape)).unbind()
         return a / (a + b)
 
     def _normaliser(self):
@@ -227,7 +239,7 @@ class FisherSnedecor(Distribution):
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        upper, lower = (_standard_gamma(0.5 * df, shape) / df for df in (self.df1, self.df2))
+        upper, lower = (_gammas(0.5 * df, shape) / df for df in (self.df1, self.df2))
         return upper / lower
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -258,7 +270,7 @@ class StudentT(Distribution):
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        chi2 = 2 * _standard_gamma(0.5 * self.df, shape)
+        chi2 = 2 * _gammas(0.5 * self.df, shape)
         noise = empty(shape, dtype=self.loc.dtype, device=self.loc.device).normal_()
         return self.loc + self.scale * noise * (chi2 / self.df).rsqrt()
 

@@ -29,9 +29,14 @@ def name_of(value: Any) -> str | None:
 
 def is_plain(kind: type) -> bool:
     """Whether an object of this class is its class and its attributes: no container, and without its own way to be copied."""
+    return kind.__dictoffset__ != 0 and not own_ways(kind)
+
+
+def own_ways(kind: type) -> list[str]:
+    """The methods by which a class makes or copies its objects in its own way."""
     base = Module if issubclass(kind, Module) else object
-    return kind.__dictoffset__ != 0 and all(getattr(kind, name, None) is getattr(base, name, None) for name in (
-        "__new__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"))
+    return [name for name in ("__new__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
+            if getattr(kind, name, None) is not getattr(base, name, None)]
 
 
 def resolve(module: str, name: str, allowed: Set[type], program: bool) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta.errors import ArgumentError
-from volta.io.objects import is_plain, name_of
+from volta.io.objects import is_plain, name_of, own_ways
 from volta.io.torch_format import STORAGES
 from volta.io.unpickler import DEPTH, hashable
 from volta.nn.parameter import Parameter
@@ -95,7 +95,10 @@ class _Pickle:
     def object(self, value, path):
         """An object of a class that is found by its name: the class, then the attributes, which may name the object."""
         if not is_plain(type(value)) or not name_of(type(value)):
-            hint = "; save its state_dict()" if hasattr(value, "state_dict") else ""
+            hint, own = "", ", ".join(own_ways(type(value)))
+            if hasattr(value, "state_dict"):
+                hint = f", whose class makes its objects by code of its own ({own}), which no file runs" if own else ""
+                hint += f"; save its state_dict(), and load that into a new {type(value).__name__}"
             raise ArgumentError(f"save: {path or 'the object'} is {type(value).__name__}{hint}; needs tensors, arrays, numbers, strings, "
                                 "None, dicts, lists, tuples, sets and objects of classes with a name: a file never holds code")
         self.name(name_of(type(value)))

@@ -39,6 +39,8 @@ class _BatchNorm(Module):
         self.register_buffer("running_var", ones(num_features, **place) if track_running_stats else None)
         self.register_buffer("num_batches_tracked", zeros((), dtype=int64, device=device) if track_running_stats else None)
 
+    _version = 2
+
     def reset_running_stats(self) -> None:
         """Forget the running statistics."""
         if self.track_running_stats:

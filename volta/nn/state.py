@@ -32,6 +32,8 @@ class LoadResult(NamedTuple):
 class StateMethods:
     """`state_dict` and `load_state_dict`."""
 
+    _version = 1                            # of what a class saves; subclasses that change it count on, and look at that of a file
+
     def _named_state(self, prefix):
         """(key, tensor) of everything that is saved; shared tensors under each of their names."""
         for name, p in self._parameters.items():
@@ -84,7 +86,13 @@ class StateMethods:
             warnings.warn("state_dict: give destination, prefix and keep_vars by name", FutureWarning, stacklevel=2)
             return self.state_dict(**{"destination": destination, "prefix": prefix, "keep_vars": keep_vars,
                                       **dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))})
-        out = OrderedDict() if destination is None else destination
+        out = destination
+        if out is None:
+            out = OrderedDict()
+            out._metadata = OrderedDict()                   # type: ignore[attr-defined]    # as PyTorch's, by path
+        local = {"version": self._version}
+        if hasattr(out, "_metadata"):
+            out._metadata[prefix[:-1]] = local
         for hook in tuple(self.__dict__.get("_state_dict_pre_hooks", {}).values()):
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(out, prefix, keep_vars)
@@ -92,7 +100,7 @@ class StateMethods:
             if module is not None:
                 module.state_dict(destination=out, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for hook in tuple(self.__dict__.get("_state_dict_post_hooks", {}).values()):
-            changed = hook(self, out, prefix, {})
+            changed = hook(self, out, prefix, local)
             out = out if changed is None else changed
         return out
 
@@ -119,9 +127,9 @@ class StateMethods:
         if not hasattr(state_dict, "keys"):
             raise StateDictError(f"load_state_dict: needs a dict of tensors, got {type(state_dict).__name__}")
         given, missing, unexpected, problems = OrderedDict(state_dict), [], [], []
-        modules = list(self.named_modules(remove_duplicate=False))
+        modules, metadata = list(self.named_modules(remove_duplicate=False)), getattr(state_dict, "_metadata", None) or {}
         for path, module in modules:
-            arguments = given, f"{path}." if path else "", {}, strict, missing, unexpected, problems
+            arguments = given, f"{path}." if path else "", metadata.get(path, {}), strict, missing, unexpected, problems
             for hook in tuple(module.__dict__.get("_load_pre_hooks", {}).values()):
                 hook(module, *arguments)
             module._load_from_state_dict(*arguments)

@@ -67,6 +67,7 @@ def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
         check_held("fill_", value, input.dtype)
     if graph.is_grad_enabled() and input.requires_grad:
         return copy_(input, full_like(input, value))
+    inplace.check_inferred(input)
     fill_into(input, value)
     return input
 
@@ -88,7 +89,11 @@ def zero_(input: Tensor) -> Tensor:
         >>> volta.ones(2).zero_()
         tensor([0., 0.])
     """
-    return fill_(input, 0)
+    if graph.is_grad_enabled() and input.requires_grad:
+        return fill_(input, 0)
+    inplace.check_inferred(input)
+    fill_into(input, 0)
+    return input
 
 
 @composed(function=False)
@@ -104,7 +109,7 @@ def uniform_(input: Tensor, low: float = 0.0, high: float = 1.0, *, generator: G
         return drawn
     if not low <= high:
         raise ArgumentError(f"uniform_: needs low <= high, got {low} and {high}")
-    if input.dtype.is_floating_point and not high - low <= finfo(input.dtype).max:
+    if not high - low <= 65504.0 and input.dtype.is_floating_point and not high - low <= finfo(input.dtype).max:
         raise ArgumentError(f"uniform_: high - low must be a number of {input.dtype}, got {low} to {high}")
     return fill_random_(input, uniform_op, low, high, generator)
 

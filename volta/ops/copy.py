@@ -153,6 +153,11 @@ def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike
     >>> volta.arange(2).to("cpu", volta.float32).tolist()
     [0.0, 1.0]
     """
+    if len(args) == 1 and dtype is None and device is None and tensor is None and not copy and memory_format is None:
+        if type(args[0]) is core.DType:
+            return cast(input, args[0])
+        if isinstance(args[0], (str, core.Device)) and as_device(args[0]) is input.device:
+            return input
     flags = []
     if tensor is not None:
         device, dtype = tensor.device, tensor.dtype

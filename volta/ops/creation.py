@@ -355,7 +355,7 @@ def _like(make, value=None):
     def function(input: Tensor, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False,
                  memory_format: Layout | None = None) -> Tensor:
         dtype, device = dtype or input.dtype, device or input.device
-        like = made(input.shape, dtype=dtype, device=device) if value is None else _filled(input._shape, value, dtype, device, False)
+        like = made(input._shape, dtype=dtype, device=device) if value is None else _filled(input._shape, value, dtype, device, False)
         return finish(_laid(function.__name__, like, input, memory_format), requires_grad)
     return _named_like(function, make, samples=() if make is empty else (case((2, 3)),), kinds="fib", smooth=False,
                        numpy=np.zeros_like if make is zeros else np.ones_like)
@@ -390,7 +390,7 @@ def full_like(input: Tensor, fill_value: Number, *, dtype: DTypeLike = None, dev
     >>> volta.full_like(volta.ones(2), 7).tolist()
     [7.0, 7.0]
     """
-    like = full(input.shape, fill_value, dtype=dtype or input.dtype, device=device or input.device)
+    like = full.function(input._shape, fill_value, dtype=dtype or input.dtype, device=device or input.device)
     return finish(_laid("full_like", like, input, memory_format), requires_grad)
 
 

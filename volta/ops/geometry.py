@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from volta._kernels import core
+from volta._kernels.core import inplace
 from volta._kernels.core.graph import is_grad_enabled
 from volta.dtypes import float16
 from volta.errors import ArgumentError, AutogradError, DeviceError, DTypeError
@@ -48,12 +49,12 @@ def get_device(input: Tensor) -> int:
 
 @composed(untested="tests/test_geometry_in_place.py: no values come of it")
 def is_inference(input: Tensor) -> bool:
-    """False: what is made under `inference_mode` are ordinary tensors.
+    """Whether it was made under `inference_mode`, or shows what was.
 
     >>> volta.is_inference(volta.ones(2))
     False
     """
-    return False
+    return core.is_inferred(input)
 
 
 @_fact
@@ -190,7 +191,8 @@ def resize_(input: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | No
     strides = _strides(shape, memory_format)
     if shape == input.shape and (memory_format is None or strides == input._strides):
         return input
-    version, end = input._version, input.offset + core.checked_size(shape)
+    inplace.check_inferred(input)
+    version, end = input.storage.version, input.offset + core.checked_size(shape)
     width = input.itemsize if not input.device.is_gpu or input.dtype is float16 else 4
     held, whole = input.storage.nbytes // width, input
     if 0 not in shape and end > held:
@@ -228,6 +230,7 @@ def set_(input: Tensor, source: Tensor | object = None, storage_offset: int = 0,
     """
     if input.requires_grad and is_grad_enabled():
         raise AutogradError(f"set_: the tensor of shape {input.shape} requires grad, its memory is part of its graph; use its detach()")
+    inplace.check_inferred(input)
     if source is None:
         source = create(empty_op, (0,), dtype=input.dtype, device=input.device)
     stored = isinstance(source, UntypedStorage)
@@ -245,5 +248,5 @@ def set_(input: Tensor, source: Tensor | object = None, storage_offset: int = 0,
         whole = as_strided(core.alias(whole), shape, core.strides_of(shape) if stride is None else tuple(stride), storage_offset)
     elif storage_offset or stride is not None:
         raise ArgumentError("set_: storage_offset and stride need a size beside them")
-    core.assign(input, core.apart(whole, input._version + 1))
+    core.assign(input, core.apart(whole, input.storage.version + 1))
     return input

@@ -49,7 +49,7 @@ def known_range(t):
             return indexing.extremes(t)
         params = {"dim": tuple(range(t.ndim)), "keepdim": False}        # the kernels take vectors and threads, and a call each
         return tuple([core.read_scalar(run_kernel(op, t.device, (t,), params)) for op in (amin_op, amax_op)])
-    own = t.device.is_gpu and t.storage.version == 0 and t.offset == 0
+    own = t.device.is_gpu and t.storage.version in (0, core.INFERRED) and t.offset == 0
     return t.storage.bounds if own and 4 * (t._size if t._contiguous else _elements(t)) == t.storage.nbytes else None
 
 

@@ -36,9 +36,9 @@ def result_dtype(tensors: Sequence[Tensor]) -> DType:
 
 def _alike(tensors: tuple[Tensor, ...]) -> bool:
     """Whether all have one dtype and one shape, which is neither () nor (0,)."""
-    shape, dtype = tensors[0].shape, tensors[0].dtype
+    shape, dtype = tensors[0]._shape, tensors[0].dtype
     for x in tensors:
-        if x.shape != shape or x.dtype is not dtype:
+        if x._shape != shape or x.dtype is not dtype:
             return False
     return bool(shape) and shape != (0,)
 
@@ -59,7 +59,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if not tensors:
         raise ArgumentError("cat: needs at least one tensor")
     if _alike(tensors):
-        return _joined(tensors, as_dim("cat", dim, len(tensors[0].shape)))
+        return _joined(tensors, as_dim("cat", dim, len(tensors[0]._shape)))
     dtype = result_dtype(tensors)
     first = next((x for x in tensors if x._shape != (0,)), tensors[0])
     d = as_dim("cat", dim, first.ndim)
@@ -74,6 +74,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 def _joined(tensors, d):
     """Joined along d, and pixel by pixel where all of them lie so."""
+    if len(tensors[0]._shape) < 4:
+        return cat_op(*tensors, dim=d)
     for x in tensors:
         if not by_pixels(x):
             return cat_op(*tensors, dim=d)

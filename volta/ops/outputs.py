@@ -75,6 +75,10 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
 
     Raises: AutogradError where a gradient is wanted; DTypeError, DeviceError for a tensor that cannot hold the result.
     """
+    record = op if isinstance(op, Primitive) else op.record
+    if record is not None and record.promotion and not options and isinstance(out, core.TensorBase) and not any(
+            isinstance(x, core.TensorBase) and x.requires_grad for x in (out, *args)) and write(record, out, args):
+        return out                                      # which asks for the rest, and gives way where it is not so
     outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
     for each in outs:
         if not isinstance(each, core.TensorBase):
@@ -82,7 +86,7 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
     name, place = _BESIDE.get(op.name, ("", 0))
     if len(args) <= place and name not in options and not (name == "dim" and "axis" in options) and name:
         raise TypeError(f"{op.name}() missing a required argument: out= needs {name!r} to be given too")
-    record, straight = op if isinstance(op, Primitive) else op.record, op.name in _STRAIGHT
+    straight = op.name in _STRAIGHT
     rule, apart = op.details.out or ("cast" if record is not None and _casts(record) else "same"), op.details.apart
     rule = _special(op.name, args, options, outs[0], rule)
     if is_grad_enabled() and op.name not in _UNDERIVED and any(map(wants_grad, (*outs, *_tensors((*args, *options.values()))))):

@@ -298,7 +298,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     index = positions("index_copy", index, input.shape[d] if input.shape else 1)
     if not host_sees(index) and known_range(index) is None:         # a subscript's would count from the end
         index = clamp_min(index, 0)
-    setitem(as_vector(input), (slice(None),) * d + (index,), as_vector(source))
+    setitem(as_vector(input), (slice(None),) * d + (index,) if d else index, as_vector(source))
     return input
 
 
@@ -349,7 +349,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -
     [0.0, 0.0, 5.0]
     """
     d = _checked_fill(input, dim, index, value)
-    if isinstance(value, TensorBase) or d == input.ndim - 1:
+    if isinstance(value, TensorBase) or d == input.ndim - 1 and (input._size > 4096 or not host_sees(index)):
         return _filled_(input, _fill_mask(input, d, index), clone_op(value) if isinstance(value, TensorBase) else as_held(input, value))
     setitem(as_vector(input), (slice(None),) * d + (cast(as_vector(index), int64),), as_held(input, value))      # whole runs of elements
     return input

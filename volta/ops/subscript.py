@@ -439,7 +439,7 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
         value = cast(value, x.dtype)            # recorded, so that its gradient comes back in its own dtype
     parsed = indexing.parse(x, key, number or kind is x.dtype)
     if parsed is not None and len(parsed) == 4 and type(parsed) is tuple:
-        return _assign(x, Positions.of_neighbours(x, *parsed), value)
+        return _assign_neighbours(x, parsed, value, number)
     if core.stands_in(x):
         return _set_in_batch(x, parsed, key, value)
     if type(parsed) is dict:
@@ -451,11 +451,22 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
         raise DTypeError(f"setitem: at index tensors a value must have the dtype of the tensor, {x.dtype}, got {kind}; use .to(dtype)")
     if parsed is None:
         found = indexing.neighbours(x, (key,))
-        return _assign(x, Positions(x, None, [(0, key)]) if found is None else Positions.of_neighbours(x, *found), value)
+        return _assign(x, Positions(x, None, [(0, key)]), value) if found is None else _assign_neighbours(x, found, value, number)
     if masks and parsed[1][0][1] is key and key is not True and key is not False and (number or value._size == 1) and (
             x.device.is_gpu or key.ndim == x.ndim):
         return _assign(x, _Masked(x, key), value)
     return _assign(x, Positions(x, *parsed), value)
+
+
+def _assign_neighbours(x, found, value, number):
+    """`_assign` at what `indexing.neighbours` has found, which is one kernel where nothing is recorded, shared or repeated."""
+    rows, first, count, shape = found
+    if number or first or len(shape) != 1 or not rows._size or not value._size or value._shape != shape + x._shape[count:] or (
+            x.requires_grad or value.requires_grad or any(map(core.stands_in, (x, value, rows)))
+            or core.same_memory(value, x) or core.same_memory(rows, x)):
+        return _assign(x, Positions.of_neighbours(x, *found), value)
+    inplace.check_elements("setitem", x)
+    run_kernel(index_put_op, x.device, (x, rows, value), {"rank": count, "unique": False})
 
 
 def _set_in_batch(x, parsed, key, value):

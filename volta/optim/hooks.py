@@ -32,6 +32,7 @@ class Hooks:
     _post_hooks: dict[object, Callable] = {}
     _state_hooks: dict[str, dict[object, Callable]] = {}
     _stepping = False                           # inside a step whose hooks have been called
+    _opt_called: bool | None = None             # whether a step has been made; None before there is a schedule, which asks
 
     def __init__(self) -> None:
         self._pre_hooks, self._post_hooks = {}, {}
@@ -106,6 +107,8 @@ def _hooked(step: Callable) -> Callable:
     """A class's `step`, which calls the hooks; those of a class below it are the ones called."""
     @functools.wraps(step)
     def wrapped(self, *args, **kwargs):
+        if self._opt_called is False:
+            self._opt_called = True
         if self._stepping or not (self._pre_hooks or self._post_hooks or _before or _after):
             return step(self, *args, **kwargs)
         self._stepping = True

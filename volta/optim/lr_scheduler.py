@@ -378,7 +378,12 @@ class SequentialLR(_Several):
         self.last_epoch += 1
         place = _reached(self._milestones, self.last_epoch)
         scheduler = self._schedulers[place]
-        scheduler.step(*[0] if place and self._milestones[place - 1] == self.last_epoch else [])
+        if not place or self._milestones[place - 1] != self.last_epoch:
+            scheduler.step()
+        elif type(scheduler).step is LRScheduler.step:
+            scheduler._go(0)
+        else:
+            scheduler.step(0)
         self._set(scheduler.rates())
 
 

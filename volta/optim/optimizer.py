@@ -9,9 +9,10 @@ from typing import Any, TypeVar, overload
 from volta import gpu
 from volta._kernels import core
 from volta.autograd import enable_grad, no_grad
+from volta.dtypes import float32, float64
 from volta.errors import ArgumentError, CallError, DTypeError, ShapeError, StateDictError
 from volta.ops import update
-from volta.ops.creation import full_like
+from volta.ops.creation import full, full_like
 from volta.ops.records.update import Update
 from volta.ops.sparse import SparseTensor
 from volta.optim.checks import sequence
@@ -238,8 +239,17 @@ class Optimizer(Hooks):
         numbers = {p: i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
         groups = [{**{key: value for key, value in group.items() if key != "params"}, "params": [numbers[p] for p in group["params"]]}
                   for group in self.param_groups]
-        state = {numbers[p]: dict(values) for p, values in self.state.items() if p in numbers}
+        state = {numbers[p]: self._shown(values) for p, values in self.state.items() if p in numbers}
         return self._call_state_hooks("after state_dict", {"state": state, "param_groups": groups})
+
+    def _shown(self, values):
+        """A parameter's state with its numbers as tensors, which PyTorch has: the step in float32, the others so that they are the same
+        when they come back."""
+        found = dict(values)
+        for name in ("step", *self.numbers) if self.rules else ():
+            if type(value := found.get(name)) in (int, float):
+                found[name] = full((), float(value), dtype=float32 if name == "step" else float64, device="cpu")
+        return found
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` gave; tensors are copied to the device and dtype of their parameter.

@@ -1,12 +1,21 @@
 """The base of the learning-rate schedules: what `step`, resuming and state dicts do for all of them."""
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from volta._kernels import core
 from volta.errors import ArgumentError, StateDictError
 from volta.optim.checks import integer, number
 from volta.optim.optimizer import Optimizer
+
+_ORDER = ("Detected call of `lr_scheduler.step()` before `optimizer.step()`. They should be called in the opposite order: "
+          "`optimizer.step()` before `lr_scheduler.step()`. Failure to do this skips the first value of the learning rate schedule.")
+_OVERRIDDEN = ("Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, make sure to call "
+               "`optimizer.step()` before `lr_scheduler.step()`.")
+_EPOCH = ("The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "
+          "`scheduler.step()` to step the scheduler. If epoch is different from None, the closed form is used instead of the new chainable "
+          "form, where available.")
 
 
 class LRScheduler:
@@ -27,7 +36,9 @@ class LRScheduler:
 
     def _start(self):
         """The step before the first; a schedule that goes on from an epoch finds the rate of that epoch in the optimizer."""
-        self._resumed = self.last_epoch >= 0
+        self._resumed, self._step_count = self.last_epoch >= 0, 0
+        if self.optimizer._opt_called is None:
+            self.optimizer._opt_called, self.optimizer._step_given = False, vars(self.optimizer).get("step")
         self.step()
         self._resumed = False
 
@@ -65,6 +76,17 @@ class LRScheduler:
         """Go on by one epoch, or to the one given."""
         if epoch is not None:
             number(type(self).__name__, "epoch", epoch)
+            warnings.warn(_EPOCH, UserWarning, stacklevel=2)
+        if self._step_count == 1:
+            if vars(self.optimizer).get("step") is not self.optimizer._step_given:
+                warnings.warn(_OVERRIDDEN, UserWarning, stacklevel=2)
+            elif not self.optimizer._opt_called:
+                warnings.warn(_ORDER, UserWarning, stacklevel=2)
+        self._step_count += 1
+        self._go(epoch)
+
+    def _go(self, epoch):
+        """To an epoch, or by one."""
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         self._set(self.get_lr() if epoch is None else self.closed_lr())
 

@@ -14,7 +14,7 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM, PyTuple_GET_SIZE
 from volta._kernels.core.memory cimport allocate, release, usable
 from volta._kernels.core.size cimport as_size, package, plain
 
-from volta.errors import CallError, DTypeError, ShapeError
+from volta.errors import AutogradError, CallError, DTypeError, ShapeError
 
 cdef extern from "Python.h":
     Py_ssize_t PyNumber_AsSsize_t(object, PyObject*) except? -1        # with NULL, a number out of range gives the nearest in range
@@ -162,8 +162,45 @@ def host_sees(TensorBase t not None):
     return not t.storage.device.is_gpu and (_reads is None or not _reads(t.storage, False))
 
 
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+    static __declspec(thread) int volta_inferring = 0;
+    #else
+    static __thread int volta_inferring = 0;
+    #endif
+    """
+    int volta_inferring                 # whether this thread is in `inference_mode`
+
+
+INFERRED = 1 << 62                       # from this version on: of what was made there
+cdef long long _INFERRED = INFERRED
+
+
+def set_inferring(bint enabled):
+    """Whether this thread makes tensors that are not to be differentiated; gives the previous setting."""
+    global volta_inferring
+    cdef bint previous = volta_inferring
+    volta_inferring = enabled
+    return previous
+
+
+def inferring():
+    """Whether it does."""
+    return volta_inferring != 0
+
+
+def is_inferred(TensorBase t not None):
+    """Whether it was made so."""
+    return t.storage.version >= _INFERRED
+
+
 cdef class Storage:
     """The bytes under one or more tensors."""
+
+    def __cinit__(self):
+        if volta_inferring:
+            self.version = _INFERRED
 
     def __dealloc__(self):
         if self.block != NULL:
@@ -400,7 +437,9 @@ def apart(TensorBase t not None, long long version=0):
 
 
 def detached(TensorBase t not None):
-    """As `alias`, of what has tangents without these."""
+    """As `alias`, of what has tangents without these. As in PyTorch, what `inference_mode` has made may be changed by it outside."""
+    if t.storage.version >= _INFERRED and not volta_inferring:
+        return apart(t)
     return alias(t) if t.storage.tangent is None else apart(t, t.storage.version)
 
 

@@ -275,8 +275,19 @@ cdef class _Engine:
                     raise AutogradError(f"{node.op}: a hook gave {len(found)} gradients for {n} inputs")
         return found
 
+    cdef bint _leads_on(self, Node node) except -1:
+        """Whether anything beyond a node is asked for; its derivative may be a function of a user's, with passes of its own."""
+        cdef Py_ssize_t i
+        cdef object parent
+        for i in range(PyTuple_GET_SIZE(node.parents)):
+            parent = <object>node.parents[i]
+            if parent is not None and parent in self.wanted:
+                return True
+        return False
+
     cdef run(self, list roots, list gradients):
         cdef Node node
+        cdef object gradient
         cdef TensorBase t
         self._count_consumers(roots)
         roots.reverse()
@@ -289,7 +300,9 @@ cdef class _Engine:
                 self._send(<Node>t._node, t._index, gradients.pop())
         while self.heap:
             node = pop(self.heap)
-            self._step(node, self._take(node))
+            gradient = self._take(node)
+            if self.wanted is None or self._leads_on(node):
+                self._step(node, gradient)
             while self.complete:
                 self._deliver(<_Slot>self.complete.pop())
         # Leaves that are roots, or of which a consumer was never reached, since a derivative further up gave no gradient.
@@ -408,7 +421,7 @@ cdef class _Engine:
             elif kind == PARAM:
                 out.append(node.params.get(value) if node.params is not None else None)
             elif kind == NEEDS:
-                out.append(tuple([p is not None for p in node.parents]))
+                out.append(tuple([p is not None and (self.wanted is None or p in self.wanted) for p in node.parents]))
             elif kind == GRADIENT:
                 out.append(g[value])
             elif kind == ARRIVED:

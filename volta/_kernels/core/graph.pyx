@@ -12,6 +12,7 @@ from volta._kernels import core as _core
 from volta._kernels.core.base cimport PLAIN_MASK, TensorBase
 from volta._kernels.core.call cimport (
     adapted, broadcast, call_kernel, check_dtypes, promoted, refuse_bool, refuse_dtype, replaced, watching)
+from volta._kernels.core.hooks import refuse_inferred
 from volta._kernels.core.hooks cimport Packed, anomalies, callers, hooked, pack
 from volta._kernels.core.record cimport DTYPE, FLOATING, INPUT, OUTPUT, Plan, Primitive, set_apply, taken
 
@@ -27,6 +28,7 @@ cdef extern from *:
 
 cdef unsigned long long _sequence = 0
 # Set by volta.ops: what recording needs of the layers above.
+cdef long long INFERRED = _core.INFERRED
 cdef object _mixed_devices = None
 cdef object _as_operand = None
 
@@ -266,7 +268,16 @@ cdef _save(Node node, Plan plan, tuple inputs, object result):
         finally:
             switch_grad_mode(previous)
     node.saved = tuple(saved)
-    node.versions = tuple([(<TensorBase>x).storage.version if isinstance(x, TensorBase) else 0 for x in saved])
+    node.versions = tuple([_version(x) for x in saved])
+
+
+cdef object _version(object x):
+    """The version of what is saved. Raises: AutogradError for what was made in `inference_mode`."""
+    if not isinstance(x, TensorBase):
+        return 0
+    if (<TensorBase>x).storage.version >= INFERRED:
+        refuse_inferred()
+    return (<TensorBase>x).storage.version
 
 
 cdef tuple unpacked(Node node, tuple saved):

@@ -7,6 +7,7 @@ import linecache
 import sys
 import threading
 
+from volta.errors import AutogradError
 from volta._kernels.core.base cimport TensorBase
 
 cdef bint anomalies = False
@@ -99,3 +100,10 @@ cdef object pack(list saved):
 
 def _as_it_is(x):
     return x
+
+
+def refuse_inferred():
+    """Raise for what was made in `inference_mode` and is to be saved."""
+    raise AutogradError("Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation "
+                        "tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use "
+                        "`no_grad()` instead of `inference_mode()`.")

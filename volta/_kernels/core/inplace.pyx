@@ -16,6 +16,7 @@ from volta._kernels.core.graph import custom_node
 from volta._kernels.core.record cimport Op, Primitive
 
 # Set by volta.ops.
+cdef long long INFERRED = _core.INFERRED
 cdef Primitive _cast = None, _contiguous = None, _copy = None
 cdef object _mixed_devices = None, _as_operand = None, _overwrite = None, _replace = None
 
@@ -244,8 +245,16 @@ def check_inplace(str name, TensorBase target not None):
     check_elements(name, target)
 
 
+def check_inferred(TensorBase target not None):
+    """Raise for what was made in `inference_mode`, outside of it."""
+    if target.storage.version >= INFERRED and not _core.inferring():
+        raise AutogradError("Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
+                            "tensor before doing inplace update.")
+
+
 def check_elements(str name, TensorBase target not None):
-    """Raise where places of the tensor written to are one element in memory."""
+    """Raise where places of the tensor written to are one element in memory, and outside of `inference_mode` for what was made there."""
+    check_inferred(target)
     if not target.contiguous and any([s == 0 and n > 1 for n, s in zip(target.shape, target._strides)]):
         raise AutogradError(f"{name}_: unsupported operation: more than one element of the written-to tensor refers to a single memory "
                             f"location, since it is expanded; clone() it before writing")
@@ -330,6 +339,7 @@ def as_viewed(str name, TensorBase target not None):
 
     Raises: AutogradError for a leaf that wants a gradient, and under no_grad for what has a history.
     """
+    check_inferred(target)
     if target.storage.version < 0:
         return target
     if wants(target):

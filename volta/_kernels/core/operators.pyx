@@ -2,6 +2,8 @@
 """The operators of tensors, and the attributes that users give them. Another object beside a tensor (no tensor, number or array) is left
 to Python, by NotImplemented: it may have the reflected operator, and `==` is false.
 """
+import warnings
+
 cimport cython
 from cpython.object cimport PyObject
 
@@ -91,6 +93,12 @@ def use_c_operators(type cls not None):
     own.nb_multiply, own.nb_true_divide = base.nb_multiply, base.nb_true_divide
 
 
+cdef str _NO_LEAF = (
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during "
+    "autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf "
+    "Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead.")
+
+
 @cython.auto_pickle(False)
 cdef class Operators(TensorBase):
     """A tensor with the arithmetic operators, in C so that `a + b` costs no Python frame."""
@@ -110,6 +118,18 @@ cdef class Operators(TensorBase):
     def _attributes(self):
         """The same, None where there has been none: asking for it makes no dict."""
         return None if self.attributes == NULL else <object>self.attributes
+
+    @property
+    def grad(self):
+        """The gradient that has arrived. That of a tensor which some op has made is None, unless it was asked to keep it."""
+        cdef TensorBase t = <TensorBase>self
+        if t.grad is None and t._node is not None and not self.retains_grad:
+            warnings.warn(_NO_LEAF, UserWarning)
+        return t.grad
+
+    @grad.setter
+    def grad(self, value):
+        (<TensorBase>self).grad = value
 
     def __add__(self, other):
         return _apply(_add, self, other)

@@ -348,8 +348,18 @@ _BY_COLUMNS = {_inv: (0,), _solved: (0,), _cholesky: (0,), _svd: (0, 2), _qr: (0
 _SLOW = {function.__name__.strip("_"): kernel(function, _BY_COLUMNS.get(function, ())) for function in (
     _inv, _cholesky, _svd, _qr, _eigh, _slogdet, _cofactor, _pinv, triangular, _cholesky_solve, _cholesky_inverse, _matrix_exp,
     _matrix_exp_grad, _det, _solve_again)}
+
+
+def _quick_cholesky_solve(b, a, upper):
+    """By substitution twice, or None."""
+    turned = core.view(a, (*a.shape[:-2], *a.shape[:-3:-1]), (*a._strides[:-2], *a._strides[:-3:-1]), a.offset)
+    first, last = (turned, a) if upper else (a, turned)
+    found = fast.triangular(first, b, False, False)
+    return None if found is None else fast.triangular(last, found, True, False)
+
+
 _QUICK = {"inv": fast.inv, "det": fast.det, "solve": fast.solve, "triangular": fast.triangular, "cofactor": fast.cofactor,
-          "cholesky": fast.cholesky,
+          "cholesky": fast.cholesky, "cholesky_solve": _quick_cholesky_solve,
           "solve_again": lambda a, b, lu, pivots, turn: fast.solve_again(lu, pivots, b, turn)}
 _SLOW["solve"] = kernel(_solved, (0,))
 KERNELS = {**_SLOW, **{name: eased(quick, _SLOW[name]) for name, quick in _QUICK.items()}}

@@ -44,7 +44,11 @@ def _places(sizes, align_corners, dtype):
     """The coordinates of the pixels of small images and a 1, as rows. Kept, since they take longer than their product with a map."""
     axes = [np.linspace(-edge, edge, n) for n, edge in ((n, _edge(n, align_corners)) for n in sizes)]
     places = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(sizes)], -1)
-    return tensor(places.reshape(-1, len(sizes) + 1), dtype=dtype, device="cpu")
+    inferring = core.set_inferring(False)               # those that are kept serve training, too
+    try:
+        return tensor(places.reshape(-1, len(sizes) + 1), dtype=dtype, device="cpu")
+    finally:
+        core.set_inferring(inferring)
 
 
 @composed(samples=(case((2, 2, 3), size=(2, 1, 3, 4)), case((1, 3, 4), size=(1, 2, 2, 3, 2), align_corners=True)), numpy=_np_affine_grid,
