@@ -1,11 +1,12 @@
-"""Gather, scatter_add, index_select, index_add and index_put on the GPU, for every element type.
+"""Gather, scatter_add, index_select and index_add on the GPU, for every element type.
 
-Additions have three forms: with few entries each output looks at all of them; with many that name rows, the entries are sorted by the
-row that they are added to, and each output adds those of its row. Both add in the order of the entries; of very many entries a row adds up
-sums of 256. Many that name single elements are added exactly, in workgroup memory: line by line, or in buckets of places.
+Additions have four forms: with few entries each output looks at all of them; with more that name rows, each workgroup lists those of its
+rows (collect.py); very many are sorted by the row that they are added to, and each output adds those of its row. All add in the order of
+the entries; of many for one row, sums of parts are added up. Many that name single elements are added exactly, in workgroup memory: line
+by line, or in buckets of places.
 
 What one binding cannot hold is seen through windows, in a plan for that call alone: of the source and of the output where elements
-are copied or written, of the output where they are added. Sources of additions are cut by limits/rows.
+are copied, of the output where they are added. Sources of additions are cut by limits/rows.
 """
 from __future__ import annotations
 
@@ -14,28 +15,25 @@ from math import gcd, prod
 from typing import NamedTuple
 
 from volta._kernels import core
+from volta.devices.gpu.collect import add_collected
 from volta.devices.gpu.common import (
     BOOL,
-    BYTES,
     COMPUTED,
     INT32,
     INT64,
-    MAX_RANK,
     STORED,
     THREADS,
     UINT8,
-    WINDOW_ALIGNMENT,
     ceil_div,
-    collapse,
-    extent,
 )
 from volta.devices.gpu.copy import arange, contiguous, copy_into
 from volta.devices.gpu.gather import add_gather, bits_of
 from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.limits.cut import call, narrow
 from volta.devices.gpu.map import add_elementwise
-from volta.devices.gpu.plans import At, Kernel, Plan, unsigned
+from volta.devices.gpu.plans import At, Kernel, Plan
 from volta.devices.gpu.sort import add_scan, add_sort
+from volta.devices.gpu.windows import Place, pieces, step_of, window
 
 FEW_ENTRIES = 64            # up to which an addition is one dispatch
 FEW_READS = 1 << 22         # index reads up to which it is, too, below MANY_ENTRIES
@@ -47,7 +45,6 @@ COUNTED = 2048              # buckets that workgroup memory counts
 ITEMS = 16                  # entries of a thread that puts them into buckets
 CHUNK = 256                 # entries of a part
 MANY_COPIES = 1 << 20       # V's of a slice from which a thread copies several
-FEW_WINNERS = 256           # entries up to which those of one place are found by comparing all
 
 
 def _sums(dtype, width: int) -> dict:
@@ -62,37 +59,6 @@ def _sums(dtype, width: int) -> dict:
 def _width(dtype, inner: int, offset: int) -> int:
     """4 where elements can be handled as vec4."""
     return 4 if dtype not in (BOOL, UINT8) and not inner % 4 and not offset % 4 else 1
-
-
-# ---------------------------------------------------------------- windows
-
-class Place(NamedTuple):
-    """Where a step finds elements: a binding, and how many elements into it they begin; `offset` is an At where calls differ in it."""
-
-    binding: object
-    offset: object
-
-    def words(self, width: int = 1):
-        """The offset in units of `width` elements."""
-        return At(self.offset.operand, width) if type(self.offset) is At else self.offset // width
-
-
-def _step(limit: int) -> int:
-    """Elements that fit a window; windows that follow each other at this distance start where bindings may."""
-    return (limit - 2 * WINDOW_ALIGNMENT) // (2 * WINDOW_ALIGNMENT) * (WINDOW_ALIGNMENT // 2)
-
-
-def _pieces(first: int, stop: int, step: int):
-    """(start, length) of the pieces of [first, stop)."""
-    return [(start, min(step, stop - start)) for start in range(first, stop, step or 1)]
-
-
-def _window(buffer: int, dtype, first: int, count: int) -> Place:
-    """`count` elements of a buffer of the plan, from its element `first` on."""
-    itemsize = BYTES[dtype.code]
-    begin = first * itemsize
-    start = begin // WINDOW_ALIGNMENT * WINDOW_ALIGNMENT
-    return Place((buffer, start, -(-(begin + count * itemsize - start) // 16) * 16), (begin - start) // itemsize)
 
 
 # ---------------------------------------------------------------- copies
@@ -113,14 +79,14 @@ def _selected(full: bool, x, index, *, dim, windows=False):
         return add_gather(plan, x.dtype, (inner, entries, size), index._size, alone)
     width, lines = 1 if full else _width(x.dtype, inner, x.offset), inner * entries
     total = prod(x.shape[:dim]) * lines
-    step = _step(plan.limit) if windows else total
-    for first, count in _pieces(0, total, step):
-        target = _window(2, x.dtype, first, count) if windows else Place(2, 0)
-        named = _window(1, index.dtype, index.offset + first, count) if windows and full else Place(1, At(1))
+    step = step_of(plan.limit) if windows else total
+    for first, count in pieces(0, total, step):
+        target = window(2, x.dtype, first, count) if windows else Place(2, 0)
+        named = window(1, index.dtype, index.offset + first, count) if windows and full else Place(1, At(1))
         each = 4 if count // width >= MANY_COPIES else 1
         begin, end = first // lines * size * inner, -(-(first + count) // lines) * size * inner
-        for x_first, x_count in _pieces(begin, end, step) if windows else [(0, 0)]:
-            source = _window(0, x.dtype, x.offset + x_first, x_count) if windows else Place(0, At(0))
+        for x_first, x_count in pieces(begin, end, step) if windows else [(0, 0)]:
+            source = window(0, x.dtype, x.offset + x_first, x_count) if windows else Place(0, At(0))
             plan.step("index/select", (source.binding, named.binding, target.binding),
                       (count // width, inner // width, entries, size, source.words(width), named.words(), first // width, x_first // width,
                        x_count // width), ceil_div(count // width, THREADS * each), V=bits_of(x.dtype, width), FULL=full, WINDOWED=windows,
@@ -153,12 +119,14 @@ def _added(full: bool, g, index, *, dim, size, windows=False):
         return None
     shape, entries = g.shape[:dim] + (size,) + g.shape[dim + 1:], g.shape[dim]
     plan.output(shape, g.dtype, windows)
-    full = full or g._size == entries >= MANY_ENTRIES       # of a vector both are the same
+    full = entries >= MANY_ENTRIES if g._size == entries else full          # of a vector both are the same
     count, what = prod(shape), Sum(g.dtype, full, prod(shape[:dim]), prod(shape[dim + 1:]), entries, size, g.offset & 3)
     if not count:
         return plan
     if _is_small(entries, count):
         return _add(plan, what, count, windows)
+    if not full and not windows and _collect(plan, what):
+        return plan
     if full and not windows:
         found = _added_by_parts if _in_parts(g, size) else _add_exactly(plan, what, index._size, count)
         if found:
@@ -182,7 +150,9 @@ def _added_into(g, index, out, *, dim):
     what = Sum(g.dtype, False, prod(out.shape[:dim]), prod(out.shape[dim + 1:]), entries, size, (g.offset | out.offset) & 3, True)
     if not g._size or not out._size:
         return plan
-    return _add(plan, what, out._size, False) if _is_small(entries, out._size) else _add_sorted(plan, what, index._size, False)
+    if _is_small(entries, out._size):
+        return _add(plan, what, out._size, False)
+    return plan if _collect(plan, what) else _add_sorted(plan, what, index._size, False)
 
 
 def _added_to(g, index, x, *, dim):
@@ -269,11 +239,18 @@ def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
                      LINES=False, I="vec2<u32>", named="index[i]", THREADS=threads, EACH=min(24 * THREADS // threads, 12), **how)
 
 
+def _collect(plan: Plan, what: Sum) -> bool:
+    """Whether workgroups that look at all entries can add them up."""
+    width = what.width(what.inner)
+    return add_collected(plan, (what.outer, what.inner // width, what.entries, what.size), At(2, width) if what.based else 0, what.based,
+                         _sums(what.dtype, width), width)
+
+
 def _add(plan: Plan, what: Sum, total: int, windows: bool) -> Plan:
     """Each output looks at all entries of its line."""
     width = 1 if what.full else what.width(what.inner)
-    for first, count in _pieces(0, total, _step(plan.limit) if windows else total):
-        target = _window(2, what.dtype, first, count).binding if windows else 2
+    for first, count in pieces(0, total, step_of(plan.limit) if windows else total):
+        target = window(2, what.dtype, first, count).binding if windows else 2
         plan.step("index/add", (0, 1, target),
                   (count // width, what.inner // width, what.entries, what.size, At(0, width), At(1), first // width,
                    At(2, width) if what.based else 0),
@@ -284,7 +261,7 @@ def _add(plan: Plan, what: Sum, total: int, windows: bool) -> Plan:
 def _add_sorted(plan: Plan, what: Sum, count: int, windows: bool):
     """The entries are sorted by row; each output adds those of its row. None where windows cannot show the output."""
     full, outer, inner, entries, rows = what.full, what.outer, what.inner, what.entries, what.size
-    keys = _add_keys(plan, Place(1, At(1)), (inner, entries, rows), count, full)
+    keys = add_keys(plan, Place(1, At(1)), (inner, entries, rows), count, full)
     if full:
         outer, inner, entries, rows = 1, 1, count, outer * rows * inner
     keys, places = add_sort(plan, keys, count, rows)
@@ -305,7 +282,7 @@ def _add_sorted(plan: Plan, what: Sum, count: int, windows: bool):
     return plan if targets else None
 
 
-def _add_keys(plan: Plan, places: Place, sizes: tuple, count: int, full: bool = False, method: str = "ANY", helper=None) -> int:
+def add_keys(plan: Plan, places: Place, sizes: tuple, count: int, full: bool = False, method: str = "ANY", helper=None) -> int:
     """Buffer of the places that the entries name, for sorting or as `method` says. IN: sizes, the (inner, entries, size) of the shader."""
     keys = plan.scratch(4 * count)
     plan.step("index/keys", (places.binding, helper, keys), (count, *sizes, places.words()),
@@ -359,7 +336,7 @@ def _reduced(x, src, index, *, dim, reduce):
     few = entries <= FEW_ENTRIES or count * entries <= FEW_READS and entries < MANY_ENTRIES
     places, starts = 2, None
     if not few:
-        keys = _add_keys(plan, Place(2, At(2)), (inner, entries, size), index._size, True)
+        keys = add_keys(plan, Place(2, At(2)), (inner, entries, size), index._size, True)
         keys, places = add_sort(plan, keys, index._size, count)
         starts = plan.scratch(4 * count + 4, "starts")
         plan.step("index/starts", (keys, starts), (count + 1, 0, index._size), ceil_div(count + 1, THREADS))
@@ -374,87 +351,10 @@ def _reduced(x, src, index, *, dim, reduce):
 def _row_windows(limit: int, dtype, outer: int, rows: int, inner: int) -> list:
     """[(first row, how many, binding of the output)]; none where a window would not be a run of rows, or a row does not fit."""
     unit = 128 // gcd(inner, 128)                   # rows after which a binding may start
-    step = _step(limit) // inner // unit * unit
+    step = step_of(limit) // inner // unit * unit
     if outer > 1 or not step:
         return []
-    return [(first, count, _window(2, dtype, first * inner, count * inner).binding) for first, count in _pieces(0, rows, step)]
-
-
-# ---------------------------------------------------------------- writing
-
-def _index_put(out, index, values, *, rank, unique=False, windows=False):
-    """In place: out[i] = values[k] where i = index[k] counts the places of the first `rank` dimensions of out; the last k for an i wins.
-    values has the shape (n, *out.shape[rank:]), or one element for all. `unique`: no place is named twice."""
-    sizes, (strides,) = collapse(out.shape, (out._strides,))
-    if len(sizes) > MAX_RANK:
-        return _put_packed
-    plan, inner, fill = Plan(out, index, values), prod(out.shape[rank:]), values._size == 1
-    if not index._size or not inner:
-        return plan
-    geometry = sizes, strides, inner, prod(out.shape[:rank])
-    if not windows:
-        return _put(plan, out, geometry, index._size, Place(1, At(1)), values, unique, fill, False)
-    step = _step(plan.limit)
-    for first, entries in _pieces(0, index._size, max(step if fill else step // inner, 1)):
-        places = _window(1, index.dtype, index.offset + first, entries)
-        _put(plan, out, geometry, entries, places, values, unique, fill, True, first)
-    return plan
-
-
-def _put_packed(out, index, values, **params):
-    packed = contiguous(out)
-    KERNELS["index_put"](packed, index, values, **params)
-    copy_into(out, packed)
-
-
-def _put(plan: Plan, out, geometry: tuple, entries: int, places: Place, values, unique: bool, fill: bool, windows: bool, first: int = 0):
-    """Steps for a run of entries. IN: geometry, (sizes and strides of out, elements of an entry, number of places); first entry."""
-    sizes, strides, inner, size = geometry
-    raw = unique or fill or entries == 1                    # of one value it is all the same which entry is last
-    keys = places if raw else Place(_add_winners(plan, places, entries, size), 0)
-    for start, count in _pieces(0, entries * inner, _step(plan.limit) if windows and not fill else entries * inner):
-        source, offset = Place(2, At(2)), values.offset & 3
-        if windows:
-            source = _window(2, values.dtype, values.offset + (0 if fill else first * inner + start), 1 if fill else count)
-            offset = source.offset
-        _add_put(plan, out, sizes, strides, source, offset, keys, (inner, size, start, count), raw, fill, windows)
-    return plan
-
-
-def _add_put(plan: Plan, out, sizes: tuple, strides: tuple, source: Place, values_offset: int, keys: Place, extents: tuple,
-             raw: bool, fill: bool, windows: bool) -> None:
-    """Steps for one piece of the values, one for each window of out."""
-    inner, size, first, count = extents
-    dtype, rank = out.dtype, len(sizes)
-    offset = 0 if fill else values_offset
-    aligned = strides[-1] == 1 and not any(n % 4 for n in (inner, sizes[-1], out.offset, offset, count, *strides[:-1]))
-    width = 4 if aligned else 1
-    pad = [0] * (MAX_RANK - rank)
-    shape = (*(sizes[-1] // width, *sizes[-2::-1]), *pad, *unsigned([strides[-1], *(s // width for s in strides[-2::-1])]), *pad)
-    large = windows and out.storage.nbytes > plan.limit
-    targets = [(0, 0, 0)]
-    if large:
-        low, high = (out.offset + n for n in extent(sizes, strides))
-        step = _step(plan.limit)
-        targets = [(start, n, _window(0, dtype, start, n).binding) for start, n in _pieces(low // step * step, high + 1, step)]
-    for window, some, target in targets:
-        plan.step("index/put", (source.binding, keys.binding, target),
-                  (*shape, count // width, inner // width, size, first // width, source.words(1 if fill else width), keys.words(),
-                   At(0, width), window // width, -(-some // width)), ceil_div(count // width, THREADS),
-                  V=bits_of(dtype, width), S=bits_of(dtype, 1 if fill else width), RANK=rank, RAW=raw, FILL=fill, WINDOWED=large)
-
-
-def _add_winners(plan: Plan, places: Place, entries: int, size: int) -> int:
-    """Buffer of the keys that index_put takes. What this costs depends on the entries, never on how many places there are."""
-    method, helper, sizes = "COMPARE", None, (1, entries, size)
-    if entries > FEW_WINNERS and size <= 8 * entries and 4 * size <= plan.limit:
-        method, helper = "TABLE", plan.scratch(4 * size)        # 1 + the last entry for each place, 0 where there is none
-        add_elementwise(plan, "0", (helper,), (size,), ((1,),), INT32)
-        plan.step("index/last", (places.binding, helper), (entries, *sizes, places.words()), ceil_div(entries, THREADS))
-    elif entries > FEW_WINNERS:
-        keys, helper = add_sort(plan, _add_keys(plan, places, sizes, entries), entries, size)
-        method, places = "SORTED", Place(keys, 0)
-    return _add_keys(plan, places, sizes, entries, False, method, helper)
+    return [(first, count, window(2, dtype, first * inner, count * inner).binding) for first, count in pieces(0, rows, step)]
 
 
 def _add_all_into(run, g, index, out, *, dim):
@@ -469,7 +369,6 @@ _combined = Kernel("scatter_reduce", _reduced, cut=cuts.indexed_reduction)
 KERNELS = {
     **{name: Kernel(name, partial(_selected, full), windows=partial(_selected, full, windows=True), cut=cut)
        for name, full, cut in (("gather", True, None), ("index_select", False, cuts.index_select))},
-    "index_put": Kernel("index_put", _index_put, strided=(0,), writes=(0,), windows=partial(_index_put, windows=True)),
     **{name: Kernel(name, partial(_added, full), windows=partial(_added, full, windows=True), cut=cuts.indexed_sum)
        for name, full in (("scatter_add", True), ("index_add", False))},
     "index_add_into": lambda out, g, index, *, dim: _INTO(g, index, out, dim=dim),
