@@ -209,6 +209,7 @@ fn binomial_f(n: f32, x: f32, u: f32, v: f32) -> f32 { return count_of(max_nan(n
 fn where_n(c: u32, x: T, y: T) -> T { return select(y, x, c != 0u); }
 fn mulacc_m(x: T, y: T, z: T) -> T { return x * y + z; }
 fn add_product_m(x: T, y: T, z: T, w: T) -> T { return x + w * y * z; }
+fn joined_w(x: T, n: T, y: T, m: T) -> T { return min(max(select(x, x + n, x < T(0)), T(0)), n - T(1)) * m + min(max(select(y, y + m, y < T(0)), T(0)), m - T(1)); }
 fn add_quotient_f(x: f32, y: f32, z: f32, w: f32) -> f32 { return x + rounded_first(div_f32(w * y, z), w); }
 fn nan_to_num_f(x: f32, v: f32, largest: f32) -> f32 { return select(clamp(x, -largest, largest), v, is_nan(x)); }
 fn lerp_f(x: f32, y: f32, w: f32) -> f32 { return select(y, x, abs(w) < 0.5) + select(w - 1.0, w, abs(w) < 0.5) * (y - x); }

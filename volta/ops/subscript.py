@@ -23,11 +23,11 @@ from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeErr
 from volta.ops.copy import clone, contiguous, copy_into, fill_into
 from volta.ops.creation import empty, full
 from volta.ops.from_data import tensor
-from volta.ops.indexing import known_range, positions, true_places, true_values
+from volta.ops.indexing import check_index, known_range, positions, true_places, true_values
 from volta.ops.records.copy import cast
 from volta.ops.records.create import full_op
 from volta.ops.records.index import index_add_op, index_put_op, index_select_op
-from volta.ops.records.math import where_op
+from volta.ops.records.math import joined, where_op
 from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op, slice_op
 from volta.ops.table import Flags, case, composed
 from volta.shapes import broadcast_shapes, broadcasts_to
@@ -83,11 +83,15 @@ def _rows(indices, lengths, shape, x):
         return indexing.rows(indices, lengths, shape)
     if 0 in shape:
         return empty(0, dtype=core.dtype_from_code(3), device=x.device)
-    flat = None
-    for index, length in zip(indices, lengths):
-        index = positions("indexing", index, length, wrap=True)
-        index = index if index.shape == shape else expand_op(index, shape=shape)
-        flat = index if flat is None else flat * length + index
+    if len(indices) == 1:
+        flat = positions("indexing", indices[0], lengths[0], wrap=True)
+    else:
+        for index, length in zip(indices, lengths):
+            check_index("indexing", index, length, -length)
+        flat, below = cast(indices[0], int64), lengths[0]
+        for index, length in zip(indices[1:], lengths[1:]):
+            flat, below = joined(flat, below, cast(index, int64), length), below * length
+    flat = flat if flat.shape == shape else expand_op(flat, shape=shape)
     return flat if flat.ndim == 1 else reshape_op(flat, shape=(flat._size,))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from volta.ops.records.create import full_op
 from volta.ops.records.elementwise import binary, gradient, ternary, unary
-from volta.ops.table import TERNARY_SHAPES, UNARY_SHAPES, Flags, case, create
+from volta.ops.table import TERNARY_SHAPES, UNARY_SHAPES, Flags, case, create, register
 from volta.ops.table import erf as np_erf
 
 
@@ -177,8 +177,18 @@ bitwise_and = binary("bitwise_and", numpy=np.bitwise_and, takes="ib", family="bi
 bitwise_or = binary("bitwise_or", numpy=np.bitwise_or, takes="ib", family="bitwise", operator="or", reflected=True)
 bitwise_xor = binary("bitwise_xor", numpy=np.bitwise_xor, takes="ib", family="bitwise", operator="xor", reflected=True)
 
-wrapped = binary("wrapped", numpy=lambda i, n: np.minimum(np.maximum(np.where(i < 0, i + n, i), 0), n - 1), takes="i", family="bitwise",
+
+def _np_wrapped(i, n):
+    return np.minimum(np.maximum(np.where(i < 0, i + n, i), 0), n - 1)
+
+
+wrapped = binary("wrapped", numpy=_np_wrapped, takes="i", family="bitwise",
                  public=False)              # indices counted from an end; what lies outside is the nearest one inside
+
+joined = register(
+    "joined", ("i", "n", "j", "m"), family="bitwise", takes="i", kinds="i", promote="common",
+    cases=(case((6,), 5, (6,), 4), case((3, 1), 7, (2,), 9)),
+    numpy=lambda i, n, j, m: _np_wrapped(i, n) * m + _np_wrapped(j, m))           # two such as one, of n dimensions of m
 
 
 # ---------------------------------------------------------------- ternary
