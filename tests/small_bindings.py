@@ -141,6 +141,8 @@ OWN = {
     "bag_sum": [case((rows, width), Labels((n,), rows), listed and Derived(lambda *_: np.array([0, 3, 3, 100])), scaled and (n,),
                      bags=4, padding=2, mean=not scaled)
                 for rows, width, n in ((700, 7, 200), (3000, 1, 300), (5, 3, 5000)) for listed in (True, None) for scaled in (True, None)],
+    "bag_max": [case((rows, width), Labels((n,), rows), listed and Derived(lambda *_: np.array([0, 3, 3, 100])), bags=4, padding=2)
+                for rows, width, n in ((700, 7, 200), (3000, 1, 300), (5, 3, 5000)) for listed in (True, None)],
     "batch_norm": [case(s, w and (s[1],), w and (s[1],), eps=1e-5) for s in NORMS for w in (True, None)],
     "batch_norm_given": [case(s, (s[1],), _positive(s[1]), w and (s[1],), w and (s[1],), eps=1e-5) for s in NORMS for w in (True, None)],
     "batch_norm_grad": [case(s, s, w and (s[1],), _statistics("mean"), _statistics("rstd")) for s in NORMS for w in (True, None)],

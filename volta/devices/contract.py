@@ -68,6 +68,8 @@ index        gather(x, index, dim)                 as torch.gather; same rank
 bag          bag_sum(weight[r, m], index[n], offsets int64 or None, scales[n] or None, bags, padding, mean)   [bags, m]: of each bag the
                                                    sum, or mean, of the rows that it names, times their scales, but for row `padding`
                                                    (-1: none); from its offset to the next or the end, else n / bags of them
+             bag_max(weight, index, offsets, bags, padding) -> out, taken int64     likewise the largest in each column, and the row that
+                                                   it is of, the first of equal ones; a first NaN stays; of none 0 and -1
 
 scan         cumsum(x, dim) cumprod(x, dim) logcumsumexp(x, dim)    integers and bool give int64
              recurrence(a, b, dim)                                  y[i] = a[i] * y[i - 1] + b[i], from y[0] = b[0] on

@@ -1,13 +1,13 @@
-"""The record of sums and means of the rows of a table that bags of indices name."""
+"""The records of sums, means and maxima of the rows of a table that bags of indices name."""
 from __future__ import annotations
 
 import numpy as np
 
 from volta.dtypes import int64
 from volta.ops.records.copy import cast
-from volta.ops.records.create import arange_op
-from volta.ops.records.index import index_add_op, index_select_op
-from volta.ops.records.math import where_op
+from volta.ops.records.create import arange_op, full_op
+from volta.ops.records.index import index_add_op, index_select_op, scatter_add_op
+from volta.ops.records.math import clamp_min, where_op
 from volta.ops.records.reduce import sum_op
 from volta.ops.records.sort import searchsorted_op
 from volta.ops.records.view import reshape_op, slice_op
@@ -58,3 +58,26 @@ bag_sum_op = register(
            case((5, 131), Labels((12,), 5), None, None, bags=3, padding=-1, mean=True),
            case((5, 64), Labels((40,), 5), None, (40,), bags=2, padding=3, mean=False),
            case((5, 2), Labels((0,), 5), None, None, bags=2, padding=-1, mean=True)))
+
+
+def _np_largest(weight, index, offsets, bags, padding):
+    out, taken, each = np.zeros((bags, weight.shape[1]), weight.dtype), np.full((bags, weight.shape[1]), -1), len(index) // max(bags, 1)
+    for k in range(bags):
+        at = index[k * each:(k + 1) * each] if offsets is None else index[slice(*(*offsets, len(index))[k:k + 2])]
+        at = at[at != padding]
+        if len(at):
+            out[k], taken[k] = weight[at].max(0), at[weight[at].argmax(0)]
+    return out, taken
+
+
+def _largest_gradient(g, taken, weight_shape, weight_dtype, weight_device):
+    if not weight_shape[0]:
+        return create(full_op, weight_shape, 0, dtype=weight_dtype, device=weight_device)
+    return scatter_add_op(where_op(taken < 0, 0.0, g), clamp_min(taken, 0), dim=0, size=weight_shape[0])
+
+
+bag_max_op = register(
+    "bag_max", ("weight", "index", "offsets"), family="bag", outputs=("out", "taken"),
+    takes={"weight": "f", "index": "int64", "offsets": "int64?"}, numpy=_np_largest, vjp=(_largest_gradient, None, None),
+    cases=(case((7, 3), Labels((6,), 7), _OFFSETS, bags=4, padding=-1), case((7, 3), Labels((6,), 7), _OFFSETS, bags=4, padding=2),
+           case((5, 131), Labels((12,), 5), None, bags=3, padding=-1), case((5, 2), Labels((0,), 5), None, bags=2, padding=-1)))
