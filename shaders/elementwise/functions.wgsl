@@ -68,6 +68,7 @@ fn atanh_f(x: f32) -> f32 { return atanh_accurate(x); }
 fn erfc_f(x: f32) -> f32 { return erfc_accurate(x); }
 fn erfinv_f(x: f32) -> f32 { return erfinv_accurate(x); }
 fn logit_f(x: f32) -> f32 { return select(log_accurate(div_f32(x, 1.0 - x)), inf(), x == 1.0); }
+fn sinc_f(x: f32) -> f32 { return sinc_accurate(x); }
 fn lgamma_f(x: f32) -> f32 { return lgamma_accurate(x); }
 fn digamma_f(x: f32) -> f32 { return digamma_accurate(x); }
 fn erfcx_f(x: f32) -> f32 { return erfcx_accurate(x); }
@@ -103,6 +104,7 @@ fn sigmoid_grad_f(g: f32, y: f32) -> f32 { return g * (y * (1.0 - y)); }
 fn tanh_grad_f(g: f32, y: f32) -> f32 { return g * (1.0 - y * y); }
 fn root_grad_f(g: f32, y: f32) -> f32 { return select(g * 0.5 / y, 0.0, y == 0.0); }
 fn gelu_grad_f(g: f32, x: f32) -> f32 { return g * gelu_slope(x); }
+fn sinc_grad_f(g: f32, x: f32) -> f32 { return g * sinc_slope(x); }
 fn gelu_tanh_grad_f(g: f32, x: f32) -> f32 { return g * gelu_tanh_slope(x); }
 fn silu_grad_f(g: f32, x: f32) -> f32 { return g * silu_slope(x); }
 fn leaky_relu_grad_f(g: f32, x: f32, slope: f32) -> f32 { return select(g * slope, g, is_positive(x)); }

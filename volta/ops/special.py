@@ -46,19 +46,6 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     return s.logit_op(input)
 
 
-@composed(out="cast", samples=UNARY_CASES, numpy=np.sinc, domain=(0.3, 2.0), in_float32=True, inplace=True, aliases=("special.sinc",))
-def sinc(input: Tensor) -> Tensor:
-    """sin(pi * input) / (pi * input), 1 at 0.
-
-    >>> volta.sinc(volta.tensor([0.0, 0.5]))
-    tensor([1.0000, 0.6366])
-    """
-    angle = input * math.pi                     # floating point, where squares of integers would wrap
-    zero = angle * angle == 0                   # and where the derivative's denominator would be
-    angle = r.where_op(zero, 1.0, angle)
-    return r.where_op(zero, 1.0, r.sin(angle) / angle)
-
-
 @composed(out="cast", samples=(case(1, (3, 4)), case(2, (5,)), case(0, ())), domain=(0.3, 4.0), inplace=True,
           aliases=("special.polygamma",),
           numpy=lambda n, x: s.zeta.details.numpy(n + 1.0, x) * (-1) ** (n + 1) * math.factorial(n) if n else s.digamma.details.numpy(x))
