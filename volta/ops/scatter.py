@@ -212,19 +212,27 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     if not at._size:
         return contiguous_op(input)
     at = cast(at, int64)
+    if reduce == "mean":
+        out = _mean(x, d, at, source, include_self)
+        return out if input.shape else reshape_op(out, shape=())
     start = x if include_self else scatter(x, d, at, as_held(x, _identity(reduce, x)))
-    if reduce in ("sum", "mean"):
+    if reduce == "sum":
         out = scatter_add(start, d, at, source)
-        if reduce == "mean":
-            count = ones_like(x, dtype=int64)
-            count = scatter_add(count if include_self else scatter(count, d, at, 0), d, at, ones_like(at))
-            count = where_op(count == 0, 1, count)
-            out = out / cast(count, x.dtype) if x.dtype.is_floating_point else cast(div(out, count, rounding_mode="floor"), x.dtype)
         return out if input.shape else reshape_op(out, shape=())
     out = _combined("scatter_reduce", input, start, d, at, source, reduce)
     if include_self or reduce == "prod" or not source.requires_grad or not is_grad_enabled():
         return out
     return scale_gradient(out, reshape_op(_fewer(out, x, start, source, d, at), shape=out.shape))
+
+
+def _mean(x, d, at, source, include_self):
+    """That of the elements sent to each place, and of what is there; of a place to which nothing comes that alone."""
+    floating = x.dtype.is_floating_point
+    kind = x.dtype if floating else int64
+    count = scatter_add((ones_like if include_self else zeros_like)(x, dtype=kind), d, at, ones_like(at, dtype=kind))
+    total = scatter_add(x if include_self else where_op(count == 0, x, as_held(x, 0)), d, at, source)
+    count = count if include_self else clamp_min(count, 1)
+    return total / count if floating else cast(div(total, count, rounding_mode="floor"), x.dtype)
 
 
 def _fewer(out, x, start, source, d, at):

@@ -20,13 +20,12 @@ from volta.devices.gpu.common import (
     BOOL,
     COMPUTED,
     INT32,
-    INT64,
     STORED,
     THREADS,
     UINT8,
     ceil_div,
 )
-from volta.devices.gpu.copy import arange, contiguous, copy_into
+from volta.devices.gpu.copy import copy_into
 from volta.devices.gpu.gather import add_gather, bits_of
 from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.limits.cut import call, narrow
@@ -47,7 +46,7 @@ CHUNK = 256                 # entries of a part
 MANY_COPIES = 1 << 20       # V's of a slice from which a thread copies several
 
 
-def _sums(dtype, width: int) -> dict:
+def sums_of(dtype, width: int) -> dict:
     """Overrides of the adding kernels."""
     stored, computed = STORED[dtype.code], COMPUTED[dtype.code]
     if width == 4:
@@ -195,18 +194,18 @@ def _bits_of(dtype) -> dict:
     return {"bits": f"bitcast<u32>({COMPUTED[dtype.code]}(v))", "V": STORED[dtype.code]}
 
 
-def _add_sums(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, sizes: tuple, shift: int = 0, **more) -> Plan:
+def _addsums_of(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, sizes: tuple, shift: int = 0, **more) -> Plan:
     """The last step of an exact addition."""
     plan.step("index/accumulate", (0, *bound, 2 if what.based else None, plan.last),
               (groups, *sizes, At(0), At(1), shift, At(2) if what.based else 0), groups, PLACES=places,
-              FLOAT=what.dtype.is_floating_point, BASED=what.based, **(_sums(what.dtype, 1) | _bits_of(what.dtype)), **more)
+              FLOAT=what.dtype.is_floating_point, BASED=what.based, **(sums_of(what.dtype, 1) | _bits_of(what.dtype)), **more)
     return plan
 
 
 def _add_lines(plan: Plan, what: Sum) -> Plan:
     """A workgroup adds up a line."""
     threads = min(max(1 << (what.entries // 4).bit_length() - 1, 64), THREADS)
-    return _add_sums(plan, what, (1, None), what.outer, what.size, (what.entries, what.size), THREADS=threads)
+    return _addsums_of(plan, what, (1, None), what.outer, what.size, (what.entries, what.size), THREADS=threads)
 
 
 def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
@@ -235,7 +234,7 @@ def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
     lanes = 1 << min(max(block // buckets, 1), 32).bit_length() - 1
     how = {} if direct else {"BLOCKS": True, "BLOCK": block, "LANES": lanes, "EVEN": 16 * lanes,
                              "KEPT": min(ceil_div(blocks * lanes, threads), 4)}
-    return _add_sums(plan, what, (found, ends), buckets, 8 * ceil_div(stretches, buckets), (total if direct else blocks, places), shift,
+    return _addsums_of(plan, what, (found, ends), buckets, 8 * ceil_div(stretches, buckets), (total if direct else blocks, places), shift,
                      LINES=False, I="vec2<u32>", named="index[i]", THREADS=threads, EACH=min(24 * THREADS // threads, 12), **how)
 
 
@@ -243,7 +242,7 @@ def _collect(plan: Plan, what: Sum) -> bool:
     """Whether workgroups that look at all entries can add them up."""
     width = what.width(what.inner)
     return add_collected(plan, (what.outer, what.inner // width, what.entries, what.size), At(2, width) if what.based else 0, what.based,
-                         _sums(what.dtype, width), width)
+                         sums_of(what.dtype, width), width)
 
 
 def _add(plan: Plan, what: Sum, total: int, windows: bool) -> Plan:
@@ -254,7 +253,7 @@ def _add(plan: Plan, what: Sum, total: int, windows: bool) -> Plan:
         plan.step("index/add", (0, 1, target),
                   (count // width, what.inner // width, what.entries, what.size, At(0, width), At(1), first // width,
                    At(2, width) if what.based else 0),
-                  ceil_div(count // width, THREADS), FULL=what.full, BASED=what.based, **_sums(what.dtype, width))
+                  ceil_div(count // width, THREADS), FULL=what.full, BASED=what.based, **sums_of(what.dtype, width))
     return plan
 
 
@@ -267,7 +266,7 @@ def _add_sorted(plan: Plan, what: Sum, count: int, windows: bool):
     keys, places = add_sort(plan, keys, count, rows)
     width = what.width(inner)
     chunks = count // CHUNK if count >= MANY_ENTRIES else 0
-    sums, overrides = None, _sums(what.dtype, width)
+    sums, overrides = None, sums_of(what.dtype, width)
     if chunks:
         vectors, sums = outer * chunks * inner // width, plan.scratch(4 * outer * chunks * inner)
         plan.step("index/sum", (0, places, keys, None, sums), (vectors, inner // width, entries, chunks, At(0, width), 0, 0),
@@ -290,64 +289,6 @@ def add_keys(plan: Plan, places: Place, sizes: tuple, count: int, full: bool = F
     return keys
 
 
-def _combine(reduce: str, dtype) -> str:
-    """Text of the reduction of two elements."""
-    if reduce == "prod":
-        return "a * b"
-    return f"{reduce[1:]}_nan(a, b)" if dtype.is_floating_point else f"{reduce[1:]}(a, b)"
-
-
-def _replaced(run, x, src, index, *, dim):
-    """What _last does, by writing at the places of all elements."""
-    outer, size, inner, device = prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1:]), x.storage.device
-    out, entries = contiguous(x), core.reshaped(contiguous(index), (outer, src.shape[dim], inner))
-    lines, columns = arange(0, size * inner, outer, INT64, device), arange(0, 1, inner, INT64, device)
-    places = call("add", call("add", call("mul", entries, inner), core.reshaped(lines, (outer, 1, 1))), columns)
-    call("index_put", *(core.reshaped(t, (t._size,)) for t in (out, places, contiguous(src))), rank=1)
-    return out
-
-
-def _last(x, src, index, *, dim):
-    """x, with the elements of src written where index sends them along dim; the last of those that go to one place counts."""
-    plan = Plan(x, src, index)
-    out, count, inner, entries, size = plan.output(x.shape, x.dtype), x._size, prod(x.shape[dim + 1:]), src.shape[dim], x.shape[dim]
-    lines, last = count // (size * inner) if count else 0, 2
-    in_lines = inner == 1 and size <= MANY_ENTRIES and (lines >= LINES or entries <= MANY_ENTRIES)
-    if not in_lines and count:
-        last = plan.scratch(4 * count)
-        add_elementwise(plan, "0", (last,), (count,), ((1,),), INT32)
-        plan.step("index/last", (2, last), (src._size, inner, entries, size, At(2)), ceil_div(src._size, THREADS), FULL=True)
-    if count:
-        plan.step("index/replace", (0, 1, last, out), (lines if in_lines else count, entries, size, At(0), At(1), At(2)),
-                  lines if in_lines else ceil_div(count, 4 * THREADS), V=bits_of(x.dtype), LINES=in_lines,
-                  PLACES=1 << max(size - 1, 1).bit_length() if in_lines else 1)
-    return plan
-
-
-def _scatter_reduce(x, src, index, dim, reduce):
-    return _LAST(x, src, index, dim=dim) if reduce == "last" else _combined(x, src, index, dim=dim, reduce=reduce)
-
-
-def _reduced(x, src, index, *, dim, reduce):
-    """x, combined with src at index along dim: products and extremes."""
-    plan = Plan(x, src, index)
-    plan.output(x.shape, x.dtype)
-    count, inner, entries, size = x._size, prod(x.shape[dim + 1:]), src.shape[dim], x.shape[dim]
-    few = entries <= FEW_ENTRIES or count * entries <= FEW_READS and entries < MANY_ENTRIES
-    places, starts = 2, None
-    if not few:
-        keys = add_keys(plan, Place(2, At(2)), (inner, entries, size), index._size, True)
-        keys, places = add_sort(plan, keys, index._size, count)
-        starts = plan.scratch(4 * count + 4, "starts")
-        plan.step("index/starts", (keys, starts), (count + 1, 0, index._size), ceil_div(count + 1, THREADS))
-    overrides = _sums(x.dtype, 1)
-    overrides.pop("O")
-    if count:
-        plan.step("index/reduce", (0, 1, places, starts, 3), (count, inner, entries, size, At(0), At(1), At(2)), ceil_div(count, THREADS),
-                  SORTED=not few, combine=_combine(reduce, x.dtype), **overrides)
-    return plan
-
-
 def _row_windows(limit: int, dtype, outer: int, rows: int, inner: int) -> list:
     """[(first row, how many, binding of the output)]; none where a window would not be a run of rows, or a row does not fit."""
     unit = 128 // gcd(inner, 128)                   # rows after which a binding may start
@@ -363,13 +304,11 @@ def _add_all_into(run, g, index, out, *, dim):
 
 
 _INTO = Kernel("index_add_into", _added_into, writes=(2,), cut=_add_all_into)
-_LAST = Kernel("scatter_last", _last, cut=_replaced)
 _SUMMED = Kernel("scatter_sum", _summed, cut=lambda run, *operands, **params: _added_to(*operands, **params))
-_combined = Kernel("scatter_reduce", _reduced, cut=cuts.indexed_reduction)
 KERNELS = {
     **{name: Kernel(name, partial(_selected, full), windows=partial(_selected, full, windows=True), cut=cut)
        for name, full, cut in (("gather", True, None), ("index_select", False, cuts.index_select))},
     **{name: Kernel(name, partial(_added, full), windows=partial(_added, full, windows=True), cut=cuts.indexed_sum)
        for name, full in (("scatter_add", True), ("index_add", False))},
     "index_add_into": lambda out, g, index, *, dim: _INTO(g, index, out, dim=dim),
-    "scatter_reduce": _scatter_reduce, "scatter_sum": lambda x, src, index, *, dim: _SUMMED(src, index, x, dim=dim)}
+    "scatter_sum": lambda x, src, index, *, dim: _SUMMED(src, index, x, dim=dim)}
