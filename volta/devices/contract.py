@@ -77,7 +77,8 @@ scan         cumsum(x, dim) cumprod(x, dim) logcumsumexp(x, dim)    integers and
 
 sort         sort(x, dim, descending=False, count=None) -> (values, indices)     stable; NaN is beyond all numbers; the first `count`
              scatter_unique(g, index, dim, size)   zeros with `size` along dim, g at index, which names no place of a line twice
-             middle(x, dim, skip) -> (values, indices)      of each line the median, with `skip` of what is no NaN
+             middle(x, dim, skip=False, place=None) -> (values, indices)     of each line the median, with `skip` of what is no NaN, or
+                                                   what a sort puts at a place
              searchsorted(sorted, values, right=False)      int64; one sorted vector for all values, or a line for each of their lines
 
 places       changes(x[n])                         bool[n]: whether each element, the first too, differs from the one before it

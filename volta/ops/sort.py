@@ -154,6 +154,9 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     length = input.shape[as_dim("kthvalue", dim, input.ndim)] if input.ndim else 1
     if not 1 <= k <= length:
         raise ArgumentError(f"kthvalue: k must be from 1 to {length}, the size of dimension {dim}, got {k}")
+    if input.device.is_gpu and input.ndim and input.dtype.is_floating_point and not stands_in(input):
+        d = as_dim("kthvalue", dim, input.ndim)
+        return _shaped(input, d, keepdim, *middle_op(input, dim=d, place=k - 1))
     values, indices, d = _sorted("kthvalue", input, dim, count=k)
     found = _shaped(input, d, keepdim, narrow(values, d, k - 1, 1), narrow(indices, d, k - 1, 1))
     return ValuesIndices(*(clone(x, memory_format=contiguous_format) for x in found))      # a slice would keep all that was sorted
@@ -166,7 +169,7 @@ def _middle(name, input, dim, keepdim, skip):
         length = input.shape[as_dim(name, dim, input.ndim)] if input.ndim else 1
         return kthvalue(input, (length + 1) // 2, dim, keepdim)
     d = as_dim(name, dim, input.ndim)
-    if host_sees(input) and input.ndim and input._shape[d] < LONG:
+    if input.ndim and (input.device.is_gpu and not stands_in(input) or host_sees(input) and input._shape[d] < LONG):
         return _shaped(input, d, keepdim, *middle_op(input, dim=d, skip=skip))
     values, indices, d = _sorted(name, input, dim)
     length = values.shape[d]

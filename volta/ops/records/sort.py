@@ -24,8 +24,10 @@ def _np_sort(x, dim, descending=False, count=None):
     return np.take_along_axis(x, indices, dim), indices
 
 
-def _np_middle(x, dim, skip=False):
+def _np_middle(x, dim, skip=False, place=None):
     values, indices = _np_sort(x, dim)
+    if place is not None:
+        return np.take(values, [place], dim), np.take(indices, [place], dim)
     numbers, n = (~np.isnan(values)).sum(dim, keepdims=True), x.shape[dim]
     place = np.maximum(numbers - 1, 0) // 2 if skip else np.where(numbers == n, (n - 1) // 2, np.minimum(numbers, n - 1))
     return np.take_along_axis(values, place, dim), np.take_along_axis(indices, place, dim)
@@ -57,7 +59,7 @@ sort_op = register(
 middle_op = register(
     "middle", ("x",), names=("input",), outputs=("values", "indices"), family="sort", takes="f", numpy=_np_middle,
     domain=(-900.0, 900.0), cases=tuple(case(s, dim=d, skip=skip) for s, d in (((3, 5), 1), ((4, 3), 0), ((2, 40, 3), 1), ((700,), 0))
-                                        for skip in (False, True)),
+                                        for skip in (False, True)) + (case((3, 300), dim=1, place=200), case((70, 3), dim=0, place=0)),
     vjp=(lambda g, indices, x_shape, dim: scatter_unique(g, indices, dim=dim, size=x_shape[dim]),))
 scatter_unique = register(
     "scatter_unique", ("g", "index"), family="sort", takes={"g": "fib", "index": "int64"}, numpy=_np_scatter,
