@@ -69,9 +69,6 @@ def _integer(item):
                             f"tensors") from None
 
 
-indexing.configure(_as_index)
-
-
 def _rows(indices, lengths, shape, x):
     """Index tensors that broadcast to `shape` as one vector of positions in dimensions of these lengths, joined."""
     for k, index in enumerate(indices):
@@ -93,6 +90,9 @@ def _rows(indices, lengths, shape, x):
             flat, below = joined(flat, below, cast(index, int64), length), below * length
     flat = flat if flat.shape == shape else expand_op(flat, shape=shape)
     return flat if flat.ndim == 1 else reshape_op(flat, shape=(flat._size,))
+
+
+indexing.configure(_as_index, _rows)
 
 
 def _common(indices):
@@ -174,7 +174,7 @@ class Positions:
 
     def target(self, shape):
         """Shape of what is read or written, of a view of `shape`."""
-        rest = tuple(shape[d] for d in self.others)
+        rest = tuple([shape[d] for d in self.others])
         return rest[:self.at] + self.shape + rest[self.at:]
 
     def read(self, x):
@@ -238,7 +238,7 @@ class Positions:
         if not isinstance(value, core.TensorBase):
             value = run_kernel(full_op, x.device, ((), value), {"dtype": x.dtype, "device": x.device})
         else:
-            value = _fitting(value, self.target(view.shape))
+            value = _fitting(value, self.target(view._shape))
             if value._size == 1:
                 value = reshape_op(value, shape=())
             elif not rows._size or not value._size:
@@ -296,6 +296,9 @@ def getitem(x: Tensor, key: object) -> Tensor:
                 graph.is_grad_enabled() and x.requires_grad):
             return true_values(x, key)
         return Positions(x, *parsed).read(x)
+    found = indexing.neighbours(x, (key,)) if x._contiguous else None
+    if found is not None:
+        return _read_neighbours(x, *found)
     if not (key._contiguous and (x._contiguous or x.ndim < 3 or _falling(x, range(1, x.ndim)))):
         return Positions(x, None, [(0, key)]).read(x)
     out = index_select_op(x, _rows([key], x._shape[:1], key._shape, x), dim=0)
