@@ -74,8 +74,10 @@ def test_index_add_of_many_entries(shape, size, dim, monkeypatch):
     index = generator.integers(0, size, shape[dim])
     want = np.zeros(tuple(size if d == dim else n for d, n in enumerate(shape)), np.float32)
     np.add.at(want, (slice(None),) * dim + (index,), g)
+    monkeypatch.setattr(gpu_index, "FEW_ENTRIES", 1000)
+    forget_plans()
     plain = fetch(gpu_index.KERNELS["index_add"](send(g), send(index), dim, size))
-    monkeypatch.setattr(gpu_index, "FEW_READS", 0)
+    monkeypatch.setattr(gpu_index, "FEW_ENTRIES", 0)
     forget_plans()
     listing = [fetch(gpu_index.KERNELS["index_add"](send(g), send(index), dim, size)) for _ in range(2)]
     np.testing.assert_array_equal(*listing)
@@ -97,7 +99,7 @@ def test_scatter_add_of_many_entries(shape, size, dim, monkeypatch):
     places = list(np.indices(shape))
     places[dim] = index
     np.add.at(want, tuple(places), g)
-    monkeypatch.setattr(gpu_index, "FEW_READS", 0)
+    monkeypatch.setattr(gpu_index, "FEW_ENTRIES", 0)
     forget_plans()
     found = [fetch(gpu_index.KERNELS["scatter_add"](send(g), send(index), dim, size)) for _ in range(2)]
     np.testing.assert_array_equal(*found)
@@ -167,7 +169,7 @@ def test_many_entries_take_time_in_proportion(monkeypatch):
     monkeypatch.setattr(gpu_index, "FEW_READS", 0)
     forget_plans()
     seconds = []
-    for k in (1 << 14, 1 << 17):
+    for k in (1 << 15, 1 << 18):
         g, index = send(np.ones(k, np.float32)), send(np.arange(k) * 7919 % 1000)
         for _ in range(2):
             start = time.perf_counter()

@@ -10,6 +10,7 @@ from volta.devices.gpu.plans import At, Plan
 MOST_ENTRIES = 4096         # that workgroup memory lists
 MOST_READS = 1 << 25        # of the index by all workgroups; from there, sorting costs less
 GROUPS = 264                # workgroups that fill a large GPU
+MOST_GROUPS = 2048          # from where each rather has more rows
 STRIP = 8                   # columns of a workgroup at least: one access to memory of V's
 
 
@@ -26,7 +27,10 @@ def add_collected(plan: Plan, sizes: tuple, offset, based: bool, sums: dict, wid
     while columns > STRIP and outer * size * ceil_div(inner, columns) < GROUPS:
         columns //= 2
     rows = min(_power(ceil_div(STRIP * size, entries)), THREADS // columns, _power(size))
-    strips, blocks = ceil_div(inner, columns), ceil_div(size, rows)
+    strips = ceil_div(inner, columns)
+    while rows < min(size, THREADS // columns) and outer * strips * ceil_div(size, rows) > MOST_GROUPS:
+        rows *= 2
+    blocks = ceil_div(size, rows)
     groups, most = outer * blocks * strips, max(_power(entries), THREADS)
     memory = plan.ctx.limits["max-compute-workgroup-storage-size"]
     if entries > MOST_ENTRIES or groups * entries > MOST_READS or 4 * most + 25 * THREADS > memory:

@@ -2,8 +2,7 @@
 
 Additions have four forms: with few entries each output looks at all of them; with more that name rows, each workgroup lists those of its
 rows (collect.py); very many are sorted by the row that they are added to, and each output adds those of its row. All add in the order of
-the entries; of many for one row, sums of parts are added up. Many that name single elements are added exactly, in workgroup memory: line
-by line, or in buckets of places.
+the entries; of many for one row, sums of parts are added up. Many that name single elements are added exactly (exact.py).
 
 What one binding cannot hold is seen through windows, in a plan for that call alone: of the source and of the output where elements
 are copied, of the output where they are added. Sources of additions are cut by limits/rows.
@@ -12,52 +11,28 @@ from __future__ import annotations
 
 from functools import partial
 from math import gcd, prod
-from typing import NamedTuple
 
 from volta._kernels import core
 from volta.devices.gpu.collect import add_collected
 from volta.devices.gpu.common import (
-    BOOL,
-    COMPUTED,
-    INT32,
-    STORED,
     THREADS,
-    UINT8,
     ceil_div,
 )
 from volta.devices.gpu.copy import copy_into
+from volta.devices.gpu.exact import Sum, add_columns, add_exactly, sums_of, width_of
 from volta.devices.gpu.gather import add_gather, bits_of
 from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.limits.cut import call, narrow
-from volta.devices.gpu.map import add_elementwise
 from volta.devices.gpu.plans import At, Kernel, Plan
-from volta.devices.gpu.sort import add_scan, add_sort
+from volta.devices.gpu.sort import add_sort
 from volta.devices.gpu.windows import Place, pieces, step_of, window
 
 FEW_ENTRIES = 64            # up to which an addition is one dispatch
-FEW_READS = 1 << 22         # index reads up to which it is, too, below MANY_ENTRIES
+FEW_READS = 1 << 22         # index reads up to which that of up to four times as many is
 MANY_ENTRIES = 4096         # from which rows may be so long that their parts are summed first
 FEW_PLACES = 1024           # of a vector, up to which many entries are added up in parts
-LINES = 128                 # from which each is a workgroup's, whatever its entries
-BUCKETS = 1024              # of places, where there are as many blocks of them
-COUNTED = 2048              # buckets that workgroup memory counts
-ITEMS = 16                  # entries of a thread that puts them into buckets
 CHUNK = 256                 # entries of a part
 MANY_COPIES = 1 << 20       # V's of a slice from which a thread copies several
-
-
-def sums_of(dtype, width: int) -> dict:
-    """Overrides of the adding kernels."""
-    stored, computed = STORED[dtype.code], COMPUTED[dtype.code]
-    if width == 4:
-        stored, computed = f"vec4<{stored}>", f"vec4<{computed}>"
-    finish = {0: "min(v, 1u)", 1: "v & 255u"}.get(dtype.code)         # bool, uint8
-    return {"V": stored, "A": computed, "O": stored, **({"finish": finish} if finish else {})}
-
-
-def _width(dtype, inner: int, offset: int) -> int:
-    """4 where elements can be handled as vec4."""
-    return 4 if dtype not in (BOOL, UINT8) and not inner % 4 and not offset % 4 else 1
 
 
 # ---------------------------------------------------------------- copies
@@ -76,7 +51,7 @@ def _selected(full: bool, x, index, *, dim, windows=False):
     if (full or alone and inner == 1) and not windows and index._size and not index.offset % 4 and (
             alone and inner == 1 or not (inner if inner > 1 else entries) % 4):
         return add_gather(plan, x.dtype, (inner, entries, size), index._size, alone)
-    width, lines = 1 if full else _width(x.dtype, inner, x.offset), inner * entries
+    width, lines = 1 if full else width_of(x.dtype, inner, x.offset), inner * entries
     total = prod(x.shape[:dim]) * lines
     step = step_of(plan.limit) if windows else total
     for first, count in pieces(0, total, step):
@@ -95,22 +70,6 @@ def _selected(full: bool, x, index, *, dim, windows=False):
 
 # ---------------------------------------------------------------- additions
 
-class Sum(NamedTuple):
-    """What is added: the entries of each of `outer` parts, `inner` elements each, into `size` places."""
-
-    dtype: object
-    full: bool          # by an index of g's shape (scatter_add), else by one that serves every outer and inner (index_add)
-    outer: int
-    inner: int
-    entries: int
-    size: int
-    offset: int         # of g, modulo 4
-    based: bool = False # onto a third operand; by index_add in place
-
-    def width(self, inner: int) -> int:
-        return _width(self.dtype, inner, self.offset)
-
-
 def _added(full: bool, g, index, *, dim, size, windows=False):
     """Zeros with `size` along dim; g, or slices of it, added at index."""
     plan = Plan(g, index)
@@ -124,10 +83,10 @@ def _added(full: bool, g, index, *, dim, size, windows=False):
         return plan
     if _is_small(entries, count):
         return _add(plan, what, count, windows)
-    if not full and not windows and _collect(plan, what):
+    if not full and not windows and (what.inner == 1 < what.outer and add_columns(plan, what) or _collect(plan, what)):
         return plan
     if full and not windows:
-        found = _added_by_parts if _in_parts(g, size) else _add_exactly(plan, what, index._size, count)
+        found = _added_by_parts if _in_parts(g, size) else add_exactly(plan, what, index._size, count)
         if found:
             return found
     return _add_sorted(plan, what, index._size, windows)
@@ -140,7 +99,7 @@ def _summed(g, index, x, *, dim):
     if _is_small(entries, x._size) or _in_parts(g, size):
         return _added_to
     what = Sum(g.dtype, True, prod(x.shape[:dim]), prod(x.shape[dim + 1:]), entries, size, g.offset & 3, True)
-    return _add_exactly(plan, what, index._size, x._size) or _added_to
+    return add_exactly(plan, what, index._size, x._size) or _added_to
 
 
 def _added_into(g, index, out, *, dim):
@@ -158,16 +117,9 @@ def _added_to(g, index, x, *, dim):
     return call("add", x, KERNELS["scatter_add"](g, index, dim=dim, size=x.shape[dim]))
 
 
-def _add_exactly(plan: Plan, what: Sum, total: int, places: int):
-    """The plan, whose last step adds exactly; None where there is another way."""
-    if what.inner == 1 and what.size <= _most_places(plan) and (what.outer >= LINES or what.entries <= MANY_ENTRIES):
-        return _add_lines(plan, what)
-    return _add_buckets(plan, what, total, places) if total >= MANY_ENTRIES else None
-
-
 def _is_small(entries: int, places: int) -> bool:
     """Whether each place may look at all entries of its line."""
-    return entries <= FEW_ENTRIES or entries < MANY_ENTRIES and places * entries <= FEW_READS
+    return entries <= FEW_ENTRIES or entries <= 4 * FEW_ENTRIES and places * entries <= FEW_READS
 
 
 def _in_parts(g, size: int) -> bool:
@@ -182,60 +134,6 @@ def _added_by_parts(g, index, *, dim, size):
     if whole < g._size:
         out = call("add", out, add(*[narrow(t, 0, whole, g._size) for t in (g, index)], dim=dim, size=size))
     return out
-
-
-def _most_places(plan: Plan) -> int:
-    """Places whose sums workgroup memory holds, a multiple of 8; it holds two words more."""
-    return min((plan.ctx.limits["max-compute-workgroup-storage-size"] - 8) // 96 * 8, 4096)
-
-
-def _bits_of(dtype) -> dict:
-    """Overrides of the kernels that add integers, and floats as such."""
-    return {"bits": f"bitcast<u32>({COMPUTED[dtype.code]}(v))", "V": STORED[dtype.code]}
-
-
-def _addsums_of(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, sizes: tuple, shift: int = 0, **more) -> Plan:
-    """The last step of an exact addition."""
-    plan.step("index/accumulate", (0, *bound, 2 if what.based else None, plan.last),
-              (groups, *sizes, At(0), At(1), shift, At(2) if what.based else 0), groups, PLACES=places,
-              FLOAT=what.dtype.is_floating_point, BASED=what.based, **(sums_of(what.dtype, 1) | _bits_of(what.dtype)), **more)
-    return plan
-
-
-def _add_lines(plan: Plan, what: Sum) -> Plan:
-    """A workgroup adds up a line."""
-    threads = min(max(1 << (what.entries // 4).bit_length() - 1, 64), THREADS)
-    return _addsums_of(plan, what, (1, None), what.outer, what.size, (what.entries, what.size), THREADS=threads)
-
-
-def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
-    """A workgroup adds up a bucket of places, whose entries have been put together."""
-    stretches, limits, most = ceil_div(places, 8), plan.ctx.limits, _most_places(plan)
-    buckets = 1 << (max(ceil_div(8 * stretches, most), min(BUCKETS, max(stretches, THREADS))) - 1).bit_length()
-    shift, memory = buckets.bit_length() - 1, limits["max-compute-workgroup-storage-size"]
-    most_threads = limits["max-compute-invocations-per-workgroup"]
-    direct = buckets > min(COUNTED, memory >> 4)
-    threads = THREADS if direct else min(THREADS, buckets)
-    # of workgroup memory, the buckets' counts and what sums along threads take; then two words an entry
-    items = ITEMS if direct else min((memory - 4 * buckets - 5 * threads) // (8 * threads), 3 * ITEMS // 2)
-    block = threads * items
-    blocks = ceil_div(total, block)
-    ends, found = plan.scratch(4 * buckets * (1 if direct else blocks)), plan.scratch(8 * total)
-    if direct:
-        add_elementwise(plan, "0", (ends,), (buckets,), ((1,),), INT32)
-    column = {} if what.inner & what.inner - 1 else {"column": "k & (p.inner - 1u)"}
-    for entry in ("count", "spread") if direct else ("block",):
-        plan.step("index/partition", (0, 1, ends, found), (total, what.inner, what.entries, what.size, At(0), At(1), shift, blocks),
-                  blocks, entry=entry, THREADS=threads, ITEMS=items, BUCKETS=threads if direct else buckets,
-                  DIRECT=direct, ALONE=what.outer == 1, **column, **_bits_of(what.dtype))
-        if entry == "count":
-            add_scan(plan, ends, buckets)
-    threads = min(4 * THREADS, most_threads)
-    lanes = 1 << min(max(block // buckets, 1), 32).bit_length() - 1
-    how = {} if direct else {"BLOCKS": True, "BLOCK": block, "LANES": lanes, "EVEN": 16 * lanes,
-                             "KEPT": min(ceil_div(blocks * lanes, threads), 4)}
-    return _addsums_of(plan, what, (found, ends), buckets, 8 * ceil_div(stretches, buckets), (total if direct else blocks, places), shift,
-                     LINES=False, I="vec2<u32>", named="index[i]", THREADS=threads, EACH=min(24 * THREADS // threads, 12), **how)
 
 
 def _collect(plan: Plan, what: Sum) -> bool:

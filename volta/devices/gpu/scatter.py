@@ -10,8 +10,9 @@ from math import prod
 from volta._kernels import core
 from volta.devices.gpu.common import INT32, INT64, THREADS, ceil_div
 from volta.devices.gpu.copy import arange, contiguous
+from volta.devices.gpu.exact import LINES, sums_of
 from volta.devices.gpu.gather import bits_of
-from volta.devices.gpu.index import FEW_ENTRIES, LINES, MANY_ENTRIES, add_keys, sums_of
+from volta.devices.gpu.index import FEW_ENTRIES, MANY_ENTRIES, add_keys
 from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.limits.cut import call
 from volta.devices.gpu.map import add_elementwise
