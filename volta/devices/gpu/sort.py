@@ -24,6 +24,7 @@ LONGEST = 8192              # elements of a line that it sorts, at most
 FEWEST = 64 * ITEMS         # places that it has, at least: `running_sum` takes 64 threads and multiples of them
 TILES = (4096, 2048, 1024)  # keys that it has in a pass over longer lines, as its memory allows
 SHORT = 2048                # elements of a line up to which it is sorted in workgroup memory
+RANKED = 64                 # elements of a line up to which each is compared with all others, to find that at a place
 NTH_LONGEST = 1 << 14       # elements of a line of which one workgroup finds that at a place, where there are fewer than NTH_LINES
 NTH_LINES = 128
 NTH_ACROSS = 1 << 20        # elements from which lines along another dimension are copied, to read neighbours
@@ -291,9 +292,10 @@ def _middle(x, *, dim, skip=False, place=None):
     plan, shape = Plan(x), x.shape[:dim] + (1,) + x.shape[dim + 1:] if x.shape else ()
     results = [plan.output(shape, dtype) for dtype in (x.dtype, INT64)]
     if x._size:
-        keys = _keys(x.dtype, False)
-        plan.step("sort/nth", (0, *results), (x._size // length, length, inner, place or 0, At(0)), x._size // length,
-                  E=STORED[x.dtype.code], BITS=keys.bits, MEDIAN=place is None, SKIP=skip, key=keys.key)
+        keys, lines, short = _keys(x.dtype, False), x._size // length, length <= RANKED
+        plan.step("sort/rank" if short else "sort/nth", (0, *results), (x._size if short else lines, length, inner, place or 0, At(0)),
+                  ceil_div(x._size, THREADS) if short else lines, E=STORED[x.dtype.code], MEDIAN=place is None, SKIP=skip, key=keys.key,
+                  **({} if short else {"BITS": keys.bits}))
     return plan
 
 
