@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, host_sees, inplace, stands_in
+from volta._kernels.core import TensorBase, host_sees, indexing, inplace, stands_in
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.graph import is_grad_enabled
 from volta.device import mixed_devices
@@ -304,10 +304,23 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     d = as_dim("index_copy", dim, input.ndim)
     index, source = _slices("index_copy", d, input, index, source)
     index = positions("index_copy", index, input.shape[d] if input.shape else 1)
+    if source._size > 1 and index.device.is_gpu and not (stands_in(input) or stands_in(index) or stands_in(source) or (
+            is_grad_enabled() and (input.requires_grad or source.requires_grad))):
+        _put_slices(input, d, index, source)
+        return input
     if not host_sees(index) and known_range(index) is None:         # a subscript's would count from the end
         index = clamp_min(index, 0)
     setitem(as_vector(input), (slice(None),) * d + (index,), as_vector(source))
     return input
+
+
+def _put_slices(x, d, rows, source):
+    """Slices along d overwritten at positions, in place; unrecorded. What setitem comes to, in fewer steps."""
+    inplace.check_elements("index_copy", x)
+    if d:
+        dims = (d, *range(d), *range(d + 1, x.ndim))
+        x, source = indexing.permute_view(x, dims=dims), indexing.permute_view(source, dims=dims)
+    run_kernel(index_put_op, x.device, (x, rows, source), {"rank": 1})
 
 
 def _np_index_fill(x, dim, index, value):
@@ -340,7 +353,11 @@ def _fill_mask(input, d, index):
 
 
 def _filled(input, dim, index, value):
-    """`index_fill` in one pass over the input."""
+    """`index_fill` in one pass over the input; on a GPU, where that is more dispatches, on a copy."""
+    if input.device.is_gpu and not isinstance(value, TensorBase) and not (is_grad_enabled() and input.requires_grad or stands_in(input)):
+        d, out = _checked_fill(input, dim, index, value), contiguous_op(input)
+        setitem(as_vector(out), (slice(None),) * d + (cast(as_vector(index), int64),), as_held(input, value))
+        return out
     mask = _fill_mask(input, _checked_fill(input, dim, index, value), index)
     return where_op(mask, as_value("index_fill", input, value) if isinstance(value, TensorBase) else as_held(input, value), input)
 
@@ -357,7 +374,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -
     [0.0, 0.0, 5.0]
     """
     d = _checked_fill(input, dim, index, value)
-    if isinstance(value, TensorBase) or d == input.ndim - 1:
+    if isinstance(value, TensorBase) or d == input.ndim - 1 and not input.device.is_gpu:
         return _filled_(input, _fill_mask(input, d, index), clone_op(value) if isinstance(value, TensorBase) else as_held(input, value))
     setitem(as_vector(input), (slice(None),) * d + (cast(as_vector(index), int64),), as_held(input, value))      # whole runs of elements
     return input
