@@ -92,7 +92,7 @@ def _rows(indices, lengths, shape, x):
     return flat if flat.ndim == 1 else reshape_op(flat, shape=(flat._size,))
 
 
-indexing.configure(_as_index, _rows)
+indexing.configure(_as_index, _rows, joined)
 
 
 def _common(indices):
@@ -443,7 +443,8 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
             value = tensor(value, dtype=x.dtype, device=x.device)
         elif value.device is not x.device:
             value = value.to(x.device)
-        value = cast(value, x.dtype)            # recorded, so that its gradient comes back in its own dtype
+        if value.dtype is not x.dtype:
+            value = cast(value, x.dtype)            # recorded, so that its gradient comes back in its own dtype
     parsed = indexing.parse(x, key, number or kind is x.dtype)
     if parsed is not None and len(parsed) == 4 and type(parsed) is tuple:
         return _assign(x, Positions.of_neighbours(x, *parsed), value)

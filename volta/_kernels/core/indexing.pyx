@@ -121,14 +121,14 @@ def extremes(TensorBase t not None):
 
 # ---------------------------------------------------------------- subscripts
 
-cdef object _as_index = None, _device_rows = None
+cdef object _as_index = None, _device_rows = None, _joined = None
 
 
-def configure(as_index, device_rows):
-    """Set what makes an int, slice, bool or tensor of any other object in a subscript, `as_index(item, x)`, and what makes `rows` of index
-    tensors that the host does not see, `device_rows(indices, lengths, shape, x)`."""
-    global _as_index, _device_rows
-    _as_index, _device_rows = as_index, device_rows
+def configure(as_index, device_rows, joined):
+    """Set what makes an int, slice, bool or tensor of any other object in a subscript, `as_index(item, x)`; what makes `rows` of index
+    tensors that the host does not see, `device_rows(indices, lengths, shape, x)`; and the record that joins two of them."""
+    global _as_index, _device_rows, _joined
+    _as_index, _device_rows, _joined = as_index, device_rows, joined
 
 
 cdef inline bint _plain(PyObject* bound):
@@ -353,7 +353,14 @@ def neighbours(TensorBase x not None, tuple key):
     n = len(indices)
     if seen:
         return rows(indices, x.shape[first:first + n], other.shape), first, n, other.shape
-    if n > 1 or not _known_within(other, <Py_ssize_t>x.shape[first]):
-        return _device_rows(indices, x.shape[first:first + n], other.shape, x), first, n, other.shape
-    flat = other if len(other.shape) == 1 else make_tensor(other.storage, (other.size,), (1,), 0, other.dtype)
-    return flat, first, 1, other.shape
+    cdef TensorBase flat = <TensorBase>indices[0]
+    cdef Py_ssize_t below = 1
+    for i in range(n):
+        if not _known_within(<TensorBase>indices[i], <Py_ssize_t>x.shape[first + i]):
+            return _device_rows(indices, x.shape[first:first + n], other.shape, x), first, n, other.shape
+    for i in range(1, n):
+        below *= <Py_ssize_t>x.shape[first + i - 1]
+        flat = <TensorBase>_joined(flat, below, indices[i], x.shape[first + i])
+    if len(flat.shape) != 1:
+        flat = make_tensor(flat.storage, (flat.size,), (1,), flat.offset, flat.dtype)
+    return flat, first, n, other.shape
