@@ -11,6 +11,7 @@
 alias E = f32;
 const THREADS: u32 = 256u;
 const BITS: u32 = 32u;
+const AHEAD: u32 = 1u;                                  // elements of a thread that are on their way at once
 const MEDIAN: bool = false;
 const SKIP: bool = false;
 fn key(x: E) -> u32 { return bitcast<u32>(x); }
@@ -30,7 +31,12 @@ var<workgroup> chosen: vec2<u32>;                       // digit, and the place 
 // Which place of a line has its median.
 fn median(local: u32, start: u32) -> u32 {
     var count = 0u;
-    for (var i = local; i < p.length; i += THREADS) { count += select(1u, 0u, missing(x[start + i * p.inner])); }
+    for (var first = local; first < p.length; first += AHEAD * THREADS) {
+        for (var j = 0u; j < AHEAD; j++) {
+            let i = first + j * THREADS;
+            count += select(0u, 1u, !missing(x[start + min(i, p.length - 1u) * p.inner]) && i < p.length);
+        }
+    }
     let numbers = running_sum(local, count).all;
     workgroupBarrier();
     if (SKIP || numbers == p.length) { return (max(numbers, 1u) - 1u) / 2u; }
@@ -49,9 +55,12 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         let shift = above - 8u;
         atomicStore(&counts[local], 0u);
         workgroupBarrier();
-        for (var i = local; i < p.length; i += THREADS) {
-            let k = key(x[start + i * p.inner]);
-            if ((k & mask) == known) { atomicAdd(&counts[(k >> shift) & 255u], 1u); }
+        for (var first = local; first < p.length; first += AHEAD * THREADS) {
+            var keys: array<u32, AHEAD>;
+            for (var j = 0u; j < AHEAD; j++) { keys[j] = key(x[start + min(first + j * THREADS, p.length - 1u) * p.inner]); }
+            for (var j = 0u; j < AHEAD; j++) {
+                if ((keys[j] & mask) == known && first + j * THREADS < p.length) { atomicAdd(&counts[(keys[j] >> shift) & 255u], 1u); }
+            }
         }
         workgroupBarrier();
         let count = atomicLoad(&counts[local]);

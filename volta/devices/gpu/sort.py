@@ -295,7 +295,7 @@ def _middle(x, *, dim, skip=False, place=None):
         keys, lines, short = _keys(x.dtype, False), x._size // length, length <= RANKED
         plan.step("sort/rank" if short else "sort/nth", (0, *results), (x._size if short else lines, length, inner, place or 0, At(0)),
                   ceil_div(x._size, THREADS) if short else lines, E=STORED[x.dtype.code], MEDIAN=place is None, SKIP=skip, key=keys.key,
-                  **({} if short else {"BITS": keys.bits}))
+                  **({} if short else {"BITS": keys.bits, "AHEAD": min(ceil_div(length, THREADS), 8)}))
     return plan
 
 
