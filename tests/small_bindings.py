@@ -127,7 +127,9 @@ OWN = {
     "conv2d_grad_input": [case(out, w, height=x[2], width=x[3], **p) for x, w, p, out in CONVOLUTIONS],
     "conv2d_grad_weight": [case(out, x, kernel=w[2:], **p) for x, w, p, out in CONVOLUTIONS],
     "max_pool": [case(s, size=_pooled(s, k, p)[2:], kernel=k, **p) for s, k, p in (*POOLS, DILATED)],
-    "middle": [case((3, 900), dim=1), case((700, 4), dim=0, skip=True)],
+    "middle": [case((3, 900), dim=1), case((700, 4), dim=0, skip=True), case((1200,), dim=0, place=700)],
+    "longest_run": [case(Derived(lambda: np.sort(np.arange(5400.0).reshape(6, 900) % 7, 1)), dim=1),
+                    case(Derived(lambda: np.sort(np.arange(3000.0) % 7)), dim=0)],
     "distances": [case((b, n, m), r and (b, r, m), p=p) for b, n, r, m, p in DISTANCES[:-1]],
     "distances_grad": [case((b, n, r) if r else (b, n * (n - 1) // 2), (b, n, m), r and (b, r, m),
                             Derived(lambda g, x1, x2, p=p: RECORDS["distances"].details.numpy(x1, x2, p)), p=p)
@@ -145,6 +147,8 @@ OWN = {
     "bag_sum": [case((rows, width), Labels((n,), rows), listed and Derived(lambda *_: np.array([0, 3, 3, 100])), scaled and (n,),
                      bags=4, padding=2, mean=not scaled)
                 for rows, width, n in ((700, 7, 200), (3000, 1, 300), (5, 3, 5000)) for listed in (True, None) for scaled in (True, None)],
+    "bag_max": [case((rows, width), Labels((n,), rows), listed and Derived(lambda *_: np.array([0, 3, 3, 100])), bags=4, padding=2)
+                for rows, width, n in ((700, 7, 200), (3000, 1, 300), (5, 3, 5000)) for listed in (True, None)],
     "batch_norm": [case(s, w and (s[1],), w and (s[1],), eps=1e-5) for s in NORMS for w in (True, None)],
     "batch_norm_given": [case(s, (s[1],), _positive(s[1]), w and (s[1],), w and (s[1],), eps=1e-5) for s in NORMS for w in (True, None)],
     "batch_norm_grad": [case(s, s, w and (s[1],), _statistics("mean"), _statistics("rstd")) for s in NORMS for w in (True, None)],

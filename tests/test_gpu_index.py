@@ -12,6 +12,7 @@ from gpu_arrays import INT32, fetch, numbers, send
 
 import volta
 from volta import gpu
+from volta.devices.gpu import collect as gpu_collect
 from volta.devices.gpu import index as gpu_index
 from volta.devices.gpu import map as gpu_map
 from volta.devices.gpu import plans as gpu_plans
@@ -66,14 +67,22 @@ MANY = [((600, 8), 50, 0), ((1000, 3), 2000, 0), ((2, 300, 4), 7, 1), ((700, 1),
 
 @pytest.mark.parametrize("shape, size, dim", MANY[:-1])
 def test_index_add_of_many_entries(shape, size, dim, monkeypatch):
-    """The sorting form, also where only it differs from the plain one; both add in the order of the entries."""
+    """The sorting form, also where only it differs from the plain one; both add in the order of the entries. That of workgroups which list
+    their entries adds parts of many, the same ones each time."""
     generator = np.random.default_rng(6)
     g = numbers(*shape)
     index = generator.integers(0, size, shape[dim])
     want = np.zeros(tuple(size if d == dim else n for d, n in enumerate(shape)), np.float32)
     np.add.at(want, (slice(None),) * dim + (index,), g)
+    monkeypatch.setattr(gpu_index, "FEW_ENTRIES", 1000)
+    forget_plans()
     plain = fetch(gpu_index.KERNELS["index_add"](send(g), send(index), dim, size))
-    monkeypatch.setattr(gpu_index, "FEW_READS", 0)
+    monkeypatch.setattr(gpu_index, "FEW_ENTRIES", 0)
+    forget_plans()
+    listing = [fetch(gpu_index.KERNELS["index_add"](send(g), send(index), dim, size)) for _ in range(2)]
+    np.testing.assert_array_equal(*listing)
+    np.testing.assert_allclose(listing[0], want, rtol=1e-6, atol=1e-6)
+    monkeypatch.setattr(gpu_collect, "MOST_READS", 0)
     forget_plans()
     for _ in range(2):
         sorting = fetch(gpu_index.KERNELS["index_add"](send(g), send(index), dim, size))
@@ -90,7 +99,7 @@ def test_scatter_add_of_many_entries(shape, size, dim, monkeypatch):
     places = list(np.indices(shape))
     places[dim] = index
     np.add.at(want, tuple(places), g)
-    monkeypatch.setattr(gpu_index, "FEW_READS", 0)
+    monkeypatch.setattr(gpu_index, "FEW_ENTRIES", 0)
     forget_plans()
     found = [fetch(gpu_index.KERNELS["scatter_add"](send(g), send(index), dim, size)) for _ in range(2)]
     np.testing.assert_array_equal(*found)
@@ -160,7 +169,7 @@ def test_many_entries_take_time_in_proportion(monkeypatch):
     monkeypatch.setattr(gpu_index, "FEW_READS", 0)
     forget_plans()
     seconds = []
-    for k in (1 << 14, 1 << 17):
+    for k in (1 << 15, 1 << 18):
         g, index = send(np.ones(k, np.float32)), send(np.arange(k) * 7919 % 1000)
         for _ in range(2):
             start = time.perf_counter()

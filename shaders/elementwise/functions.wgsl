@@ -68,6 +68,7 @@ fn atanh_f(x: f32) -> f32 { return atanh_accurate(x); }
 fn erfc_f(x: f32) -> f32 { return erfc_accurate(x); }
 fn erfinv_f(x: f32) -> f32 { return erfinv_accurate(x); }
 fn logit_f(x: f32) -> f32 { return select(log_accurate(div_f32(x, 1.0 - x)), inf(), x == 1.0); }
+fn sinc_f(x: f32) -> f32 { return sinc_accurate(x); }
 fn lgamma_f(x: f32) -> f32 { return lgamma_accurate(x); }
 fn digamma_f(x: f32) -> f32 { return digamma_accurate(x); }
 fn erfcx_f(x: f32) -> f32 { return erfcx_accurate(x); }
@@ -103,6 +104,7 @@ fn sigmoid_grad_f(g: f32, y: f32) -> f32 { return g * (y * (1.0 - y)); }
 fn tanh_grad_f(g: f32, y: f32) -> f32 { return g * (1.0 - y * y); }
 fn root_grad_f(g: f32, y: f32) -> f32 { return select(g * 0.5 / y, 0.0, y == 0.0); }
 fn gelu_grad_f(g: f32, x: f32) -> f32 { return g * gelu_slope(x); }
+fn sinc_grad_f(g: f32, x: f32) -> f32 { return g * sinc_slope(x); }
 fn gelu_tanh_grad_f(g: f32, x: f32) -> f32 { return g * gelu_tanh_slope(x); }
 fn silu_grad_f(g: f32, x: f32) -> f32 { return g * silu_slope(x); }
 fn leaky_relu_grad_f(g: f32, x: f32, slope: f32) -> f32 { return select(g * slope, g, is_positive(x)); }
@@ -210,6 +212,7 @@ fn binomial_f(n: f32, x: f32, u: f32, v: f32) -> f32 { return binomial_number(n,
 fn where_n(c: u32, x: T, y: T) -> T { return select(y, x, c != 0u); }
 fn mulacc_m(x: T, y: T, z: T) -> T { return x * y + z; }
 fn add_product_m(x: T, y: T, z: T, w: T) -> T { return x + w * y * z; }
+fn joined_w(x: T, n: T, y: T, m: T) -> T { return min(max(select(x, x + n, x < T(0)), T(0)), n - T(1)) * m + min(max(select(y, y + m, y < T(0)), T(0)), m - T(1)); }
 fn add_quotient_f(x: f32, y: f32, z: f32, w: f32) -> f32 { return x + rounded_first(div_f32(w * y, z), w); }
 fn nan_to_num_f(x: f32, v: f32, largest: f32) -> f32 { return select(clamp(x, -largest, largest), v, is_nan(x)); }
 fn lerp_f(x: f32, y: f32, w: f32) -> f32 { return select(y, x, abs(w) < 0.5) + select(w - 1.0, w, abs(w) < 0.5) * (y - x); }

@@ -1,15 +1,17 @@
-// index_accumulate: the sums of the entries of each place, of a line or of a bucket of places, in workgroup memory.
+// index_accumulate: the sums of the entries of each place, of some columns or of a bucket of places, in workgroup memory.
 //
 // Floats are added exactly, and so with one result in any order: as integers of 64 bits, whose unit is 2^-34 of the least power of two
 // above all magnitudes that go to the place.
-// Up to 2^14 entries of a line or bucket are added as two numbers of 17 bits each, which have room for as many; more with a carry.
-// LINES: out[line, j] = the sum of g[line, k] over the k with index[line, k] == j. Else the entries of buckets come from index_partition.
+// Up to 2^14 entries of a workgroup are added as two numbers of 17 bits each, which have room for as many; more with a carry.
+// LINES: out[outer, j, inner] = the sum of g[outer, k, inner] over the k with index[outer, k, inner] == j, without FULL index[k] == j. A
+// workgroup has WINDOW of the places of COLUMNS neighbouring columns; it looks at all their entries and skips those of other places.
+// Else the entries of buckets come from index_partition.
 // BLOCKS: those of a bucket are side by side in each of its blocks, of which LANES threads read one; else all of them are.
 // BASED: what `base` has is added to the sums; it is read first of all, so that nobody waits for it.
 //
 // Bindings: 0 g, 1 index, or the entries, 2 ends of buckets, or of blocks, absent with LINES, 3 base, absent unless BASED (read),
 //           4 out (read_write).
-// Launch:   x = lines or buckets workgroups of THREADS.
+// Launch:   x = outers * strips of COLUMNS * windows workgroups of THREADS, or as many as there are buckets.
 // Sums:     in integers: exact, but for what is below the unit; one rounding to f32.
 
 alias V = f32;
@@ -17,6 +19,9 @@ alias I = i32;                          // of the index, or vec2<u32> of an entr
 alias A = f32;
 alias O = f32;
 const LINES: bool = true;
+const FULL: bool = true;
+const COLUMNS: u32 = 1u;                // a power of two
+const WINDOW: u32 = 1024u;
 const BLOCKS: bool = false;
 const BLOCK: u32 = 4096u;               // entries of a block
 const LANES: u32 = 4u;
@@ -33,10 +38,11 @@ const FEW: u32 = 16384u;                // entries that two numbers of 17 bits h
 const KEPT: u32 = 4u;                   // blocks of a thread of which it keeps the first entries
 
 struct Params {
-    groups: u32, entries: u32, size: u32,       // entries (of BLOCKS their number) and places of a line, or of all buckets
+    groups: u32, entries: u32, size: u32,       // entries (of BLOCKS their number) and places of a column, or of all buckets
     g_offset: u32, index_offset: u32,
     shift: u32,                         // of the number of buckets
     base_offset: u32,
+    inner: u32, strips: u32, windows: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<V>;
@@ -46,15 +52,23 @@ var<immediate> p: Params;
 @group(0) @binding(4) var<storage, read_write> out: array<O>;
 
 var<workgroup> tops: array<atomic<u32>, select(1u, PLACES, FLOAT)>;     // largest magnitude, as bits
-var<workgroup> lows: array<atomic<u32>, PLACES>;
+var<workgroup> lows: array<atomic<u32>, PLACES + select(0u, 2u, BLOCKS)>;      // at last, entries of the bucket and whether they are uneven
 var<workgroup> highs: array<atomic<u32>, select(1u, PLACES, FLOAT)>;
 
-var<workgroup> all: atomic<u32>;        // entries of the bucket
-var<workgroup> uneven: atomic<u32>;     // whether a block has more than EVEN of them
+const ALL: u32 = select(0u, PLACES, BLOCKS);
+const UNEVEN: u32 = select(0u, PLACES + 1u, BLOCKS);                    // whether a block has more than EVEN of them
 
 fn finish(v: A) -> O { return O(v); }
 fn bits(v: V) -> u32 { return bitcast<u32>(v); }
-fn named(i: u32, line: u32) -> vec2<u32> { return vec2<u32>(u32(clamp(index[p.index_offset + i], 0, i32(p.size) - 1)), bits(g[p.g_offset + i])); }
+fn named(i: u32) -> vec2<u32> { return vec2<u32>(); }                   // of buckets
+fn row_at(at: u32) -> u32 { return u32(clamp(index[p.index_offset + at], 0, i32(p.size) - 1)); }
+fn value_at(at: u32) -> u32 { return bits(g[p.g_offset + at]); }
+
+// The columns and the places of a workgroup: outer, first column, first place.
+fn part_of(group: u32) -> vec3<u32> {
+    let strip = group / p.windows;
+    return vec3<u32>(strip / p.strips, strip % p.strips * COLUMNS, group % p.windows * WINDOW);
+}
 
 // 2^exponent of magnitudes that may be beyond those of a factor.
 fn scaled(v: f32, exponent: i32) -> f32 {
@@ -97,10 +111,25 @@ fn sum_of(place: u32, few: bool) -> f32 {
     return scaled(sum, i32(max(top >> 23u, 1u)) - 160);
 }
 
-// Entries of this thread from `first` on, 'NONE' where there are no more; without branches, so that all reads are on their way at once.
+// Entries of this thread from `first` on, 'NONE' where there are no more or they are of other places; without branches, so that all reads
+// are on their way at once.
 fn entries_at(first: u32, end: u32, group: u32) -> array<vec2<u32>, EACH> {
     var found: array<vec2<u32>, EACH>;
-    for (var j = 0u; j < EACH; j++) { found[j] = named(min(first + j * THREADS, max(end, 1u) - 1u), group); }
+    if (LINES) {
+        let own = part_of(group);
+        for (var j = 0u; j < EACH; j++) {
+            let k = min((first + j * THREADS) / COLUMNS, p.entries - 1u);
+            let at = (own.x * p.entries + k) * p.inner + min(own.y + (first + j * THREADS) % COLUMNS, p.inner - 1u);
+            found[j] = vec2<u32>(row_at(select(k, at, FULL)) - own.z, at);
+        }
+        for (var j = 0u; j < EACH; j++) {
+            let column = (first + j * THREADS) % COLUMNS;
+            found[j].x = select(NONE, found[j].x * COLUMNS + column, found[j].x < WINDOW && own.y + column < p.inner && first + j * THREADS < end);
+            if (found[j].x != NONE) { found[j].y = value_at(found[j].y); }
+        }
+        return found;
+    }
+    for (var j = 0u; j < EACH; j++) { found[j] = named(min(first + j * THREADS, max(end, 1u) - 1u)); }
     for (var j = 0u; j < EACH; j++) {
         if (first + j * THREADS >= end) { found[j].x = NONE; }
     }
@@ -138,11 +167,11 @@ fn visit_others(local: u32, group: u32, adding: bool, few: bool, long: bool) {
     for (var s = 0u; s * (THREADS / LANES) < p.entries; s++) {
         let span = span_of(s * (THREADS / LANES) + local / LANES, group);
         let last = min(span.y, span.x + EVEN);
-        for (var at = span.x + local % LANES + select(0u, 2u * LANES, s < KEPT); at < last; at += LANES) { visit(named(at, group), adding, few); }
+        for (var at = span.x + local % LANES + select(0u, 2u * LANES, s < KEPT); at < last; at += LANES) { visit(named(at), adding, few); }
     }
     for (var block = 0u; long && block < p.entries; block++) {
         let span = span_of(block, group);
-        for (var at = span.x + EVEN + local; at < span.y; at += THREADS) { visit(named(at, group), adding, few); }
+        for (var at = span.x + EVEN + local; at < span.y; at += THREADS) { visit(named(at), adding, few); }
     }
 }
 
@@ -152,7 +181,7 @@ fn sum_blocks(local: u32, group: u32) -> bool {
     for (var s = 0u; s < KEPT; s++) { spans[s] = span_of(s * (THREADS / LANES) + local / LANES, group); }
     for (var j = 0u; j < 2u * KEPT; j++) {
         let at = spans[j / 2u].x + local % LANES + (j & 1u) * LANES;
-        kept[j] = named(select(0u, at, at < spans[j / 2u].y), group);
+        kept[j] = named(select(0u, at, at < spans[j / 2u].y));
         if (at >= spans[j / 2u].y) { kept[j].x = NONE; }
     }
     var total = 0u;
@@ -164,16 +193,16 @@ fn sum_blocks(local: u32, group: u32) -> bool {
         longest = max(longest, span.y - span.x);
     }
     workgroupBarrier();
-    if (local % LANES == 0u) { atomicAdd(&all, total); }
-    if (longest > EVEN) { atomicStore(&uneven, 1u); }
+    if (local % LANES == 0u) { atomicAdd(&lows[ALL], total); }
+    if (longest > EVEN) { atomicStore(&lows[UNEVEN], 1u); }
     if (FLOAT) {
         for (var j = 0u; j < 2u * KEPT; j++) {
             if (kept[j].x != NONE) { visit(kept[j], false, false); }
         }
     }
     workgroupBarrier();
-    let few = atomicLoad(&all) <= FEW;
-    let long = atomicLoad(&uneven) > 0u;
+    let few = atomicLoad(&lows[ALL]) <= FEW;
+    let long = atomicLoad(&lows[UNEVEN]) > 0u;
     let more = longest > 2u * LANES || KEPT * (THREADS / LANES) < p.entries || long;
     if (FLOAT) {
         if (more) { visit_others(local, group, false, few, long); }
@@ -188,10 +217,9 @@ fn sum_blocks(local: u32, group: u32) -> bool {
 
 // The same of entries that are side by side.
 fn sum_line(local: u32, group: u32) -> bool {
-    var start = group * p.entries;
-    var end = start + p.entries;
+    var start = 0u;
+    var end = p.entries * COLUMNS;
     if (!LINES) {
-        start = 0u;
         if (group > 0u) { start = ends[group - 1u]; }
         end = ends[group];
     }
@@ -208,13 +236,17 @@ fn sum_line(local: u32, group: u32) -> bool {
     return few;
 }
 
-// Where place j of a line or bucket is in `out`, and the last one that there may be.
+// Where place j of a workgroup is in `out`; NONE where it has no such place.
 fn to_of(group: u32, j: u32) -> u32 {
-    if (LINES) { return group * p.size + j; }
-    return ((((j >> 3u) << p.shift) + group) << 3u) | (j & 7u);
+    if (LINES) {
+        let own = part_of(group);
+        let row = own.z + j / COLUMNS;
+        let column = own.y + j % COLUMNS;
+        return select(NONE, (own.x * p.size + row) * p.inner + column, j < PLACES && row < p.size && column < p.inner);
+    }
+    let to = ((((j >> 3u) << p.shift) + group) << 3u) | (j & 7u);
+    return select(NONE, to, j < PLACES && to < p.size);
 }
-
-fn last_of(group: u32) -> u32 { return select(p.size, (group + 1u) * p.size, LINES) - 1u; }
 
 @compute @workgroup_size(THREADS)
 fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
@@ -223,7 +255,10 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         return;
     }
     var held: array<O, OWN>;
-    for (var i = 0u; i < OWN && BASED; i++) { held[i] = base[p.base_offset + min(to_of(group, local + i * THREADS), last_of(group))]; }
+    for (var i = 0u; i < OWN && BASED; i++) {
+        let to = to_of(group, local + i * THREADS);
+        held[i] = base[p.base_offset + select(to, 0u, to == NONE)];
+    }
     for (var j = local; j < PLACES; j += THREADS) {
         atomicStore(&lows[j], 0u);
         if (FLOAT) {
@@ -231,9 +266,9 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
             atomicStore(&highs[j], 0u);
         }
     }
-    if (local == 0u && BLOCKS) {
-        atomicStore(&all, 0u);
-        atomicStore(&uneven, 0u);
+    if (BLOCKS && local == 0u) {
+        atomicStore(&lows[ALL], 0u);
+        atomicStore(&lows[UNEVEN], 0u);
     }
     var few = false;
     if (BLOCKS) { few = sum_blocks(local, group); } else { few = sum_line(local, group); }
@@ -241,7 +276,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     for (var i = 0u; i < OWN; i++) {
         let j = local + i * THREADS;
         let to = to_of(group, j);
-        if (j < PLACES && to <= last_of(group)) {
+        if (to != NONE) {
             var sum = A();
             if (FLOAT) { sum = A(sum_of(j, few)); } else { sum = bitcast<A>(atomicLoad(&lows[j])); }
             if (BASED) { sum += A(held[i]); }

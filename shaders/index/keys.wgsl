@@ -1,7 +1,7 @@
 // index_keys: keys[k] = the place that entry k names; where METHOD is not ANY, 0xffffffff if a later entry names it too.
 //
 // METHOD ANY: for sorting. FULL: index has the shape [outer, entries, inner], and a place is one element of out[outer, size, inner].
-// COMPARE: each entry is compared with all later ones. TABLE: helper holds 1 + the last entry of each place. SORTED: index holds the
+// TABLE: helper holds 1 + the last entry of each place. SORTED: index holds the
 //   places in ascending order, helper the entries that they come from, those of one place in their order.
 //
 // Bindings: 0 index, 1 helper (read), 2 keys (read_write).
@@ -9,9 +9,8 @@
 // Sums:     none.
 
 const ANY: u32 = 0u;
-const COMPARE: u32 = 1u;
-const TABLE: u32 = 2u;
-const SORTED: u32 = 3u;
+const TABLE: u32 = 1u;
+const SORTED: u32 = 2u;
 const METHOD: u32 = ANY;
 const FULL: bool = false;
 
@@ -41,11 +40,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let own = place(k);
     var entry = k;
     var last = true;
-    if (METHOD == COMPARE) {
-        for (var other = k + 1u; other < p.count; other++) {
-            last = last && place(other) != own;
-        }
-    } else if (METHOD == TABLE) {
+    if (METHOD == TABLE) {
         last = helper[own] == k + 1u;
     } else if (METHOD == SORTED) {
         entry = helper[k];

@@ -1,6 +1,7 @@
 // index_put: writes the values of the entries of an index at the places that these name, each place being `inner` elements of out.
 //
-// RAW: the keys are the index itself; else they are those of index_keys, 0xffffffff for an entry that another one overrules.
+// RAW: the keys are the index itself. FIND: they are, and of several entries for one place the last one counts, for which each workgroup
+// compares its own with all later ones. Else they are those of index_keys, 0xffffffff for an entry that another one overrules.
 // FILL: all entries have the one value.
 //
 // Bindings: 0 values, 1 keys (read), 2 out (read_write).
@@ -12,6 +13,7 @@ alias V = vec4<u32>;
 alias S = vec4<u32>;            // of values: a V, or with FILL an element
 const RANK: u32 = 1u;
 const RAW: bool = false;
+const FIND: bool = false;
 const FILL: bool = false;
 const WINDOWED: bool = false;
 
@@ -21,6 +23,7 @@ struct Params {
     count: u32, inner: u32, size: u32, first: u32,
     values_offset: u32, index_offset: u32, out_offset: u32,
     window: u32, window_count: u32,
+    entries: u32,                       // with FIND all of them
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> values: array<S>;
@@ -42,16 +45,42 @@ fn position(element: u32) -> u32 {
     return at + rest * outermost[(RANK - 1u) & 3u];
 }
 
+var<workgroup> own: array<u32, select(1u, 256u, FIND)>;             // places of this workgroup's entries
+var<workgroup> overruled: array<atomic<u32>, select(1u, 256u, FIND)>;
+
+fn named(entry: u32) -> u32 { return u32(clamp(bitcast<i32>(keys[p.index_offset + entry]), 0, i32(p.size) - 1)); }
+
+// Marks those of the entries from `begin` on, up to `end`, that name the place of a later one.
+fn compare(local: u32, begin: u32, end: u32) {
+    let count = end + 1u - begin;
+    if (local < count) {
+        own[local] = named(begin + local);
+        atomicStore(&overruled[local], 0u);
+    }
+    workgroupBarrier();
+    for (var other = begin + 1u + local; other < p.entries; other += 256u) {
+        let place = named(other);
+        for (var k = 0u; k < min(count, other - begin); k++) {
+            if (own[k] == place) { atomicStore(&overruled[k], 1u); }
+        }
+    }
+    workgroupBarrier();
+}
+
 @compute @workgroup_size(256)
 fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let start = min(group_of(grid) * 256u, p.count - 1u);
     let i = group_of(grid) * 256u + local;
+    let begin = (p.first + start) / p.inner;
+    if (FIND) { compare(local, begin, (p.first + min(start + 255u, p.count - 1u)) / p.inner); }
     if (i >= p.count) {
         return;
     }
     let entry = (p.first + i) / p.inner;
-    var place = keys[p.index_offset + entry];
-    if (RAW) {
-        place = u32(clamp(bitcast<i32>(place), 0, i32(p.size) - 1));
+    var place = 0u;
+    if (RAW || FIND) { place = named(entry); } else { place = keys[p.index_offset + entry]; }
+    if (FIND) {
+        if (atomicLoad(&overruled[entry - begin]) > 0u) { return; }
     } else if (place == 0xffffffffu) {
         return;
     }

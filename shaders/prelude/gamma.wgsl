@@ -2,45 +2,43 @@
 //
 // No bindings, no entry point; NaN and infinity as in prelude/numbers. No loop is longer than 128 steps.
 
-// sin(pi x); x less the nearest integer is exact.
-fn sin_pi(x: f32) -> f32 {
-    let r = x - round(x);
-    return sin_accurate(3.14159265 * r);
-}
-
 // ln |Gamma(2 + t)| for |t| <= 1/2.
 fn lgamma_near_two(t: f32) -> f32 {
     return t * (0.422784328 + t * (0.322467029 + t * (-0.0673522949 + t * (0.0205816254 + t * (-0.00738592073 + t * (0.00287886872
         + t * (-0.00118748483 + t * (0.000570251257 + t * -0.000250562036))))))));
 }
 
-// For x > 0: near 2 by a polynomial, to which recurrences lead, from 8 on by Stirling's series.
+// For x > 0: near 2 by a polynomial, to which recurrences lead, from 8 on by Stirling's series. One logarithm serves all, of which the
+// threads that run together then wait for one alone.
 fn lgamma_positive(x: f32) -> f32 {
-    if (x >= 8.0) {
-        let z = 1.0 / x;
-        let tail = z * (0.083333333 + z * z * (-0.0027777778 + z * z * 7.9365079e-4));
-        return (x - 0.5) * (log_accurate(x) - 1.0) + (0.41893853 + tail);
-    }
-    if (x < 0.5) { return (lgamma_near_two(x) - log1p_accurate(x)) - log_accurate(x); }
-    if (x < 1.5) { return lgamma_near_two(x - 1.0) - log_accurate(x); }
     var y = x;
     var product = 1.0;
-    for (var i = 0u; i < 7u; i++) {
-        if (y < 2.5) { break; }
-        y -= 1.0;
-        product *= y;
+    for (var i = 0u; i < 6u; i++) {
+        let above = y >= 2.5 && x < 8.0;
+        y -= select(0.0, 1.0, above);
+        product *= select(1.0, y, above);
     }
-    return lgamma_near_two(y - 2.0) + log_accurate(product);
+    let low = x < 1.5;                              // from there on downwards, by what the recurrence divides by
+    let t = select(y - 2.0, select(x - 1.0, x, x < 0.5), low);
+    product = select(product, select(x, x * (1.0 + x), x < 0.5), low);
+    let far = x >= 8.0;
+    let l = log_accurate(select(product, x, far));
+    let z = 1.0 / x;
+    let tail = z * (0.083333333 + z * z * (-0.0027777778 + z * z * 7.9365079e-4));
+    let series = (x - 0.5) * (l - 1.0) + (0.41893853 + tail);
+    return select(lgamma_near_two(t) + select(l, -l, low), series, far);
 }
 
 fn lgamma_accurate(x: f32) -> f32 {
     if (is_nan(x)) { return x; }
     if (is_inf(x) || (x <= 0.0 && floor(x) == x)) { return inf(); }
-    if (x > 4.0e36) { return x * (log_accurate(x) - 1.0); }
-    if (x > 0.0) { return lgamma_positive(x); }
-    let a = -x;
+    let a = abs(x);
+    let positive = lgamma_positive(a);
+    if (x > 0.0) { return positive; }
     if (a < 1.0e-7) { return -log_accurate(a); }
-    return 1.1447299 - log_accurate(abs(sin_pi(x))) - (log_accurate(a) + lgamma_positive(a));
+    let r = abs(x - round(x));                      // of |sin(pi x)|, less than half a turn
+    let sine = select(sin_small(3.14159265 * r), cos_small(3.14159265 * (0.5 - r)), r > 0.25);
+    return 1.1447299 - log_accurate(sine * a) - positive;
 }
 
 // On [1, 2] a polynomial beside the root, to which the recurrence leads, from 8 on the asymptotic series.

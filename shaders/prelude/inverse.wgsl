@@ -163,3 +163,18 @@ fn ndtri_accurate(p: f32) -> f32 {
 fn entr_accurate(x: f32) -> f32 {
     return select(select(select(0.0, -inf(), x < 0.0), -x * log_accurate(x), x > 0.0), x, is_nan(x));
 }
+
+// sin(a) / a of a = pi * x, which is rounded first, as PyTorch does.
+fn sinc_accurate(x: f32) -> f32 {
+    let a = rounded_first(x * 3.14159265, x);
+    return select(sin_accurate(a) / a, 1.0, !is_nan(a) && a == 0.0);
+}
+
+// Its derivative by x; near 0, where that is a difference of nearly equal numbers, its series, and where z underflows 0, as in PyTorch.
+fn sinc_slope(x: f32) -> f32 {
+    let a = rounded_first(x * 3.14159265, x);
+    let z = a * a;
+    if (z == 0.0) { return 0.0; }
+    if (z < 0.25) { return 3.14159265 * a * (z * (0.0333333333 - z * (0.00119047619 - z * (2.20458554e-5 - z * 2.50521084e-7))) - 0.333333333); }
+    return (cos_accurate(a) - sin_accurate(a) / a) / x;
+}

@@ -69,6 +69,8 @@ index        gather(x, index, dim)                 as torch.gather; same rank
 bag          bag_sum(weight[r, m], index[n], offsets int64 or None, scales[n] or None, bags, padding, mean)   [bags, m]: of each bag the
                                                    sum, or mean, of the rows that it names, times their scales, but for row `padding`
                                                    (-1: none); from its offset to the next or the end, else n / bags of them
+             bag_max(weight, index, offsets, bags, padding) -> out, taken int64     likewise the largest in each column, and the row that
+                                                   it is of, the first of equal ones; a first NaN stays; of none 0 and -1
 
 scan         cumsum(x, dim) cumprod(x, dim) logcumsumexp(x, dim)    integers and bool give int64
              recurrence(a, b, dim)                                  y[i] = a[i] * y[i - 1] + b[i], from y[0] = b[0] on
@@ -76,7 +78,10 @@ scan         cumsum(x, dim) cumprod(x, dim) logcumsumexp(x, dim)    integers and
 
 sort         sort(x, dim, descending=False, count=None) -> (values, indices)     stable; NaN is beyond all numbers; the first `count`
              scatter_unique(g, index, dim, size)   zeros with `size` along dim, g at index, which names no place of a line twice
-             middle(x, dim, skip) -> (values, indices)      of each line the median, with `skip` of what is no NaN
+             middle(x, dim, skip=False, place=None) -> (values, indices)     of each line the median, with `skip` of what is no NaN, or
+                                                   what a sort puts at a place
+             longest_run(x, dim)                   int64: of each sorted line where its longest run of equal elements ends, the first of
+                                                   several; a NaN equals none
              searchsorted(sorted, values, right=False)      int64; one sorted vector for all values, or a line for each of their lines
 
 places       changes(x[n])                         bool[n]: whether each element, the first too, differs from the one before it

@@ -158,6 +158,15 @@ def _remainder(a, b):
     return a - b * (a / b).node("Floor") if a.c.dtype.is_floating_point else a.node("Mod", b)
 
 
+def _wrapped(i, n):
+    return i.node("Less", 0).node("Where", i + n, i)
+
+
+def _sinc(x):
+    angle = x * math.pi
+    return angle.node("Equal", 0.0).node("Where", 1.0, angle.node("Sin") / angle)
+
+
 _FORMULAS = {
     "rsqrt": lambda x: x.node("Sqrt").node("Reciprocal"), "exp2": lambda x: (x * math.log(2)).node("Exp"),
     "expm1": lambda x: x.node("Exp") - 1.0, "log2": lambda x: x.node("Log") / math.log(2), "log10": lambda x: x.node("Log") / math.log(10),
@@ -175,7 +184,7 @@ _FORMULAS = {
     "hardshrink": lambda x, limit: x.node("Abs").node("LessOrEqual", limit).node("Where", 0.0, x),
     "softshrink": lambda x, limit: x - x.node("Clip", limit.node("Neg"), limit), "selu": lambda x: x.node("Selu"),
     "positive_part": lambda x: x.node("Greater", 0.0).node("Where", x, 0.0),
-    "wrapped": lambda i, n: i.node("Less", 0).node("Where", i + n, i),
+    "wrapped": _wrapped, "joined": lambda i, n, j, m: _wrapped(i, n) * m + _wrapped(j, m), "sinc": _sinc,
     "xlogy": _xlogy, "hypot": lambda a, b: (a * a + b * b).node("Sqrt"),
     "remainder": _remainder, "fmod": lambda a, b: a.node("Mod", b, fmod=1), "floor_divide": _floor_divide,
     "div_trunc": lambda a, b: _trunc(a / b) if a.c.dtype.is_floating_point else a / b}

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import TensorBase, graph, indexing
+from volta._kernels.core import TensorBase, graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
 from volta.dtypes import as_integer, bool_, check_held, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, IndexTypeError, RankError, ShapeError
-from volta.ops.copy import clone, to
+from volta.ops.copy import to
 from volta.ops.join import pad
 from volta.ops.parts import narrow, select, slice_view, unbind
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, index_add_op, index_select_op, one_hot_op, scatter_add_op, scatter_sum_op
 from volta.ops.records.join import triangle_op
-from volta.ops.records.math import remainder, where_op, wrapped
+from volta.ops.records.math import add_op, remainder, where_op, wrapped
 from volta.ops.records.places import changes_op, true_starts
 from volta.ops.records.places import true_places as true_places_op
 from volta.ops.records.places import true_values as true_values_op
@@ -217,16 +217,8 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return out if input.shape else reshape_op(out, shape=())
 
 
-@composed(samples=(case((3, 5), 1, Labels((4,), 5), (3, 4)), case((4, 3), 0, Labels((2,), 4), (2, 3), alpha=2)), kinds="fi", inplace=True,
-          apart=1, numpy=_np_added)
-def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
-    """input + alpha * source, whose slices along `dim` are added at the positions of `index`, a vector or one number.
-
-    Raises: ShapeError, DTypeError where `source` does not fit; IndexRangeError for an index outside [0, size).
-
-    >>> volta.index_add(volta.zeros(3), 0, volta.tensor([2, 2]), volta.ones(2)).tolist()
-    [0.0, 0.0, 2.0]
-    """
+def _slices_added(input, dim, index, source, alpha):
+    """What index_add adds to the input: zeros of its shape, to which alpha * source has been added."""
     d = as_dim("index_add", dim, input.ndim)
     needed = input.shape[:d] + (index._size,) + input.shape[d + 1:] if input.shape else ()
     if index.ndim > 1 or source.shape != needed or not input.shape and index._size != 1:
@@ -235,13 +227,31 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     if source.dtype is not input.dtype:
         raise DTypeError(f"index_add: source must be {input.dtype} as input is, got {source.dtype}; convert it with .to({input.dtype})")
     if not input._size and input.ndim > 1 and index._size:          # nothing is added, wherever it would be
-        return clone(input) + sum_op(source, dim=tuple(range(source.ndim)), keepdim=False) if source.requires_grad else clone(input)
-    x = as_vector(input)
-    index = positions("index_add", as_vector(index), x.shape[d], kernel_checks=True)
+        return sum_op(source, dim=tuple(range(source.ndim)), keepdim=False)
+    index = positions("index_add", as_vector(index), input.shape[d] if input.shape else 1, kernel_checks=True)
     factor = (alpha if input.dtype.is_floating_point else bool(alpha) if input.dtype is bool_
               else as_integer("index_add", alpha, input.dtype))
-    added = index_add_op(as_vector(source if factor == 1 else source * factor), index, dim=d, size=x.shape[d])
-    return row_major(input) + (added if input.shape else reshape_op(added, shape=()))
+    added = index_add_op(as_vector(source if factor == 1 else source * factor), index, dim=d, size=input.shape[d] if input.shape else 1)
+    return added if input.shape else reshape_op(added, shape=())
+
+
+def _add_slices_in_place(input, dim, index, source, *, alpha=1):
+    for x in (index, source):
+        inplace.check_apart("index_add_", input, x, whole=True)
+    return add_op, (input, _slices_added(input, dim, index, source, alpha))
+
+
+@composed(samples=(case((3, 5), 1, Labels((4,), 5), (3, 4)), case((4, 3), 0, Labels((2,), 4), (2, 3), alpha=2)), kinds="fi", inplace=True,
+          apart=1, numpy=_np_added, one=_add_slices_in_place)
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
+    """input + alpha * source, whose slices along `dim` are added at the positions of `index`, a vector or one number.
+
+    Raises: ShapeError, DTypeError where `source` does not fit; IndexRangeError for an index outside [0, size).
+
+    >>> volta.index_add(volta.zeros(3), 0, volta.tensor([2, 2]), volta.ones(2)).tolist()
+    [0.0, 0.0, 2.0]
+    """
+    return row_major(input) + _slices_added(input, dim, index, source, alpha)
 
 
 @composed(apart=0, samples=(case((3, 5), 1, Labels((4,), 5)), case((), 0, Labels((1,), 1))), kinds="fib",

@@ -40,7 +40,7 @@ _BESIDE = {"sum": ("dim", 1), "prod": ("dim", 1), "median": ("dim", 1), "nanmedi
 # Functions that PyTorch computes straight into `out`, which may then not overlap in part what they read; of the others the result is
 # whole before any of it is stored.
 _STRAIGHT = frozenset("""addbmm addmm addmv addr baddbmm bernoulli cumprod cumsum heaviside linalg.cross linalg.vector_norm
-logcumsumexp max min msort nextafter normal normalize polygamma renorm sinc""".split())
+logcumsumexp max min msort nextafter normal normalize polygamma renorm""".split())
 _WHOLE = frozenset({"special.ndtr"})            # and a record that is whole before it is stored
 
 # Functions whose `out` PyTorch does not look at for gradients: none of them has one.

@@ -36,6 +36,15 @@ if TYPE_CHECKING:
     from volta.types import Number
 
 
+_whole = slice(None)
+
+
+def _as_index_vector(index):
+    if index.dtype.code == 0:
+        raise ArgumentError("index_put: a mask needs at least one dimension")
+    return as_vector(index)
+
+
 @writing(copy=clone_op, untested="tests/test_scatter.py: its indices are a tuple of tensors")
 def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     """input[indices] = values, where None stands for a whole dimension; with `accumulate`, values are added to what is there, as often as a
@@ -50,10 +59,9 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
         raise ArgumentError("index_put: indices must be a tuple of tensors and None, with one at least")
     if not isinstance(values, TensorBase):
         raise DTypeError(f"index_put: values must be a tensor, got {type(values).__name__}")
-    _, values = alike("index_put", input, input, values)
-    if any(i is not None and i.dtype.code == 0 and not i.ndim for i in indices):
-        raise ArgumentError("index_put: a mask needs at least one dimension")
-    key = tuple(slice(None) if i is None else as_vector(i) for i in indices)
+    if values.dtype is not input.dtype or values.device is not input.device:
+        _, values = alike("index_put", input, input, values)
+    key = tuple([_whole if i is None else i if i._shape else _as_index_vector(i) for i in indices])
     if not accumulate:
         setitem(input, key, values)
         return input

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, host_sees, inplace, stands_in
+from volta._kernels.core import TensorBase, host_sees, indexing, inplace, stands_in
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.graph import is_grad_enabled
 from volta.device import mixed_devices
@@ -212,19 +212,27 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     if not at._size:
         return contiguous_op(input)
     at = cast(at, int64)
+    if reduce == "mean":
+        out = _mean(x, d, at, source, include_self)
+        return out if input.shape else reshape_op(out, shape=())
     start = x if include_self else scatter(x, d, at, as_held(x, _identity(reduce, x)))
-    if reduce in ("sum", "mean"):
+    if reduce == "sum":
         out = scatter_add(start, d, at, source)
-        if reduce == "mean":
-            count = ones_like(x, dtype=int64)
-            count = scatter_add(count if include_self else scatter(count, d, at, 0), d, at, ones_like(at))
-            count = where_op(count == 0, 1, count)
-            out = out / cast(count, x.dtype) if x.dtype.is_floating_point else cast(div(out, count, rounding_mode="floor"), x.dtype)
         return out if input.shape else reshape_op(out, shape=())
     out = _combined("scatter_reduce", input, start, d, at, source, reduce)
     if include_self or reduce == "prod" or not source.requires_grad or not is_grad_enabled():
         return out
     return scale_gradient(out, reshape_op(_fewer(out, x, start, source, d, at), shape=out.shape))
+
+
+def _mean(x, d, at, source, include_self):
+    """That of the elements sent to each place, and of what is there; of a place to which nothing comes that alone."""
+    floating = x.dtype.is_floating_point
+    kind = x.dtype if floating else int64
+    count = scatter_add((ones_like if include_self else zeros_like)(x, dtype=kind), d, at, ones_like(at, dtype=kind))
+    total = scatter_add(x if include_self else where_op(count == 0, x, as_held(x, 0)), d, at, source)
+    count = count if include_self else clamp_min(count, 1)
+    return total / count if floating else cast(div(total, count, rounding_mode="floor"), x.dtype)
 
 
 def _fewer(out, x, start, source, d, at):
@@ -296,10 +304,23 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     d = as_dim("index_copy", dim, input.ndim)
     index, source = _slices("index_copy", d, input, index, source)
     index = positions("index_copy", index, input.shape[d] if input.shape else 1)
+    if source._size > 1 and index.device.is_gpu and not (stands_in(input) or stands_in(index) or stands_in(source) or (
+            is_grad_enabled() and (input.requires_grad or source.requires_grad))):
+        _put_slices(input, d, index, source)
+        return input
     if not host_sees(index) and known_range(index) is None:         # a subscript's would count from the end
         index = clamp_min(index, 0)
     setitem(as_vector(input), (slice(None),) * d + (index,) if d else index, as_vector(source))
     return input
+
+
+def _put_slices(x, d, rows, source):
+    """Slices along d overwritten at positions, in place; unrecorded. What setitem comes to, in fewer steps."""
+    inplace.check_elements("index_copy", x)
+    if d:
+        dims = (d, *range(d), *range(d + 1, x.ndim))
+        x, source = indexing.permute_view(x, dims=dims), indexing.permute_view(source, dims=dims)
+    run_kernel(index_put_op, x.device, (x, rows, source), {"rank": 1})
 
 
 def _np_index_fill(x, dim, index, value):
@@ -332,7 +353,11 @@ def _fill_mask(input, d, index):
 
 
 def _filled(input, dim, index, value):
-    """`index_fill` in one pass over the input."""
+    """`index_fill` in one pass over the input; on a GPU, where that is more dispatches, on a copy."""
+    if input.device.is_gpu and not isinstance(value, TensorBase) and not (is_grad_enabled() and input.requires_grad or stands_in(input)):
+        d, out = _checked_fill(input, dim, index, value), contiguous_op(input)
+        setitem(as_vector(out), (slice(None),) * d + (cast(as_vector(index), int64),), as_held(input, value))
+        return out
     mask = _fill_mask(input, _checked_fill(input, dim, index, value), index)
     return where_op(mask, as_value("index_fill", input, value) if isinstance(value, TensorBase) else as_held(input, value), input)
 
@@ -349,7 +374,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -
     [0.0, 0.0, 5.0]
     """
     d = _checked_fill(input, dim, index, value)
-    if isinstance(value, TensorBase) or d == input.ndim - 1 and (input._size > 4096 or not host_sees(index)):
+    if isinstance(value, TensorBase) or d == input.ndim - 1 and not input.device.is_gpu and (
+            input._size > 4096 or not host_sees(index)):
         return _filled_(input, _fill_mask(input, d, index), clone_op(value) if isinstance(value, TensorBase) else as_held(input, value))
     setitem(as_vector(input), (slice(None),) * d + (cast(as_vector(index), int64),), as_held(input, value))      # whole runs of elements
     return input

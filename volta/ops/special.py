@@ -47,19 +47,6 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     return s.logit_op(input)
 
 
-@composed(out="cast", samples=UNARY_CASES, numpy=np.sinc, domain=(0.3, 2.0), in_float32=True, inplace=True, aliases=("special.sinc",))
-def sinc(input: Tensor) -> Tensor:
-    """sin(pi * input) / (pi * input), 1 at 0.
-
-    >>> volta.sinc(volta.tensor([0.0, 0.5]))
-    tensor([1.0000, 0.6366])
-    """
-    angle = input * math.pi                     # floating point, where squares of integers would wrap
-    zero = angle * angle == 0                   # and where the derivative's denominator would be
-    angle = r.where_op(zero, 1.0, angle)
-    return r.where_op(zero, 1.0, r.sin(angle) / angle)
-
-
 def _is_whole(x):
     """Whether a tensor is one integer."""
     return not x.ndim and x.dtype.category == 1

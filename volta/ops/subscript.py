@@ -23,11 +23,11 @@ from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeErr
 from volta.ops.copy import clone, contiguous, copy_into, fill_into
 from volta.ops.creation import empty, full
 from volta.ops.from_data import tensor
-from volta.ops.indexing import known_range, positions, true_places, true_values
+from volta.ops.indexing import check_index, known_range, positions, true_places, true_values
 from volta.ops.records.copy import cast
 from volta.ops.records.create import full_op
 from volta.ops.records.index import index_add_op, index_put_op, index_select_op
-from volta.ops.records.math import where_op
+from volta.ops.records.math import joined, where_op
 from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op, slice_op
 from volta.ops.table import Flags, case, composed
 from volta.shapes import broadcast_shapes, broadcasts_to
@@ -69,9 +69,6 @@ def _integer(item):
                             f"tensors") from None
 
 
-indexing.configure(_as_index)
-
-
 def _rows(indices, lengths, shape, x):
     """Index tensors that broadcast to `shape` as one vector of positions in dimensions of these lengths, joined."""
     for k, index in enumerate(indices):
@@ -83,12 +80,19 @@ def _rows(indices, lengths, shape, x):
         return indexing.rows(indices, lengths, shape)
     if 0 in shape:
         return empty(0, dtype=core.dtype_from_code(3), device=x.device)
-    flat = None
-    for index, length in zip(indices, lengths):
-        index = positions("indexing", index, length, wrap=True)
-        index = index if index.shape == shape else expand_op(index, shape=shape)
-        flat = index if flat is None else flat * length + index
+    if len(indices) == 1:
+        flat = positions("indexing", indices[0], lengths[0], wrap=True)
+    else:
+        for index, length in zip(indices, lengths):
+            check_index("indexing", index, length, -length)
+        flat, below = cast(indices[0], int64), lengths[0]
+        for index, length in zip(indices[1:], lengths[1:]):
+            flat, below = joined(flat, below, cast(index, int64), length), below * length
+    flat = flat if flat.shape == shape else expand_op(flat, shape=shape)
     return flat if flat.ndim == 1 else reshape_op(flat, shape=(flat._size,))
+
+
+indexing.configure(_as_index, _rows, joined)
 
 
 def _common(indices):
@@ -170,7 +174,7 @@ class Positions:
 
     def target(self, shape):
         """Shape of what is read or written, of a view of `shape`."""
-        rest = tuple(shape[d] for d in self.others)
+        rest = tuple([shape[d] for d in self.others])
         return rest[:self.at] + self.shape + rest[self.at:]
 
     def read(self, x):
@@ -234,7 +238,7 @@ class Positions:
         if not isinstance(value, core.TensorBase):
             value = run_kernel(full_op, x.device, ((), value), {"dtype": x.dtype, "device": x.device})
         else:
-            value = _fitting(value, self.target(view.shape))
+            value = _fitting(value, self.target(view._shape))
             if value._size == 1:
                 value = reshape_op(value, shape=())
             elif not rows._size or not value._size:
@@ -292,6 +296,9 @@ def getitem(x: Tensor, key: object) -> Tensor:
                 graph.is_grad_enabled() and x.requires_grad):
             return true_values(x, key)
         return Positions(x, *parsed).read(x)
+    found = indexing.neighbours(x, (key,)) if x._contiguous else None
+    if found is not None:
+        return _read_neighbours(x, *found)
     if not (key._contiguous and (x._contiguous or x.ndim < 3 or _falling(x, range(1, x.ndim)))):
         return Positions(x, None, [(0, key)]).read(x)
     out = index_select_op(x, _rows([key], x._shape[:1], key._shape, x), dim=0)
@@ -436,7 +443,8 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
             value = tensor(value, dtype=x.dtype, device=x.device)
         elif value.device is not x.device:
             value = value.to(x.device)
-        value = cast(value, x.dtype)            # recorded, so that its gradient comes back in its own dtype
+        if value.dtype is not x.dtype:
+            value = cast(value, x.dtype)            # recorded, so that its gradient comes back in its own dtype
     parsed = indexing.parse(x, key, number or kind is x.dtype)
     if parsed is not None and len(parsed) == 4 and type(parsed) is tuple:
         return _assign_neighbours(x, parsed, value, number)

@@ -16,7 +16,8 @@ TINY = float(np.finfo(np.float32).tiny)     # WGSL lets a GPU flush smaller resu
 VALUES = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, -3.0, INF, -INF, NAN, MAX, -MAX], np.float32)
 
 # (op, operands) -> PyTorch's result, where NumPy's is another one.
-PYTORCH = {("sign", NAN): 0.0}
+PYTORCH = {("sign", NAN): 0.0, ("sinc", MAX): NAN, ("sinc", -MAX): NAN,        # whose multiple of pi is rounded before its sine is taken
+           **{("sinc", x): -2.7827534e-08 for x in (1.0, -1.0)}, **{("sinc", x): -2.5305382e-09 for x in (3.0, -3.0)}}
 
 # The sign of a zero result, which WGSL does not promise, is compared on the CPU only, and not where PyTorch's own kernels
 # (vector and scalar) disagree: remainder's follows the divisor in NumPy and the dividend in PyTorch.

@@ -121,13 +121,14 @@ def extremes(TensorBase t not None):
 
 # ---------------------------------------------------------------- subscripts
 
-cdef object _as_index = None
+cdef object _as_index = None, _device_rows = None, _joined = None
 
 
-def configure(as_index):
-    """Set what makes an int, slice, bool or tensor of any other object in a subscript: `as_index(item, x)`."""
-    global _as_index
-    _as_index = as_index
+def configure(as_index, device_rows, joined):
+    """Set what makes an int, slice, bool or tensor of any other object in a subscript, `as_index(item, x)`; what makes `rows` of index
+    tensors that the host does not see, `device_rows(indices, lengths, shape, x)`; and the record that joins two of them."""
+    global _as_index, _device_rows, _joined
+    _as_index, _device_rows, _joined = as_index, device_rows, joined
 
 
 cdef inline bint _plain(PyObject* bound):
@@ -313,9 +314,16 @@ cdef inline bint _whole(object item):
     return <object>bounds.start is None and <object>bounds.stop is None and <object>bounds.step is None
 
 
+cdef bint _known_within(TensorBase index, Py_ssize_t length):
+    """Whether an index on a GPU, as it was uploaded, is known to be a position in [0, length) throughout."""
+    cdef object bounds = index.storage.bounds
+    return (bounds is not None and index.dtype.code == INT64 and index.storage.version == 0 and index.offset == 0
+            and 4 * index.size == index.storage.nbytes and bounds[0] >= 0 and bounds[1] < length)
+
+
 def neighbours(TensorBase x not None, tuple key):
     """(positions, first dimension, how many dimensions, shape of the index) of a subscript of the commonest kind: row-major int64 or int32
-    tensors of one shape at dimensions side by side, all else whole, on the host; None for any other.
+    tensors of one shape at dimensions side by side, all else whole, on the host, or all row-major on a GPU; None for any other.
 
     Raises: IndexRangeError.
     """
@@ -323,14 +331,15 @@ def neighbours(TensorBase x not None, tuple key):
     cdef TensorBase index, other = None
     cdef list indices = []
     cdef object item
-    if n > len(x.shape) or x.storage.version < 0 or not host_sees(x):
+    cdef bint seen = host_sees(x)
+    if n > len(x.shape) or x.storage.version < 0 or not seen and not (x.storage.device.is_gpu and x.contiguous):
         return None
     for i in range(n):
         item = <object>key[i]
         if isinstance(item, TensorBase):
             index = <TensorBase>item
             if index.dtype.code != INT64 and index.dtype.code != INT32 or not index.contiguous or not index.shape or (
-                    index.storage.version < 0 or index.storage.device is not x.storage.device or not host_sees(index)):
+                    index.storage.version < 0 or index.storage.device is not x.storage.device or seen and not host_sees(index)):
                 return None
             if other is None:
                 first, other = i, index
@@ -342,4 +351,16 @@ def neighbours(TensorBase x not None, tuple key):
     if other is None:
         return None
     n = len(indices)
-    return rows(indices, x.shape[first:first + n], other.shape), first, n, other.shape
+    if seen:
+        return rows(indices, x.shape[first:first + n], other.shape), first, n, other.shape
+    cdef TensorBase flat = <TensorBase>indices[0]
+    cdef Py_ssize_t below = 1
+    for i in range(n):
+        if not _known_within(<TensorBase>indices[i], <Py_ssize_t>x.shape[first + i]):
+            return _device_rows(indices, x.shape[first:first + n], other.shape, x), first, n, other.shape
+    for i in range(1, n):
+        below *= <Py_ssize_t>x.shape[first + i - 1]
+        flat = <TensorBase>_joined(flat, below, indices[i], x.shape[first + i])
+    if len(flat.shape) != 1:
+        flat = make_tensor(flat.storage, (flat.size,), (1,), flat.offset, flat.dtype)
+    return flat, first, n, other.shape

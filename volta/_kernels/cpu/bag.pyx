@@ -1,7 +1,7 @@
-# Sums and means of the rows of a table that bags of indices name.
+# Sums, means and maxima of the rows of a table that bags of indices name.
 #
-# Layout: weight[rows, width], index[n], offsets of bags and scales[n], made contiguous. Threads: over bags; each is added up in the order
-# of its indices. Sizes: here.
+# Layout: weight[rows, width], index[n], offsets of bags and scales[n], made contiguous. Threads: over bags; each is gone through in the
+# order of its indices. Sizes: here.
 # The indices of a bag are checked before a row of it is read.
 
 from cython.parallel cimport prange
@@ -13,6 +13,7 @@ from volta._kernels.core.views cimport float_code, same_type
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.tile cimport real
 
+from volta._kernels.core.base import dtype_from_code
 from volta.errors import DTypeError, IndexRangeError, ShapeError
 
 cdef extern from *:
@@ -72,6 +73,16 @@ cdef inline Py_ssize_t inside(int64_t at, Py_ssize_t n) noexcept nogil:
     return 0 if at < 0 else n if at > n else <Py_ssize_t>at
 
 
+cdef Py_ssize_t entries_of(const Bags* p, Py_ssize_t bag, Py_ssize_t* first) noexcept nogil:
+    """How many indices a bag has, from `first` on."""
+    cdef Py_ssize_t last = (bag + 1) * p.each
+    first[0] = bag * p.each
+    if p.offsets != NULL:
+        first[0] = inside(p.offsets[bag], p.entries)
+        last = inside(p.offsets[bag + 1], p.entries) if bag + 1 < p.starts else p.entries
+    return max(last - first[0], 0)
+
+
 cdef bint any_outside(const int64_t* index, Py_ssize_t n, Py_ssize_t rows) noexcept nogil:
     cdef Py_ssize_t i
     cdef int64_t found = 0
@@ -82,14 +93,9 @@ cdef bint any_outside(const int64_t* index, Py_ssize_t n, Py_ssize_t rows) noexc
 
 cdef bint one_bag(const Bags* p, const real* weight, const real* scales, Py_ssize_t bag, real* out) noexcept nogil:
     """Gives whether an index is outside; nothing is read then."""
-    cdef Py_ssize_t first = bag * p.each, last = first + p.each, k, j = 0, n, counted, columns
-    cdef const int64_t* index
+    cdef Py_ssize_t first, k, j = 0, n = entries_of(p, bag, &first), counted, columns
+    cdef const int64_t* index = p.index + first
     cdef const real* factors = NULL
-    if p.offsets != NULL:
-        first = inside(p.offsets[bag], p.entries)
-        last = inside(p.offsets[bag + 1], p.entries) if bag + 1 < p.starts else p.entries
-    n = max(last - first, 0)
-    index = p.index + first
     if any_outside(index, n, p.rows):
         return True
     if scales != NULL:
@@ -110,64 +116,107 @@ cdef bint one_bag(const Bags* p, const real* weight, const real* scales, Py_ssiz
     return False
 
 
-cdef bint some_bags(const Bags* p, const real* weight, const real* scales, Py_ssize_t first, Py_ssize_t last, real* out) noexcept nogil:
+cdef bint largest(const Bags* p, const real* weight, Py_ssize_t bag, real* out, int64_t* taken) noexcept nogil:
+    """The first of the largest in each column, where a NaN that comes first is never exceeded, and the rows that they are of. Gives
+    whether an index is outside."""
+    cdef Py_ssize_t first, k, j, n = entries_of(p, bag, &first)
+    cdef const int64_t* index = p.index + first
+    cdef const real* row
+    cdef bint any = False
+    if any_outside(index, n, p.rows):
+        return True
+    for j in range(p.width):
+        out[j] = 0
+        taken[j] = -1
+    for k in range(n):
+        if index[k] == p.padding:
+            continue
+        row = weight + index[k] * p.width
+        for j in range(p.width):
+            if not any or row[j] > out[j]:
+                out[j] = row[j]
+                taken[j] = index[k]
+        any = True
+    return False
+
+
+cdef bint some_bags(const Bags* p, const real* weight, const real* scales, Py_ssize_t first, Py_ssize_t last, real* out,
+                    int64_t* taken) noexcept nogil:
     cdef Py_ssize_t bag
     cdef bint outside = False
     for bag in range(first, last):
-        outside |= one_bag(p, weight, scales, bag, out + bag * p.width)
+        if taken != NULL:
+            outside |= largest(p, weight, bag, out + bag * p.width, taken + bag * p.width)
+        else:
+            outside |= one_bag(p, weight, scales, bag, out + bag * p.width)
     return outside
 
 
-cdef bint all_bags(const Bags* p, const real* weight, const real* scales, real* out) noexcept nogil:
+cdef bint all_bags(const Bags* p, const real* weight, const real* scales, real* out, int64_t* taken) noexcept nogil:
+    """Sums and means; maxima where it is asked for the rows that they are `taken` from."""
     cdef int threads = threads_for((p.entries + p.bags) * (p.width + 8)), t, outside = 0
     if threads == 1:
-        return some_bags(p, weight, scales, 0, p.bags, out)
+        return some_bags(p, weight, scales, 0, p.bags, out, taken)
     for t in prange(threads, num_threads=threads, schedule="static"):
-        outside += some_bags(p, weight, scales, p.bags * t // threads, p.bags * (t + 1) // threads, out)
+        outside += some_bags(p, weight, scales, p.bags * t // threads, p.bags * (t + 1) // threads, out, taken)
     return outside > 0
 
 
-cdef int refuse(const Bags* p) except -1:
+cdef int refuse(str op, const Bags* p) except -1:
     cdef Py_ssize_t i
     for i in range(p.entries):
         if p.index[i] < 0 or p.index[i] >= p.rows:
-            raise IndexRangeError(f"bag_sum: index {p.index[i]} is out of range for a dimension of size {p.rows}; it is at position {i}")
+            raise IndexRangeError(f"{op}: index {p.index[i]} is out of range for a dimension of size {p.rows}; it is at position {i}")
     return 0
 
 
-def bag_sum(TensorBase weight not None, TensorBase index not None, TensorBase offsets, TensorBase scales, Py_ssize_t bags, int64_t padding,
-            bint mean):
-    """Sums, or means, of the rows of each bag; of rows `padding` none counts."""
-    cdef int code = float_code("bag_sum", weight)
-    cdef Bags p
+cdef TensorBase over_bags(str op, TensorBase weight, TensorBase index, TensorBase offsets, TensorBase scales, Bags p, int64_t* taken):
+    """What `all_bags` gives. IN: p, of which bags, padding and mean are there."""
+    cdef int code = float_code(op, weight)
     if len(weight.shape) != 2 or scales is not None and scales.size != index.size:
-        raise ShapeError(f"bag_sum: needs a matrix and a scale for each index, got {weight.shape}, {index.size} indices and "
+        raise ShapeError(f"{op}: needs a matrix and a scale for each index, got {weight.shape}, {index.size} indices and "
                          f"{None if scales is None else scales.shape}")
-    if offsets is not None and (offsets.dtype.code != INT64 or offsets.size < bags) or index.dtype.code != INT64:
-        raise DTypeError("bag_sum: indices and offsets must be int64, an offset for each bag")
+    if offsets is not None and (offsets.dtype.code != INT64 or offsets.size < p.bags) or index.dtype.code != INT64:
+        raise DTypeError(f"{op}: indices and offsets must be int64, an offset for each bag")
     if scales is not None:
-        same_type("bag_sum", weight, scales)
+        same_type(op, weight, scales)
         scales = packed(scales)
     weight, index = packed(weight), packed(index)
     offsets = None if offsets is None else packed(offsets)
-    p.index, p.entries, p.bags, p.padding, p.mean = <const int64_t*>address(index), index.size, bags, padding, mean
-    p.rows, p.width, p.each = weight.shape[0], weight.shape[1], index.size // max(bags, 1)
+    p.index, p.entries = <const int64_t*>address(index), index.size
+    p.rows, p.width, p.each = weight.shape[0], weight.shape[1], index.size // max(p.bags, 1)
     p.offsets, p.starts = NULL, 0
     if offsets is not None:
         p.offsets, p.starts = <const int64_t*>address(offsets), offsets.size
-    cdef TensorBase out = empty_host((bags, p.width), weight.dtype)
+    cdef TensorBase out = empty_host((p.bags, p.width), weight.dtype)
     cdef void* table = address(weight)
     cdef void* factors = NULL if scales is None else address(scales)
     cdef void* target = address(out)
     cdef bint outside
     with nogil:
         if code == FLOAT32:
-            outside = all_bags(&p, <const float*>table, <const float*>factors, <float*>target)
+            outside = all_bags(&p, <const float*>table, <const float*>factors, <float*>target, taken)
         else:
-            outside = all_bags(&p, <const double*>table, <const double*>factors, <double*>target)
+            outside = all_bags(&p, <const double*>table, <const double*>factors, <double*>target, taken)
     if outside:
-        refuse(&p)
+        refuse(op, &p)
     return out
 
 
-KERNELS = {"bag_sum": bag_sum}
+def bag_sum(TensorBase weight not None, TensorBase index not None, TensorBase offsets, TensorBase scales, Py_ssize_t bags, int64_t padding,
+            bint mean):
+    """Sums, or means, of the rows of each bag; of rows `padding` none counts."""
+    cdef Bags p
+    p.bags, p.padding, p.mean = bags, padding, mean
+    return over_bags("bag_sum", weight, index, offsets, scales, p, NULL)
+
+
+def bag_max(TensorBase weight not None, TensorBase index not None, TensorBase offsets, Py_ssize_t bags, int64_t padding):
+    """Maxima of the rows of each bag, and of which rows they are; of rows `padding` none counts."""
+    cdef Bags p
+    cdef TensorBase taken = empty_host((bags, weight.shape[len(weight.shape) - 1]), dtype_from_code(INT64))
+    p.bags, p.padding, p.mean = bags, padding, False
+    return over_bags("bag_max", weight, index, offsets, None, p, <int64_t*>address(taken)), taken
+
+
+KERNELS = {"bag_sum": bag_sum, "bag_max": bag_max}

@@ -1,4 +1,4 @@
-# Medians of lines of floats.
+# Medians of lines of floats, and what is at another place in their order.
 #
 # Layout: x seen as [outer, length, inner], made contiguous; of each line the keys are sorted (sort_items.pxd), the first of equal ones first;
 # of a long one the key in the middle is found by its digits.
@@ -19,6 +19,7 @@ from volta._kernels.cpu.tile cimport real
 
 cdef struct Lines:
     Py_ssize_t outer, length, inner, needed     # needed: bytes of memory of each thread
+    Py_ssize_t wanted                           # a place; below 0, that of the median
     int bits, threads
 
 
@@ -32,10 +33,11 @@ cdef void middle_some(const Lines* p, const real* x, real* values, int64_t* indi
         for i in range(n):
             a[i] = as_item(source[i * p.inner], i, False, a[0])
         if n >= MANY:                           # to find one is then less than to sort all
-            numbers = 0
-            for i in range(n):
+            numbers, place = 0, p.wanted
+            for i in range(n if place < 0 else 0):
                 numbers += source[i * p.inner] == source[i * p.inner]
-            place = max(numbers - 1, 0) // 2 if skip or numbers == n else numbers
+            if place < 0:
+                place = max(numbers - 1, 0) // 2 if skip or numbers == n else numbers
             a[0] = item_at(a, n, place, p.bits)
             indices[line], values[line] = place_of(a[0]), source[place_of(a[0]) * p.inner]
             continue
@@ -43,7 +45,7 @@ cdef void middle_some(const Lines* p, const real* x, real* values, int64_t* indi
         i = n                               # NaN are the last
         while i > 0 and source[place_of(a[i - 1]) * p.inner] != source[place_of(a[i - 1]) * p.inner]:
             i -= 1
-        place = max(i - 1, 0) // 2 if skip or i == n else i
+        place = p.wanted if p.wanted >= 0 else max(i - 1, 0) // 2 if skip or i == n else i
         indices[line], values[line] = place_of(a[place]), source[place_of(a[place]) * p.inner]
 
 
@@ -57,8 +59,9 @@ cdef void middle_all(const Lines* p, const real* x, real* values, int64_t* indic
         middle_some(p, x, values, indices, lines * t // p.threads, lines * (t + 1) // p.threads, skip, <item*>(memory + t * p.needed))
 
 
-def middle(TensorBase x not None, Py_ssize_t dim, bint skip=False):
-    """(the lower one of the two in the middle, its place) of each line of floats; with `skip` NaN are left out. No line is empty."""
+def middle(TensorBase x not None, Py_ssize_t dim, bint skip=False, place=None):
+    """(the lower one of the two in the middle, its index) of each line of floats; with `skip` NaN are left out. Or what is at a `place` in
+    their order. No line is empty."""
     cdef Lines p
     cdef Wide wide
     cdef int code = float_code("middle", x)
@@ -66,6 +69,9 @@ def middle(TensorBase x not None, Py_ssize_t dim, bint skip=False):
     split_at(x.shape, dim, &p.outer, &p.length, &p.inner)
     if p.length == 0 or p.length >= <Py_ssize_t>1 << 32:
         raise ArgumentError(f"middle: a dimension of {p.length} elements has no median; there may be 1 to 2**32 - 1")
+    p.wanted = -1 if place is None else place
+    if p.wanted >= p.length:
+        raise ArgumentError(f"middle: a dimension of {p.length} elements has no place {place}")
     p.bits = 32 if code == FLOAT32 else 64
     wide.key = wide.place = 0
     cdef tuple shape = x.shape[:dim] + (1,) + x.shape[dim + 1:] if x.shape else ()

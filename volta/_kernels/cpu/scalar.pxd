@@ -101,6 +101,8 @@ cdef extern from * nogil:
 
     /* x = q pi / 2 + r for |x| <= VOLTA_TRIG_LIMIT: by three parts of pi / 2, of which a fused product rounds once, else in double. */
     #define VOLTA_TRIG_LIMIT 1e5f
+    #define PI_f32 3.14159265f
+    #define PI_f64 3.14159265358979324
     VOLTA_INLINE float volta_trig(float x, int32_t quarter) {
     #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
         float t = VOLTA_FMA(x, 0.636619772f, VOLTA_ROUNDER), k = t - VOLTA_ROUNDER;
@@ -223,6 +225,18 @@ cdef extern from * nogil:
         }                                                                                                              \
         VOLTA_INLINE T silu_##s(T x) { return x * sigmoid_##s(x); }                                                    \
         VOLTA_INLINE T silu_grad_##s(T g, T x) { T v = sigmoid_##s(x); return g * v * (1 + x * (1 - v)); }             \
+        /* sin(a) / a for a = pi x, and its derivative by x: near 0, where that is a difference of nearly equal numbers, its series. */ \
+        VOLTA_INLINE T sinc_##s(T x) {                                                                                 \
+            T a = x * PI_##s, w = a == 0 ? 1 : a, y = sin_##s(w) / w;                                                  \
+            return a == 0 ? 1 : y;                                                                                     \
+        }                                                                                                              \
+        VOLTA_INLINE T sinc_slope_##s(T x) {                                                                           \
+            T a = x * PI_##s, z = a * a, p = (T)(-1 / 93405312000.0), w = z < (T)0.25 ? 1 : a;                         \
+            T far = (cos_##s(w) - sin_##s(w) / w) / (z < (T)0.25 ? 1 : x);                                             \
+            p = p * z + (T)(1 / 518918400.0); p = p * z - (T)(1 / 3991680.0); p = p * z + (T)(1 / 45360.0);            \
+            p = p * z - (T)(1 / 840.0); p = p * z + (T)(1 / 30.0); p = p * z - (T)(1 / 3.0);                           \
+            return z < (T)0.25 ? (z == 0 ? 0 : PI_##s * a * p) : far;          /* where the square underflows it is 0, as in PyTorch */ \
+        }                                                                                                              \
         VOLTA_INLINE T fmod_##s(T a, T b) { return fmod##F(a, b); }                                                    \
         VOLTA_INLINE T remainder_##s(T a, T b) {                                                                       \
             T m = fmod##F(a, b);                                                                                       \
@@ -366,6 +380,8 @@ cdef extern from * nogil:
     void float_to_brain(uint16_t* out, const float* x, Py_ssize_t n) noexcept nogil
     uint16_t volta_to_brain(float x) noexcept nogil
     int trig_rare_f32(float x) noexcept nogil
+    float PI_f32
+    double PI_f64
     float exp_f32(float x), expm1_f32(float x), exp2_f32(float x), log_f32(float x), log2_f32(float x), log1p_f32(float x)
     float sin_f32(float x), cos_f32(float x), tanh_f32(float x), erf_f32(float x), sigmoid_f32(float x), sqrt_f32(float x)
     float abs_f32(float x), floor_f32(float x), ceil_f32(float x), round_f32(float x), trunc_f32(float x), relu_f32(float x)
@@ -373,7 +389,7 @@ cdef extern from * nogil:
     float pow_f32(float a, float b), maximum_f32(float a, float b), minimum_f32(float a, float b), fmod_f32(float a, float b)
     float clamp_f32(float x, float low, float high)
     float remainder_f32(float a, float b), floor_divide_f32(float a, float b), gelu_grad_f32(float a, float b)
-    float gelu_tanh_grad_f32(float a, float b), silu_grad_f32(float a, float b)
+    float gelu_tanh_grad_f32(float a, float b), silu_grad_f32(float a, float b), sinc_f32(float x), sinc_slope_f32(float x)
     float pick_f32 "volta_pick"(int condition, float a, float b)
     double sqrt_f64(double x)
     double abs_f64(double x), floor_f64(double x), ceil_f64(double x), round_f64(double x), trunc_f64(double x), relu_f64(double x)
@@ -382,6 +398,7 @@ cdef extern from * nogil:
     double clamp_f64(double x, double low, double high)
     double fmod_f64(double a, double b), remainder_f64(double a, double b), floor_divide_f64(double a, double b)
     double gelu_grad_f64(double a, double b), gelu_tanh_grad_f64(double a, double b), silu_grad_f64(double a, double b)
+    double sinc_f64(double x), sinc_slope_f64(double x)
     int32_t abs_i32(int32_t x), relu_i32(int32_t x), sign_i32(int32_t x)
     int32_t pow_i32(int32_t a, int32_t b), maximum_i32(int32_t a, int32_t b), minimum_i32(int32_t a, int32_t b)
     int32_t clamp_i32(int32_t x, int32_t low, int32_t high)

@@ -1,98 +1,38 @@
-"""Gather, scatter_add, index_select, index_add and index_put on the GPU, for every element type.
+"""Gather, scatter_add, index_select and index_add on the GPU, for every element type.
 
-Additions have three forms: with few entries each output looks at all of them; with many that name rows, the entries are sorted by the
-row that they are added to, and each output adds those of its row. Both add in the order of the entries; of very many entries a row adds up
-sums of 256. Many that name single elements are added exactly, in workgroup memory: line by line, or in buckets of places.
+Additions have four forms: with few entries each output looks at all of them; with more that name rows, each workgroup lists those of its
+rows (collect.py); very many are sorted by the row that they are added to, and each output adds those of its row. All add in the order of
+the entries; of many for one row, sums of parts are added up. Many that name single elements are added exactly (exact.py).
 
 What one binding cannot hold is seen through windows, in a plan for that call alone: of the source and of the output where elements
-are copied or written, of the output where they are added. Sources of additions are cut by limits/rows.
+are copied, of the output where they are added. Sources of additions are cut by limits/rows.
 """
 from __future__ import annotations
 
 from functools import partial
 from math import gcd, prod
-from typing import NamedTuple
 
 from volta._kernels import core
+from volta.devices.gpu.collect import add_collected
 from volta.devices.gpu.common import (
-    BOOL,
-    BYTES,
-    COMPUTED,
-    INT32,
-    INT64,
-    MAX_RANK,
-    STORED,
     THREADS,
-    UINT8,
-    WINDOW_ALIGNMENT,
     ceil_div,
-    collapse,
-    extent,
 )
-from volta.devices.gpu.copy import arange, contiguous, copy_into
+from volta.devices.gpu.copy import copy_into
+from volta.devices.gpu.exact import Sum, add_columns, add_exactly, sums_of, width_of
 from volta.devices.gpu.gather import add_gather, bits_of
 from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.limits.cut import call, narrow
-from volta.devices.gpu.map import add_elementwise
-from volta.devices.gpu.plans import At, Kernel, Plan, unsigned
-from volta.devices.gpu.sort import add_scan, add_sort
+from volta.devices.gpu.plans import At, Kernel, Plan
+from volta.devices.gpu.sort import add_sort
+from volta.devices.gpu.windows import Place, pieces, step_of, window
 
 FEW_ENTRIES = 64            # up to which an addition is one dispatch
-FEW_READS = 1 << 22         # index reads up to which it is, too, below MANY_ENTRIES
+FEW_READS = 1 << 22         # index reads up to which that of up to four times as many is
 MANY_ENTRIES = 4096         # from which rows may be so long that their parts are summed first
 FEW_PLACES = 1024           # of a vector, up to which many entries are added up in parts
-LINES = 128                 # from which each is a workgroup's, whatever its entries
-BUCKETS = 1024              # of places, where there are as many blocks of them
-COUNTED = 2048              # buckets that workgroup memory counts
-ITEMS = 16                  # entries of a thread that puts them into buckets
 CHUNK = 256                 # entries of a part
 MANY_COPIES = 1 << 20       # V's of a slice from which a thread copies several
-FEW_WINNERS = 256           # entries up to which those of one place are found by comparing all
-
-
-def _sums(dtype, width: int) -> dict:
-    """Overrides of the adding kernels."""
-    stored, computed = STORED[dtype.code], COMPUTED[dtype.code]
-    if width == 4:
-        stored, computed = f"vec4<{stored}>", f"vec4<{computed}>"
-    finish = {0: "min(v, 1u)", 1: "v & 255u"}.get(dtype.code)         # bool, uint8
-    return {"V": stored, "A": computed, "O": stored, **({"finish": finish} if finish else {})}
-
-
-def _width(dtype, inner: int, offset: int) -> int:
-    """4 where elements can be handled as vec4."""
-    return 4 if dtype not in (BOOL, UINT8) and not inner % 4 and not offset % 4 else 1
-
-
-# ---------------------------------------------------------------- windows
-
-class Place(NamedTuple):
-    """Where a step finds elements: a binding, and how many elements into it they begin; `offset` is an At where calls differ in it."""
-
-    binding: object
-    offset: object
-
-    def words(self, width: int = 1):
-        """The offset in units of `width` elements."""
-        return At(self.offset.operand, width) if type(self.offset) is At else self.offset // width
-
-
-def _step(limit: int) -> int:
-    """Elements that fit a window; windows that follow each other at this distance start where bindings may."""
-    return (limit - 2 * WINDOW_ALIGNMENT) // (2 * WINDOW_ALIGNMENT) * (WINDOW_ALIGNMENT // 2)
-
-
-def _pieces(first: int, stop: int, step: int):
-    """(start, length) of the pieces of [first, stop)."""
-    return [(start, min(step, stop - start)) for start in range(first, stop, step or 1)]
-
-
-def _window(buffer: int, dtype, first: int, count: int) -> Place:
-    """`count` elements of a buffer of the plan, from its element `first` on."""
-    itemsize = BYTES[dtype.code]
-    begin = first * itemsize
-    start = begin // WINDOW_ALIGNMENT * WINDOW_ALIGNMENT
-    return Place((buffer, start, -(-(begin + count * itemsize - start) // 16) * 16), (begin - start) // itemsize)
 
 
 # ---------------------------------------------------------------- copies
@@ -111,16 +51,16 @@ def _selected(full: bool, x, index, *, dim, windows=False):
     if (full or alone and inner == 1) and not windows and index._size and not index.offset % 4 and (
             alone and inner == 1 or not (inner if inner > 1 else entries) % 4):
         return add_gather(plan, x.dtype, (inner, entries, size), index._size, alone)
-    width, lines = 1 if full else _width(x.dtype, inner, x.offset), inner * entries
+    width, lines = 1 if full else width_of(x.dtype, inner, x.offset), inner * entries
     total = prod(x.shape[:dim]) * lines
-    step = _step(plan.limit) if windows else total
-    for first, count in _pieces(0, total, step):
-        target = _window(2, x.dtype, first, count) if windows else Place(2, 0)
-        named = _window(1, index.dtype, index.offset + first, count) if windows and full else Place(1, At(1))
+    step = step_of(plan.limit) if windows else total
+    for first, count in pieces(0, total, step):
+        target = window(2, x.dtype, first, count) if windows else Place(2, 0)
+        named = window(1, index.dtype, index.offset + first, count) if windows and full else Place(1, At(1))
         each = 4 if count // width >= MANY_COPIES else 1
         begin, end = first // lines * size * inner, -(-(first + count) // lines) * size * inner
-        for x_first, x_count in _pieces(begin, end, step) if windows else [(0, 0)]:
-            source = _window(0, x.dtype, x.offset + x_first, x_count) if windows else Place(0, At(0))
+        for x_first, x_count in pieces(begin, end, step) if windows else [(0, 0)]:
+            source = window(0, x.dtype, x.offset + x_first, x_count) if windows else Place(0, At(0))
             plan.step("index/select", (source.binding, named.binding, target.binding),
                       (count // width, inner // width, entries, size, source.words(width), named.words(), first // width, x_first // width,
                        x_count // width), ceil_div(count // width, THREADS * each), V=bits_of(x.dtype, width), FULL=full, WINDOWED=windows,
@@ -130,22 +70,6 @@ def _selected(full: bool, x, index, *, dim, windows=False):
 
 # ---------------------------------------------------------------- additions
 
-class Sum(NamedTuple):
-    """What is added: the entries of each of `outer` parts, `inner` elements each, into `size` places."""
-
-    dtype: object
-    full: bool          # by an index of g's shape (scatter_add), else by one that serves every outer and inner (index_add)
-    outer: int
-    inner: int
-    entries: int
-    size: int
-    offset: int         # of g, modulo 4
-    based: bool = False # onto a third operand; by index_add in place
-
-    def width(self, inner: int) -> int:
-        return _width(self.dtype, inner, self.offset)
-
-
 def _added(full: bool, g, index, *, dim, size, windows=False):
     """Zeros with `size` along dim; g, or slices of it, added at index."""
     plan = Plan(g, index)
@@ -153,14 +77,16 @@ def _added(full: bool, g, index, *, dim, size, windows=False):
         return None
     shape, entries = g.shape[:dim] + (size,) + g.shape[dim + 1:], g.shape[dim]
     plan.output(shape, g.dtype, windows)
-    full = full or g._size == entries >= MANY_ENTRIES       # of a vector both are the same
+    full = entries >= MANY_ENTRIES if g._size == entries else full          # of a vector both are the same
     count, what = prod(shape), Sum(g.dtype, full, prod(shape[:dim]), prod(shape[dim + 1:]), entries, size, g.offset & 3)
     if not count:
         return plan
     if _is_small(entries, count):
         return _add(plan, what, count, windows)
+    if not full and not windows and (what.inner == 1 < what.outer and add_columns(plan, what) or _collect(plan, what)):
+        return plan
     if full and not windows:
-        found = _added_by_parts if _in_parts(g, size) else _add_exactly(plan, what, index._size, count)
+        found = _added_by_parts if _in_parts(g, size) else add_exactly(plan, what, index._size, count)
         if found:
             return found
     return _add_sorted(plan, what, index._size, windows)
@@ -173,7 +99,7 @@ def _summed(g, index, x, *, dim):
     if _is_small(entries, x._size) or _in_parts(g, size):
         return _added_to
     what = Sum(g.dtype, True, prod(x.shape[:dim]), prod(x.shape[dim + 1:]), entries, size, g.offset & 3, True)
-    return _add_exactly(plan, what, index._size, x._size) or _added_to
+    return add_exactly(plan, what, index._size, x._size) or _added_to
 
 
 def _added_into(g, index, out, *, dim):
@@ -182,23 +108,18 @@ def _added_into(g, index, out, *, dim):
     what = Sum(g.dtype, False, prod(out.shape[:dim]), prod(out.shape[dim + 1:]), entries, size, (g.offset | out.offset) & 3, True)
     if not g._size or not out._size:
         return plan
-    return _add(plan, what, out._size, False) if _is_small(entries, out._size) else _add_sorted(plan, what, index._size, False)
+    if _is_small(entries, out._size):
+        return _add(plan, what, out._size, False)
+    return plan if _collect(plan, what) else _add_sorted(plan, what, index._size, False)
 
 
 def _added_to(g, index, x, *, dim):
     return call("add", x, KERNELS["scatter_add"](g, index, dim=dim, size=x.shape[dim]))
 
 
-def _add_exactly(plan: Plan, what: Sum, total: int, places: int):
-    """The plan, whose last step adds exactly; None where there is another way."""
-    if what.inner == 1 and what.size <= _most_places(plan) and (what.outer >= LINES or what.entries <= MANY_ENTRIES):
-        return _add_lines(plan, what)
-    return _add_buckets(plan, what, total, places) if total >= MANY_ENTRIES else None
-
-
 def _is_small(entries: int, places: int) -> bool:
     """Whether each place may look at all entries of its line."""
-    return entries <= FEW_ENTRIES or entries < MANY_ENTRIES and places * entries <= FEW_READS
+    return entries <= FEW_ENTRIES or entries <= 4 * FEW_ENTRIES and places * entries <= FEW_READS
 
 
 def _in_parts(g, size: int) -> bool:
@@ -215,82 +136,35 @@ def _added_by_parts(g, index, *, dim, size):
     return out
 
 
-def _most_places(plan: Plan) -> int:
-    """Places whose sums workgroup memory holds, a multiple of 8; it holds two words more."""
-    return min((plan.ctx.limits["max-compute-workgroup-storage-size"] - 8) // 96 * 8, 4096)
-
-
-def _bits_of(dtype) -> dict:
-    """Overrides of the kernels that add integers, and floats as such."""
-    return {"bits": f"bitcast<u32>({COMPUTED[dtype.code]}(v))", "V": STORED[dtype.code]}
-
-
-def _add_sums(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, sizes: tuple, shift: int = 0, **more) -> Plan:
-    """The last step of an exact addition."""
-    plan.step("index/accumulate", (0, *bound, 2 if what.based else None, plan.last),
-              (groups, *sizes, At(0), At(1), shift, At(2) if what.based else 0), groups, PLACES=places,
-              FLOAT=what.dtype.is_floating_point, BASED=what.based, **(_sums(what.dtype, 1) | _bits_of(what.dtype)), **more)
-    return plan
-
-
-def _add_lines(plan: Plan, what: Sum) -> Plan:
-    """A workgroup adds up a line."""
-    threads = min(max(1 << (what.entries // 4).bit_length() - 1, 64), THREADS)
-    return _add_sums(plan, what, (1, None), what.outer, what.size, (what.entries, what.size), THREADS=threads)
-
-
-def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
-    """A workgroup adds up a bucket of places, whose entries have been put together."""
-    stretches, limits, most = ceil_div(places, 8), plan.ctx.limits, _most_places(plan)
-    buckets = 1 << (max(ceil_div(8 * stretches, most), min(BUCKETS, max(stretches, THREADS))) - 1).bit_length()
-    shift, memory = buckets.bit_length() - 1, limits["max-compute-workgroup-storage-size"]
-    most_threads = limits["max-compute-invocations-per-workgroup"]
-    direct = buckets > min(COUNTED, memory >> 4)
-    threads = THREADS if direct else min(THREADS, buckets)
-    # of workgroup memory, the buckets' counts and what sums along threads take; then two words an entry
-    items = ITEMS if direct else min((memory - 4 * buckets - 5 * threads) // (8 * threads), 3 * ITEMS // 2)
-    block = threads * items
-    blocks = ceil_div(total, block)
-    ends, found = plan.scratch(4 * buckets * (1 if direct else blocks)), plan.scratch(8 * total)
-    if direct:
-        add_elementwise(plan, "0", (ends,), (buckets,), ((1,),), INT32)
-    column = {} if what.inner & what.inner - 1 else {"column": "k & (p.inner - 1u)"}
-    for entry in ("count", "spread") if direct else ("block",):
-        plan.step("index/partition", (0, 1, ends, found), (total, what.inner, what.entries, what.size, At(0), At(1), shift, blocks),
-                  blocks, entry=entry, THREADS=threads, ITEMS=items, BUCKETS=threads if direct else buckets,
-                  DIRECT=direct, ALONE=what.outer == 1, **column, **_bits_of(what.dtype))
-        if entry == "count":
-            add_scan(plan, ends, buckets)
-    threads = min(4 * THREADS, most_threads)
-    lanes = 1 << min(max(block // buckets, 1), 32).bit_length() - 1
-    how = {} if direct else {"BLOCKS": True, "BLOCK": block, "LANES": lanes, "EVEN": 16 * lanes,
-                             "KEPT": min(ceil_div(blocks * lanes, threads), 4)}
-    return _add_sums(plan, what, (found, ends), buckets, 8 * ceil_div(stretches, buckets), (total if direct else blocks, places), shift,
-                     LINES=False, I="vec2<u32>", named="index[i]", THREADS=threads, EACH=min(24 * THREADS // threads, 12), **how)
+def _collect(plan: Plan, what: Sum) -> bool:
+    """Whether workgroups that look at all entries can add them up."""
+    width = what.width(what.inner)
+    return add_collected(plan, (what.outer, what.inner // width, what.entries, what.size), At(2, width) if what.based else 0, what.based,
+                         sums_of(what.dtype, width), width)
 
 
 def _add(plan: Plan, what: Sum, total: int, windows: bool) -> Plan:
     """Each output looks at all entries of its line."""
     width = 1 if what.full else what.width(what.inner)
-    for first, count in _pieces(0, total, _step(plan.limit) if windows else total):
-        target = _window(2, what.dtype, first, count).binding if windows else 2
+    for first, count in pieces(0, total, step_of(plan.limit) if windows else total):
+        target = window(2, what.dtype, first, count).binding if windows else 2
         plan.step("index/add", (0, 1, target),
                   (count // width, what.inner // width, what.entries, what.size, At(0, width), At(1), first // width,
                    At(2, width) if what.based else 0),
-                  ceil_div(count // width, THREADS), FULL=what.full, BASED=what.based, **_sums(what.dtype, width))
+                  ceil_div(count // width, THREADS), FULL=what.full, BASED=what.based, **sums_of(what.dtype, width))
     return plan
 
 
 def _add_sorted(plan: Plan, what: Sum, count: int, windows: bool):
     """The entries are sorted by row; each output adds those of its row. None where windows cannot show the output."""
     full, outer, inner, entries, rows = what.full, what.outer, what.inner, what.entries, what.size
-    keys = _add_keys(plan, Place(1, At(1)), (inner, entries, rows), count, full)
+    keys = add_keys(plan, Place(1, At(1)), (inner, entries, rows), count, full)
     if full:
         outer, inner, entries, rows = 1, 1, count, outer * rows * inner
     keys, places = add_sort(plan, keys, count, rows)
     width = what.width(inner)
     chunks = count // CHUNK if count >= MANY_ENTRIES else 0
-    sums, overrides = None, _sums(what.dtype, width)
+    sums, overrides = None, sums_of(what.dtype, width)
     if chunks:
         vectors, sums = outer * chunks * inner // width, plan.scratch(4 * outer * chunks * inner)
         plan.step("index/sum", (0, places, keys, None, sums), (vectors, inner // width, entries, chunks, At(0, width), 0, 0),
@@ -305,7 +179,7 @@ def _add_sorted(plan: Plan, what: Sum, count: int, windows: bool):
     return plan if targets else None
 
 
-def _add_keys(plan: Plan, places: Place, sizes: tuple, count: int, full: bool = False, method: str = "ANY", helper=None) -> int:
+def add_keys(plan: Plan, places: Place, sizes: tuple, count: int, full: bool = False, method: str = "ANY", helper=None) -> int:
     """Buffer of the places that the entries name, for sorting or as `method` says. IN: sizes, the (inner, entries, size) of the shader."""
     keys = plan.scratch(4 * count)
     plan.step("index/keys", (places.binding, helper, keys), (count, *sizes, places.words()),
@@ -313,148 +187,13 @@ def _add_keys(plan: Plan, places: Place, sizes: tuple, count: int, full: bool = 
     return keys
 
 
-def _combine(reduce: str, dtype) -> str:
-    """Text of the reduction of two elements."""
-    if reduce == "prod":
-        return "a * b"
-    return f"{reduce[1:]}_nan(a, b)" if dtype.is_floating_point else f"{reduce[1:]}(a, b)"
-
-
-def _replaced(run, x, src, index, *, dim):
-    """What _last does, by writing at the places of all elements."""
-    outer, size, inner, device = prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1:]), x.storage.device
-    out, entries = contiguous(x), core.reshaped(contiguous(index), (outer, src.shape[dim], inner))
-    lines, columns = arange(0, size * inner, outer, INT64, device), arange(0, 1, inner, INT64, device)
-    places = call("add", call("add", call("mul", entries, inner), core.reshaped(lines, (outer, 1, 1))), columns)
-    call("index_put", *(core.reshaped(t, (t._size,)) for t in (out, places, contiguous(src))), rank=1)
-    return out
-
-
-def _last(x, src, index, *, dim):
-    """x, with the elements of src written where index sends them along dim; the last of those that go to one place counts."""
-    plan = Plan(x, src, index)
-    out, count, inner, entries, size = plan.output(x.shape, x.dtype), x._size, prod(x.shape[dim + 1:]), src.shape[dim], x.shape[dim]
-    lines, last = count // (size * inner) if count else 0, 2
-    in_lines = inner == 1 and size <= MANY_ENTRIES and (lines >= LINES or entries <= MANY_ENTRIES)
-    if not in_lines and count:
-        last = plan.scratch(4 * count)
-        add_elementwise(plan, "0", (last,), (count,), ((1,),), INT32)
-        plan.step("index/last", (2, last), (src._size, inner, entries, size, At(2)), ceil_div(src._size, THREADS), FULL=True)
-    if count:
-        plan.step("index/replace", (0, 1, last, out), (lines if in_lines else count, entries, size, At(0), At(1), At(2)),
-                  lines if in_lines else ceil_div(count, 4 * THREADS), V=bits_of(x.dtype), LINES=in_lines,
-                  PLACES=1 << max(size - 1, 1).bit_length() if in_lines else 1)
-    return plan
-
-
-def _scatter_reduce(x, src, index, dim, reduce):
-    return _LAST(x, src, index, dim=dim) if reduce == "last" else _combined(x, src, index, dim=dim, reduce=reduce)
-
-
-def _reduced(x, src, index, *, dim, reduce):
-    """x, combined with src at index along dim: products and extremes."""
-    plan = Plan(x, src, index)
-    plan.output(x.shape, x.dtype)
-    count, inner, entries, size = x._size, prod(x.shape[dim + 1:]), src.shape[dim], x.shape[dim]
-    few = entries <= FEW_ENTRIES or count * entries <= FEW_READS and entries < MANY_ENTRIES
-    places, starts = 2, None
-    if not few:
-        keys = _add_keys(plan, Place(2, At(2)), (inner, entries, size), index._size, True)
-        keys, places = add_sort(plan, keys, index._size, count)
-        starts = plan.scratch(4 * count + 4, "starts")
-        plan.step("index/starts", (keys, starts), (count + 1, 0, index._size), ceil_div(count + 1, THREADS))
-    overrides = _sums(x.dtype, 1)
-    overrides.pop("O")
-    if count:
-        plan.step("index/reduce", (0, 1, places, starts, 3), (count, inner, entries, size, At(0), At(1), At(2)), ceil_div(count, THREADS),
-                  SORTED=not few, combine=_combine(reduce, x.dtype), **overrides)
-    return plan
-
-
 def _row_windows(limit: int, dtype, outer: int, rows: int, inner: int) -> list:
     """[(first row, how many, binding of the output)]; none where a window would not be a run of rows, or a row does not fit."""
     unit = 128 // gcd(inner, 128)                   # rows after which a binding may start
-    step = _step(limit) // inner // unit * unit
+    step = step_of(limit) // inner // unit * unit
     if outer > 1 or not step:
         return []
-    return [(first, count, _window(2, dtype, first * inner, count * inner).binding) for first, count in _pieces(0, rows, step)]
-
-
-# ---------------------------------------------------------------- writing
-
-def _index_put(out, index, values, *, rank, unique=False, windows=False):
-    """In place: out[i] = values[k] where i = index[k] counts the places of the first `rank` dimensions of out; the last k for an i wins.
-    values has the shape (n, *out.shape[rank:]), or one element for all. `unique`: no place is named twice."""
-    sizes, (strides,) = collapse(out.shape, (out._strides,))
-    if len(sizes) > MAX_RANK:
-        return _put_packed
-    plan, inner, fill = Plan(out, index, values), prod(out.shape[rank:]), values._size == 1
-    if not index._size or not inner:
-        return plan
-    geometry = sizes, strides, inner, prod(out.shape[:rank])
-    if not windows:
-        return _put(plan, out, geometry, index._size, Place(1, At(1)), values, unique, fill, False)
-    step = _step(plan.limit)
-    for first, entries in _pieces(0, index._size, max(step if fill else step // inner, 1)):
-        places = _window(1, index.dtype, index.offset + first, entries)
-        _put(plan, out, geometry, entries, places, values, unique, fill, True, first)
-    return plan
-
-
-def _put_packed(out, index, values, **params):
-    packed = contiguous(out)
-    KERNELS["index_put"](packed, index, values, **params)
-    copy_into(out, packed)
-
-
-def _put(plan: Plan, out, geometry: tuple, entries: int, places: Place, values, unique: bool, fill: bool, windows: bool, first: int = 0):
-    """Steps for a run of entries. IN: geometry, (sizes and strides of out, elements of an entry, number of places); first entry."""
-    sizes, strides, inner, size = geometry
-    raw = unique or fill or entries == 1                    # of one value it is all the same which entry is last
-    keys = places if raw else Place(_add_winners(plan, places, entries, size), 0)
-    for start, count in _pieces(0, entries * inner, _step(plan.limit) if windows and not fill else entries * inner):
-        source, offset = Place(2, At(2)), values.offset & 3
-        if windows:
-            source = _window(2, values.dtype, values.offset + (0 if fill else first * inner + start), 1 if fill else count)
-            offset = source.offset
-        _add_put(plan, out, sizes, strides, source, offset, keys, (inner, size, start, count), raw, fill, windows)
-    return plan
-
-
-def _add_put(plan: Plan, out, sizes: tuple, strides: tuple, source: Place, values_offset: int, keys: Place, extents: tuple,
-             raw: bool, fill: bool, windows: bool) -> None:
-    """Steps for one piece of the values, one for each window of out."""
-    inner, size, first, count = extents
-    dtype, rank = out.dtype, len(sizes)
-    offset = 0 if fill else values_offset
-    aligned = strides[-1] == 1 and not any(n % 4 for n in (inner, sizes[-1], out.offset, offset, count, *strides[:-1]))
-    width = 4 if aligned else 1
-    pad = [0] * (MAX_RANK - rank)
-    shape = (*(sizes[-1] // width, *sizes[-2::-1]), *pad, *unsigned([strides[-1], *(s // width for s in strides[-2::-1])]), *pad)
-    large = windows and out.storage.nbytes > plan.limit
-    targets = [(0, 0, 0)]
-    if large:
-        low, high = (out.offset + n for n in extent(sizes, strides))
-        step = _step(plan.limit)
-        targets = [(start, n, _window(0, dtype, start, n).binding) for start, n in _pieces(low // step * step, high + 1, step)]
-    for window, some, target in targets:
-        plan.step("index/put", (source.binding, keys.binding, target),
-                  (*shape, count // width, inner // width, size, first // width, source.words(1 if fill else width), keys.words(),
-                   At(0, width), window // width, -(-some // width)), ceil_div(count // width, THREADS),
-                  V=bits_of(dtype, width), S=bits_of(dtype, 1 if fill else width), RANK=rank, RAW=raw, FILL=fill, WINDOWED=large)
-
-
-def _add_winners(plan: Plan, places: Place, entries: int, size: int) -> int:
-    """Buffer of the keys that index_put takes. What this costs depends on the entries, never on how many places there are."""
-    method, helper, sizes = "COMPARE", None, (1, entries, size)
-    if entries > FEW_WINNERS and size <= 8 * entries and 4 * size <= plan.limit:
-        method, helper = "TABLE", plan.scratch(4 * size)        # 1 + the last entry for each place, 0 where there is none
-        add_elementwise(plan, "0", (helper,), (size,), ((1,),), INT32)
-        plan.step("index/last", (places.binding, helper), (entries, *sizes, places.words()), ceil_div(entries, THREADS))
-    elif entries > FEW_WINNERS:
-        keys, helper = add_sort(plan, _add_keys(plan, places, sizes, entries), entries, size)
-        method, places = "SORTED", Place(keys, 0)
-    return _add_keys(plan, places, sizes, entries, False, method, helper)
+    return [(first, count, window(2, dtype, first * inner, count * inner).binding) for first, count in pieces(0, rows, step)]
 
 
 def _add_all_into(run, g, index, out, *, dim):
@@ -463,14 +202,11 @@ def _add_all_into(run, g, index, out, *, dim):
 
 
 _INTO = Kernel("index_add_into", _added_into, writes=(2,), cut=_add_all_into)
-_LAST = Kernel("scatter_last", _last, cut=_replaced)
 _SUMMED = Kernel("scatter_sum", _summed, cut=lambda run, *operands, **params: _added_to(*operands, **params))
-_combined = Kernel("scatter_reduce", _reduced, cut=cuts.indexed_reduction)
 KERNELS = {
     **{name: Kernel(name, partial(_selected, full), windows=partial(_selected, full, windows=True), cut=cut)
        for name, full, cut in (("gather", True, None), ("index_select", False, cuts.index_select))},
-    "index_put": Kernel("index_put", _index_put, strided=(0,), writes=(0,), windows=partial(_index_put, windows=True)),
     **{name: Kernel(name, partial(_added, full), windows=partial(_added, full, windows=True), cut=cuts.indexed_sum)
        for name, full in (("scatter_add", True), ("index_add", False))},
     "index_add_into": lambda out, g, index, *, dim: _INTO(g, index, out, dim=dim),
-    "scatter_reduce": _scatter_reduce, "scatter_sum": lambda x, src, index, *, dim: _SUMMED(src, index, x, dim=dim)}
+    "scatter_sum": lambda x, src, index, *, dim: _SUMMED(src, index, x, dim=dim)}

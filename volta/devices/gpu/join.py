@@ -36,21 +36,35 @@ def _line(t, dim: int):
 def _joined(out, a, b, c, d, *, dim, first):
     """In place: up to four tensors, one after another along dim from `first` on."""
     tensors = [t for t in (a, b, c, d) if t is not None]
+    plan = Plan(out, a, b, c, d)
+    return plan if _add_joined(plan, tensors, 1, 0, out.shape, dim, first) else _place_after
+
+
+def _made(a, b, c, d, *, dim):
+    """Up to four tensors, one after another along dim, as a new one."""
+    tensors = [t for t in (a, b, c, d) if t is not None]
+    plan, shape = Plan(a, b, c, d), _shape_of(tensors, dim)
+    return plan if _add_joined(plan, tensors, 0, plan.output(shape, a.dtype), shape, dim, 0) else _into_new
+
+
+def _add_joined(plan: Plan, tensors: list, operand: int, target: int, shape: tuple, dim: int, first: int) -> bool:
+    """Whether the tensors, of which `operand` is the first, lie in lines that a step can join into `target`, of this shape."""
     strides = [_line(t, dim) for t in tensors]
     if None in strides:
-        return _place_after
-    inner, plan = prod(out.shape[dim + 1:]), Plan(out, a, b, c, d)
+        return False
+    inner = prod(shape[dim + 1:])
     ends = [inner * n for n in accumulate(t.shape[dim] for t in tensors)]
-    out_line, first, lines = out.shape[dim] * inner, first * inner, prod(out.shape[:dim])
+    out_line, first, lines = shape[dim] * inner, first * inner, prod(shape[:dim])
     width = 1 if any(n % 4 for n in (*ends, out_line, first, *strides, *(t.offset for t in tensors))) else 4
     ends, count = [n // width for n in ends], lines * ends[-1] // width
     if count:
-        missing, element = TOGETHER - len(tensors), "f16" if STORED[out.dtype.code] == "f16" else "u32"
-        plan.step("join/cat", (*range(1, 1 + len(tensors)), *[1] * missing, 0),
-                  (*ends, *[ends[-1]] * missing, *[At(1 + i, width) for i in range(len(tensors))], *[0] * missing,
+        missing, element = TOGETHER - len(tensors), "f16" if STORED[tensors[0].dtype.code] == "f16" else "u32"
+        places = range(operand, operand + len(tensors))
+        plan.step("join/cat", (*places, *[operand] * missing, target),
+                  (*ends, *[ends[-1]] * missing, *[At(i, width) for i in places], *[0] * missing,
                    *unsigned([stride // width for stride in strides]), *[0] * missing, count, ends[-1], out_line // width, first // width),
                   ceil_div(count, THREADS * 4 // width), E=f"vec4<{element}>" if width == 4 else element, LINES=lines > 1, EACH=4 // width)
-    return plan
+    return True
 
 
 def _place_after(out, a, b, c, d, *, dim, first):
@@ -60,18 +74,31 @@ def _place_after(out, a, b, c, d, *, dim, first):
             first += t.shape[dim]
 
 
-_JOINED = Kernel("cat", _joined, strided=(1, 2, 3, 4), writes=(0,), cut=lambda run, *operands, **params: _place_after(*operands, **params))
+def _shape_of(tensors, dim: int) -> tuple:
+    shape = tensors[0].shape
+    return shape[:dim] + (sum([t.shape[dim] for t in tensors]),) + shape[dim + 1:]
 
 
-def cat(*tensors, dim):
-    """The tensors one after another along `dim`."""
-    shape, first = tensors[0].shape, 0
-    out = new(tensors[0].storage.device, shape[:dim] + (sum(t.shape[dim] for t in tensors),) + shape[dim + 1:], tensors[0].dtype)
+def _into_new(*tensors, dim):
+    """Any number of tensors, four at a time."""
+    tensors, first = [t for t in tensors if t is not None], 0
+    out = new(tensors[0].storage.device, _shape_of(tensors, dim), tensors[0].dtype)
     for i in range(0, len(tensors), TOGETHER):
         some = tensors[i:i + TOGETHER]
         _JOINED(out, *some, *[None] * (TOGETHER - len(some)), dim=dim, first=first)
         first += sum(t.shape[dim] for t in some)
     return out
+
+
+_JOINED = Kernel("cat_into", _joined, strided=(1, 2, 3, 4), writes=(0,),
+                 cut=lambda run, *operands, **params: _place_after(*operands, **params))
+_MADE = Kernel("cat", _made, strided=(0, 1, 2, 3), cut=lambda run, *tensors, dim: _into_new(*tensors, dim=dim))
+
+
+def cat(*tensors, dim):
+    """The tensors one after another along `dim`."""
+    missing = TOGETHER - len(tensors)
+    return _into_new(*tensors, dim=dim) if missing < 0 else _MADE(*tensors, *(None,) * missing, dim=dim)
 
 
 # ---------------------------------------------------------------- extending

@@ -16,6 +16,8 @@ from volta.devices.gpu.common import (
     COMPUTED,
     INT8,
     INT16,
+    INT32,
+    INT64,
     STORED,
     THREADS,
     UINT8,
@@ -67,15 +69,16 @@ def make_plan(device, expression: Expression, shape: tuple, inputs: list, output
 
 def _number_words(dtypes: tuple):
     """Function from numbers to their words."""
-    if not all(dtype.is_floating_point for dtype in dtypes):
+    floating = all(dtype.is_floating_point for dtype in dtypes)
+    if not floating and not all(dtype in (INT32, INT64) for dtype in dtypes):
         return lambda numbers: b"".join(map(pack_number, numbers, dtypes))
-    quick = struct.Struct(f"<{len(dtypes)}f").pack
+    quick = struct.Struct(f"<{len(dtypes)}{'f' if floating else 'i'}").pack
 
     def words(numbers):
         try:
             return quick(*numbers)
-        except OverflowError:
-            return b"".join(map(pack_float, numbers))
+        except (OverflowError, struct.error):
+            return b"".join(map(pack_float, numbers) if floating else map(pack_number, numbers, dtypes))
     return words
 
 

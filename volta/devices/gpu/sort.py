@@ -12,7 +12,7 @@ from volta._kernels import core
 from volta.devices.gpu.common import FLOAT16, INT32, INT64, STORED, THREADS, ceil_div
 from volta.devices.gpu.copy import arange, contiguous, full
 from volta.devices.gpu.generate import Expression
-from volta.devices.gpu.limits.cut import bytes_of, call, flat, halves, limit_of, part, refuse
+from volta.devices.gpu.limits.cut import bytes_of, call, flat, halves, limit_of, narrow, part, refuse
 from volta.devices.gpu.map import Geometry, add_elementwise, elementwise_step
 from volta.devices.gpu.plans import At, Kernel, Plan
 
@@ -24,6 +24,10 @@ LONGEST = 8192              # elements of a line that it sorts, at most
 FEWEST = 64 * ITEMS         # places that it has, at least: `running_sum` takes 64 threads and multiples of them
 TILES = (4096, 2048, 1024)  # keys that it has in a pass over longer lines, as its memory allows
 SHORT = 2048                # elements of a line up to which it is sorted in workgroup memory
+RANKED = 64                 # elements of a line up to which each is compared with all others, to find that at a place
+NTH_LONGEST = 1 << 14       # elements of a line of which one workgroup finds that at a place, where there are fewer than NTH_LINES
+NTH_LINES = 128
+NTH_ACROSS = 1 << 20        # elements from which lines along another dimension are copied, to read neighbours
 LEAST = 512                 # elements that a workgroup sorts there: of several lines where these are shorter
 
 
@@ -170,7 +174,7 @@ def _sort(x, *, dim, descending=False, count=None):
     if few:
         plan.step("sort/first", (0, values, indices), (lines, length, inner, kept, At(0)), lines, E=element, TILE=size,
                   RUN=max(1 << (kept - 1).bit_length(), 2), key=keys.key)
-    elif LEAST <= size <= LONGEST and fits(plan, max(size, FEWEST)):
+    elif inner == 1 and LEAST <= size <= LONGEST and fits(plan, max(size, FEWEST)):
         size = max(size, FEWEST)
         plan.step("sort/line", (0, values, indices), (lines, length, kept, At(0)), lines, E=element, THREADS=size // ITEMS, ITEMS=ITEMS,
                   BITS=keys.bits, PLACE_BITS=size.bit_length() - 1, key=keys.key, **_copied(x.dtype))
@@ -220,6 +224,17 @@ def _searchsorted(sorted, values, *, right=False):
     return plan
 
 
+def _longest_run(x, *, dim):
+    """Of each sorted line the index of the last element of its longest run of equal ones."""
+    plan, (length, inner) = Plan(x), (x.shape[dim], prod(x.shape[dim + 1:])) if x.shape else (1, 1)
+    out = plan.output(x.shape[:dim] + (1,) + x.shape[dim + 1:] if x.shape else (), INT64)
+    if x._size:
+        lines, lanes = x._size // length, min(1 << max(length // 4, 1).bit_length() - 1, THREADS)
+        plan.step("sort/runs", (0, out), (lines, length, inner, At(0)), ceil_div(lines * lanes, THREADS), E=STORED[x.dtype.code],
+                  LANES=lanes)
+    return plan
+
+
 # ---------------------------------------------------------------- beyond one binding
 
 def _ranks(x, *, dim, descending):
@@ -256,6 +271,19 @@ def _cut_sort(run, x, *, dim, descending=False, count=None):
     return tuple([core.reshaped(part(t, 0, 0, kept), x.shape[:dim] + (kept,) + x.shape[dim + 1:]) for t in out])
 
 
+def _cut_runs(run, x, *, dim):
+    """By another dimension; of one line alone, by how far each element is behind the first that differs."""
+    other = _other(x, dim)
+    if other is not None:
+        return halves(run, (x,), {"dim": dim}, (other,), other)
+    line = flat(x)
+    places = arange(0, 1, x._size, INT64, x.storage.device)
+    changed = call("changes", line)
+    starts, _ = call("cummax", call("where", changed, places, 0), dim=0)
+    sizes = call("sub", places, starts)
+    return core.reshaped(call("argmax", sizes, dim=0, keepdim=True), x.shape[:dim] + (1,) + x.shape[dim + 1:])
+
+
 def _cut_scatter(run, g, index, *, dim, size):
     other = _other(g, dim)
     if other is not None:
@@ -278,20 +306,47 @@ def _cut_search(run, sorted, values, *, right=False):
     return halves(run, (sorted, values), {"right": right}, (last, None), None)
 
 
-def _middle(x, *, dim, skip=False):
-    """(values, indices) of the middle of each sorted line."""
-    values, indices = KERNELS["sort"](x, dim=dim)
+def _middle(x, *, dim, skip=False, place=None):
+    """(values, indices) of the element of each line that sorting puts at its middle, or at a place."""
+    length, inner = (x.shape[dim], prod(x.shape[dim + 1:])) if x.shape else (1, 1)
+    if length > NTH_LONGEST and x._size < NTH_LINES * length:
+        return _middle_by_sorting
+    if inner > 1 and x._size > NTH_ACROSS:
+        return _middle_across
+    plan, shape = Plan(x), x.shape[:dim] + (1,) + x.shape[dim + 1:] if x.shape else ()
+    results = [plan.output(shape, dtype) for dtype in (x.dtype, INT64)]
+    if x._size:
+        keys, lines, short = _keys(x.dtype, False), x._size // length, length <= RANKED
+        plan.step("sort/rank" if short else "sort/nth", (0, *results), (x._size if short else lines, length, inner, place or 0, At(0)),
+                  ceil_div(x._size, THREADS) if short else lines, E=STORED[x.dtype.code], MEDIAN=place is None, SKIP=skip, key=keys.key,
+                  **({} if short else {"BITS": keys.bits, "AHEAD": min(ceil_div(length, THREADS), 8)}))
+    return plan
+
+
+def _middle_across(x, *, dim, **params):
+    results = KERNELS["middle"](contiguous(_swapped(x, dim)), dim=len(x.shape) - 1, **params)
+    return tuple([contiguous(_swapped(t, dim)) for t in results])
+
+
+def _middle_by_sorting(x, *, dim, skip=False, place=None):
+    """The same of few long lines, or beyond one binding."""
+    count = None if place is None else place + 1
+    values, indices = KERNELS["sort"](x, dim=dim, count=count)
+    if place is not None:
+        return tuple([contiguous(narrow(t, dim, place, count)) for t in (values, indices)])
     n = x.shape[dim]
     count = call("sub", n, call("sum", call("cast", call("isnan", values), dtype=INT64), dim=(dim,), keepdim=True))
     if skip:
-        place = call("clamp_min", call("floor_divide", call("sub", count, 1), 2), 0)
+        at = call("clamp_min", call("floor_divide", call("sub", count, 1), 2), 0)
     else:
-        place = call("where", call("eq", count, n), full(count.shape, (n - 1) // 2, INT64, x.storage.device), count)
-    return call("gather", values, place, dim=dim), call("gather", indices, place, dim=dim)
+        at = call("where", call("eq", count, n), full(count.shape, (n - 1) // 2, INT64, x.storage.device), count)
+    return call("gather", values, at, dim=dim), call("gather", indices, at, dim=dim)
 
 
 _SELECTED = Kernel("sort_selected", _selected)
 _RANKS = Kernel("sort_ranks", _ranks, cut=lambda run, x, **params: halves(run, (x,), params, (0,), 0))
-KERNELS = {"sort": Kernel("sort", _sort, cut=_cut_sort), "middle": _middle,
+KERNELS = {"sort": Kernel("sort", _sort, cut=_cut_sort),
+           "middle": Kernel("middle", _middle, cut=lambda run, x, **params: _middle_by_sorting(x, **params)),
+           "longest_run": Kernel("longest_run", _longest_run, cut=_cut_runs),
            "scatter_unique": Kernel("scatter_unique", _scatter_unique, cut=_cut_scatter),
            "searchsorted": Kernel("searchsorted", _searchsorted, cut=_cut_search)}

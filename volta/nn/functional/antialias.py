@@ -11,10 +11,9 @@ from volta.ops.creation import arange
 from volta.ops.math import clamp
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_select_op
-from volta.ops.records.math import clamp_max, clamp_min, floor, minimum, trunc, where_op
+from volta.ops.records.math import clamp_max, clamp_min, floor, minimum, sinc, trunc, where_op
 from volta.ops.records.reduce import sum_op
 from volta.ops.records.view import reshape_op
-from volta.ops.special import sinc
 
 __all__: list[str] = []
 

@@ -1,7 +1,6 @@
 """Rows of a table by their numbers: embedding and embedding_bag."""
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,19 +11,17 @@ from volta._kernels.core.grad_mode import call_under
 from volta.autograd import Function
 from volta.dtypes import float32, float64, int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, RankError, ShapeError
-from volta.ops.creation import arange, full, ones_like
+from volta.ops.creation import ones_like
 from volta.ops.indexing import flat, known_range, positions
 from volta.ops.math import clamp
 from volta.ops.norms import norm
-from volta.ops.records.bag import bag_sum_op
+from volta.ops.records.bag import bag_max_op, bag_sum_op
 from volta.ops.records.copy import cast
-from volta.ops.records.index import gather_op, index_add_op, index_select_op, scale_gradient
-from volta.ops.records.math import logical_or, where_op
-from volta.ops.records.reduce import argmax_op
-from volta.ops.records.view import expand_op, reshape_op
+from volta.ops.records.index import index_add_op, index_select_op, scale_gradient
+from volta.ops.records.math import where_op
+from volta.ops.records.view import reshape_op
 from volta.ops.reduce import sum
 from volta.ops.scan import cumsum
-from volta.ops.scatter import index_reduce
 from volta.ops.sparse import SparseTensor
 from volta.ops.subscript import setitem
 from volta.ops.table import Derived, Labels, case, composed
@@ -164,17 +161,17 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
     if per_sample_weights is not None and (mode != "sum" or per_sample_weights.shape != input.shape):
         raise ArgumentError(f"embedding_bag: per_sample_weights are for mode='sum' and must have the shape of the input, {input.shape}; "
                             f"got mode={mode!r} and shape {per_sample_weights.shape}")
-    direct = mode != "max" and _goes_directly(weight, per_sample_weights)
+    direct = mode == "max" or _goes_directly(weight, per_sample_weights)
     at = _check("embedding_bag", input, weight, sparse, scale_grad_by_freq, direct=direct and max_norm is None)
     padding = _row("embedding_bag", padding_idx, weight.shape[0])
     if direct:
-        return _direct(at, weight, _bag_count(input, offsets, include_last_offset), offsets, per_sample_weights, padding, mode == "mean",
+        return _direct(at, weight, _bag_count(input, offsets, include_last_offset), offsets, per_sample_weights, padding, mode,
                        (max_norm, norm_type))
     bag, bags = _bags(input, offsets, include_last_offset)
     rows = _rows(at, weight, padding, max_norm, norm_type, scale_grad_by_freq, sparse)
     counts = None if padding is None else at != padding
     if counts is not None:
-        rows = where_op(reshape_op(counts, shape=(at._size, 1)), rows, -math.inf if mode == "max" else 0.0)
+        rows = where_op(reshape_op(counts, shape=(at._size, 1)), rows, 0.0)
     if per_sample_weights is not None:
         scales = reshape_op(per_sample_weights, shape=(at._size,))
         rows = rows * reshape_op(scales if counts is None else where_op(counts, scales, 0.0), shape=(at._size, 1))
@@ -182,12 +179,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
         return _totals(rows, bag, bags)
     counted = ones_like(at) if counts is None else cast(counts, int64)
     count = reshape_op(_totals(reshape_op(counted, shape=(at._size, 1)), bag, bags), shape=(bags, 1))
-    if mode == "mean":
-        return _totals(rows, bag, bags) / cast(clamp(count, 1, None), weight.dtype)
-    if not rows._size:
-        return _totals(rows, bag, bags)
-    out = _largest(rows, bag, bags, counts)
-    return where_op(count == 0, 0.0, out)
+    return _totals(rows, bag, bags) / cast(clamp(count, 1, None), weight.dtype)
 
 
 def _goes_directly(weight, scales):
@@ -199,18 +191,21 @@ def _goes_directly(weight, scales):
     return not graph.is_grad_enabled() or not (weight.requires_grad or scales is not None and scales.requires_grad)
 
 
-def _direct(at, weight, bags, offsets, scales, padding, mean, longest):
-    """Sums or means of the rows, none of which is made; those that are longer than `longest` says are scaled in the weight itself."""
+def _direct(at, weight, bags, offsets, scales, padding, mode, longest):
+    """Sums, means or maxima of the rows, none of which is made; those longer than `longest` says are scaled in the weight itself."""
     if longest[0] is not None and at._size:
         call_under(False, _shorten, (weight, at, *longest), {})
     if offsets is not None and offsets.dtype is not int64:
         offsets = cast(offsets, int64)
     if scales is not None and scales.ndim != 1:
         scales = flat(scales)
+    padding = -1 if padding is None else padding
     try:
-        return bag_sum_op(weight, at, offsets, scales, bags=bags, padding=-1 if padding is None else padding, mean=mean)
+        if mode == "max":
+            return bag_max_op(weight, at, offsets, bags=bags, padding=padding)[0]
+        return bag_sum_op(weight, at, offsets, scales, bags=bags, padding=padding, mean=mode == "mean")
     except IndexRangeError as error:
-        error.args = (str(error).replace("bag_sum", "embedding_bag", 1),)
+        error.args = (str(error).replace(f"bag_{'max' if mode == 'max' else 'sum'}", "embedding_bag", 1),)
         raise
 
 
@@ -240,37 +235,6 @@ def _bags(input, offsets, include_last_offset):
     offsets = clamp(cast(offsets, int64), 0, size)
     begun = index_add_op(ones_like(offsets), offsets, dim=0, size=size + 1)[:size]
     return clamp(cumsum(begun, 0) - 1, 0, bags), bags
-
-
-def _largest(rows, bag, bags, counts):
-    """The largest numbers of each bag, and their gradients to the first of equals. NaN counts where it is the first in its bag, as in
-    PyTorch, since nothing is larger."""
-    (size, width), known = rows.shape, rows.detach()
-    if bag is None and counts is None:
-        rows, known = (reshape_op(x, shape=(bags, size // bags, width)) for x in (rows, known))
-        out = gather_op(rows, argmax_op(known, dim=1, keepdim=True), dim=1)
-        lost = (out.detach() != out.detach()).any()
-        if not core.host_sees(lost) or lost.item():
-            known = _leading(known, arange(size // bags, device=rows.device).reshape(-1, 1) == 0)
-            out = gather_op(rows, argmax_op(known, dim=1, keepdim=True), dim=1)
-        return reshape_op(out, shape=(bags, width))
-    if bag is None:
-        bag = reshape_op(expand_op(arange(bags, device=rows.device).reshape(bags, 1), shape=(bags, size // bags)), shape=(size,))
-    places = arange(size, device=rows.device)
-    own = places if counts is None else where_op(counts, places, size)
-    first = index_reduce(full((bags + 1,), size, dtype=int64, device=rows.device), 0, bag, own, "amin")
-    leads = reshape_op(index_select_op(first, bag, dim=0) == places, shape=(size, 1))
-    known = _leading(known, leads)
-    top = index_reduce(full((bags + 1, width), -math.inf, dtype=rows.dtype, device=rows.device), 0, bag, known, "amax")
-    own = where_op(known == index_select_op(top, bag, dim=0), reshape_op(own, shape=(size, 1)), size)
-    at = index_reduce(full((bags + 1, width), size, dtype=int64, device=rows.device), 0, bag, own, "amin")[:bags]
-    return gather_op(rows, clamp(at, 0, size - 1), dim=0)
-
-
-def _leading(x, first):
-    """x with infinity for NaN that is first, -infinity for other NaN."""
-    real = x == x
-    return where_op(logical_or(real, first), where_op(real, x, math.inf), -math.inf)
 
 
 def _totals(rows, bag, bags):

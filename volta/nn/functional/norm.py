@@ -146,12 +146,15 @@ def _over_trailing(name, input, normalized_shape, weight, bias, eps, centred):
     if input.dtype in HALVES:
         return cast(widened(_over_trailing, (name, input, normalized_shape, weight, bias, eps, centred), {}), input.dtype)
     shape = (normalized_shape,) if hasattr(normalized_shape, "__index__") else tuple(normalized_shape)
-    if not shape or input.shape[-len(shape):] != shape:
+    if not shape or input._shape[-len(shape):] != shape:
         raise ShapeError(f"{name}: input {input.shape} does not end with normalized_shape {shape}")
-    _affine(name, shape, weight=weight, bias=bias)
+    if weight is not None and weight._shape != shape or bias is not None and bias._shape != shape:
+        _affine(name, shape, weight=weight, bias=bias)
     if not input._size:
         return _of_nothing(input, weight, bias)
-    return row_norm_op(input, _flat(weight), _flat(bias), length=math.prod(shape), groups=1, inner=1, centred=centred,
+    if len(shape) > 1:
+        weight, bias = _flat(weight), _flat(bias)
+    return row_norm_op(input, weight, bias, length=math.prod(shape), groups=1, inner=1, centred=centred,
                        eps=_least(input.dtype) if eps is None else float(eps))[0]
 
 
@@ -198,7 +201,8 @@ def rms_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tenso
     >>> volta.rms_norm(volta.tensor([[3.0, -3.0]]), 2)
     tensor([[ 1., -1.]])
     """
-    weight = weight if weight is None else cast(weight, float32 if input.dtype in HALVES else input.dtype)
+    if weight is not None and (weight.dtype is not input.dtype or input.dtype in HALVES):
+        weight = cast(weight, float32 if input.dtype in HALVES else input.dtype)
     return _over_trailing("rms_norm", input, normalized_shape, weight, None, eps, False)
 
 

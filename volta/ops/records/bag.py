@@ -1,16 +1,18 @@
-"""The record of sums and means of the rows of a table that bags of indices name."""
+"""The records of sums, means and maxima of the rows of a table that bags of indices name."""
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from volta.dtypes import int64
 from volta.ops.records.copy import cast
-from volta.ops.records.create import arange_op
-from volta.ops.records.index import index_add_op, index_select_op
-from volta.ops.records.math import where_op
+from volta.ops.records.create import arange_op, full_op
+from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op, scatter_reduce_op
+from volta.ops.records.math import clamp_max, clamp_min, where_op
 from volta.ops.records.reduce import sum_op
 from volta.ops.records.sort import searchsorted_op
-from volta.ops.records.view import reshape_op, slice_op
+from volta.ops.records.view import expand_op, reshape_op, slice_op
 from volta.ops.table import Derived, Labels, case, create, register
 
 
@@ -58,3 +60,50 @@ bag_sum_op = register(
            case((5, 131), Labels((12,), 5), None, None, bags=3, padding=-1, mean=True),
            case((5, 64), Labels((40,), 5), None, (40,), bags=2, padding=3, mean=False),
            case((5, 2), Labels((0,), 5), None, None, bags=2, padding=-1, mean=True)))
+
+
+def _np_largest(weight, index, offsets, bags, padding):
+    out, taken, each = np.zeros((bags, weight.shape[1]), weight.dtype), np.full((bags, weight.shape[1]), -1), len(index) // max(bags, 1)
+    for k in range(bags):
+        at = index[k * each:(k + 1) * each] if offsets is None else index[slice(*(*offsets, len(index))[k:k + 2])]
+        at = at[at != padding]
+        if len(at):
+            out[k], taken[k] = weight[at].max(0), at[weight[at].argmax(0)]
+    return out, taken
+
+
+def _largest_gradient(g, taken, weight_shape, weight_dtype, weight_device):
+    if not weight_shape[0]:
+        return create(full_op, weight_shape, 0, dtype=weight_dtype, device=weight_device)
+    return scatter_add_op(where_op(taken < 0, 0.0, g), clamp_min(taken, 0), dim=0, size=weight_shape[0])
+
+
+def _bag_max(weight, index, offsets, bags, padding):
+    """By the rows one by one: where a NaN leads its bag it counts as infinite, others as the least; of the largest, the first."""
+    n, width = index._size, weight.shape[1]
+    if not n:
+        return tuple([create(full_op, (bags, width), value, dtype=dtype, device=weight.device) for value, dtype in (
+            (0, weight.dtype), (-1, int64))])
+    places = create(arange_op, 0, 1, n, dtype=int64, device=weight.device)
+    end = create(full_op, (bags + 1,), n, dtype=int64, device=weight.device)
+    bag = places // (n // max(bags, 1)) if offsets is None else searchsorted_op(offsets, places, right=True) - 1
+    counts, rows = index != padding, index_select_op(weight, index, dim=0)
+    first = scatter_reduce_op(end, where_op(counts, places, n), bag, dim=0, reduce="amin")
+    leads, column, counts = (reshape_op(t, shape=(n, 1)) for t in (index_select_op(first, bag, dim=0) == places, places, counts))
+    known = where_op(rows == rows, rows, where_op(leads, math.inf, -math.inf))
+    wide = expand_op(reshape_op(bag, shape=(n, 1)), shape=(n, width))
+    least = create(full_op, (bags + 1, width), -math.inf, dtype=weight.dtype, device=weight.device)
+    top = scatter_reduce_op(least, where_op(counts, known, -math.inf), wide, dim=0, reduce="amax")
+    own = where_op(counts & (known == index_select_op(top, bag, dim=0)), column, n)
+    at = scatter_reduce_op(expand_op(reshape_op(end, shape=(bags + 1, 1)), shape=(bags + 1, width)), own, wide, dim=0, reduce="amin")
+    at = slice_op(at, starts=(0, 0), sizes=(bags, width), steps=(1, 1))
+    none, at = at == n, clamp_max(at, n - 1)
+    taken = reshape_op(index_select_op(index, reshape_op(at, shape=(at._size,)), dim=0), shape=at.shape)
+    return where_op(none, 0.0, gather_op(rows, at, dim=0)), where_op(none, -1, taken)
+
+
+bag_max_op = register(
+    "bag_max", ("weight", "index", "offsets"), family="bag", outputs=("out", "taken"), reference=_bag_max,
+    takes={"weight": "f", "index": "int64", "offsets": "int64?"}, numpy=_np_largest, vjp=(_largest_gradient, None, None),
+    cases=(case((7, 3), Labels((6,), 7), _OFFSETS, bags=4, padding=-1), case((7, 3), Labels((6,), 7), _OFFSETS, bags=4, padding=2),
+           case((5, 131), Labels((12,), 5), None, bags=3, padding=-1), case((5, 2), Labels((0,), 5), None, bags=2, padding=-1)))

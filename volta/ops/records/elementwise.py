@@ -26,6 +26,7 @@ DOCS = {
     "sin": ("The sine. Units: radians.", "tensor([0.0000, 0.8415])", "[0.0, 1.0]"),
     "cos": ("The cosine. Units: radians.", "tensor([1.0000, 0.5403])", "[0.0, 1.0]"),
     "tan": ("The tangent. Units: radians.", "tensor([0.0000, 1.5574])", "[0.0, 1.0]"),
+    "sinc": ("sin(pi * input) / (pi * input), 1 at 0.", "tensor([1.0000, 0.6366])", "[0.0, 0.5]"),
     "tanh": ("(e**x - e**-x) / (e**x + e**-x).", "tensor([0.0000, 0.7616])", "[0.0, 1.0]"),
     "sigmoid": ("1 / (1 + e ** -input).", "tensor([0.5000, 0.8808])", "[0.0, 2.0]"),
     "erf": ("The error function, 2 / sqrt(pi) times the integral of e**-t**2 from 0 to input.", "tensor([0.0000, 0.8427])", "[0.0, 1.0]"),

@@ -56,7 +56,10 @@ index_select_op = register(
 index_add_op = register(
     "index_add", ("g", "index"), family="index", kinds="fib", takes={"g": "fib", "index": "int64"}, numpy=_np_index_add,
     vjp=(lambda gg, index, dim: index_select_op(gg, index, dim=dim), None),
-    cases=(case((7, 3), Labels((7,), 5), dim=0, size=5), case((2, 6, 3), Labels((6,), 4), dim=1, size=4)))
+    cases=(case((7, 3), Labels((7,), 5), dim=0, size=5), case((2, 6, 3), Labels((6,), 4), dim=1, size=4),
+           case((90, 12), Labels((90,), 30), dim=0, size=30), case((2, 130, 4), Labels((130,), 2), dim=1, size=2)))
+
+
 def _one_hot(index, classes):
     places = create(arange_op, 0, 1, classes, dtype=int64, device=index.device)
     return cast(reshape_op(row_major(index), shape=(*index.shape, 1)) == places, int64)
@@ -71,7 +74,8 @@ index_add_into_op = register(
     "index_add_into", ("out", "g", "index"), writes=("out",), takes={"out": "fib", "g": "=out", "index": "int64"}, family="inplace",
     kinds="fib", numpy=lambda out, g, index, dim: (np.asarray(out + _np_index_add(g, index, dim, out.shape[dim]), out.dtype), None, None),
     cases=(case((5, 3), (7, 3), Labels((7,), 5), dim=0), case((2, 4, 3), (2, 6, 3), Labels((6,), 4), dim=1),
-           case((90, 8), (5000, 8), Labels((5000,), 90), dim=0), case((3, 4), (3, 0), Labels((0,), 4), dim=1)))
+           case((90, 8), (5000, 8), Labels((5000,), 90), dim=0), case((20, 3), (300, 3), Labels((300,), 9), dim=0),
+           case((3, 4), (3, 0), Labels((0,), 4), dim=1)))
 
 
 def _np_index_put(out, index, values, rank, unique=False):

@@ -12,7 +12,7 @@ import numpy as np
 
 from volta.ops.records.create import full_op
 from volta.ops.records.elementwise import binary, gradient, ternary, unary
-from volta.ops.table import TERNARY_SHAPES, UNARY_SHAPES, Flags, case, create
+from volta.ops.table import TERNARY_SHAPES, UNARY_SHAPES, Flags, case, create, register
 from volta.ops.table import erf as np_erf
 
 
@@ -89,6 +89,18 @@ def _np_silu_grad(g, x):
     return g * s * (1 + x * (1 - s))
 
 
+def _np_sinc_grad(g, x):
+    a = math.pi * np.where(x == 0, 1.0, x)
+    return np.where(x == 0, 0.0, g * (np.cos(a) - np.sin(a) / a) * math.pi / a)
+
+
+def _sinc_grad(g, x):
+    angle = x * math.pi
+    zero = angle * angle == 0
+    angle = where_op(zero, 1.0, angle)
+    return where_op(zero, 0.0, g * (cos(angle) - sin(angle) / angle) * math.pi / angle)
+
+
 relu_grad = gradient("relu_grad", "out", (lambda gg, out: relu_grad(gg, out), zero),
                          numpy=lambda g, out: np.where(out > 0, g, 0.0))
 sigmoid_grad = gradient("sigmoid_grad", "out", (
@@ -104,6 +116,8 @@ gelu_grad = gradient("gelu_grad", "x", (
     lambda gg, x: gelu_grad(gg, x),
     lambda gg, g, x: gg * g * exp(x * x * -0.5) * (2.0 - x * x) * (1 / math.sqrt(2 * math.pi))), numpy=_np_gelu_grad)
 gelu_tanh_grad = gradient("gelu_tanh_grad", "x", None, numpy=_np_gelu_tanh_grad, reference=_gelu_tanh_grad)
+sinc = unary("sinc", lambda g, x: sinc_grad(g, x), numpy=np.sinc, domain=(0.3, 2.0), aliases=("special.sinc",))
+sinc_grad = gradient("sinc_grad", "x", None, numpy=_np_sinc_grad, reference=_sinc_grad, domain=(0.3, 2.0))
 silu_grad = gradient("silu_grad", "x", None, numpy=_np_silu_grad, reference=_silu_grad)
 
 
@@ -177,8 +191,18 @@ bitwise_and = binary("bitwise_and", numpy=np.bitwise_and, takes="ib", family="bi
 bitwise_or = binary("bitwise_or", numpy=np.bitwise_or, takes="ib", family="bitwise", operator="or", reflected=True)
 bitwise_xor = binary("bitwise_xor", numpy=np.bitwise_xor, takes="ib", family="bitwise", operator="xor", reflected=True)
 
-wrapped = binary("wrapped", numpy=lambda i, n: np.minimum(np.maximum(np.where(i < 0, i + n, i), 0), n - 1), takes="i", family="bitwise",
+
+def _np_wrapped(i, n):
+    return np.minimum(np.maximum(np.where(i < 0, i + n, i), 0), n - 1)
+
+
+wrapped = binary("wrapped", numpy=_np_wrapped, takes="i", family="bitwise",
                  public=False)              # indices counted from an end; what lies outside is the nearest one inside
+
+joined = register(
+    "joined", ("i", "n", "j", "m"), family="bitwise", takes="i", kinds="i", promote="common",
+    cases=(case((6,), 5, (6,), 4), case((3, 1), 7, (2,), 9)),
+    numpy=lambda i, n, j, m: _np_wrapped(i, n) * m + _np_wrapped(j, m))           # two such as one, of n dimensions of m
 
 
 # ---------------------------------------------------------------- ternary

@@ -59,6 +59,30 @@ def bag_sum(run, weight, index, offsets, scales, *, bags, padding, mean):
     return core.reshaped(contiguous(call("div", out, call("maximum", total(counted), 1.0)) if mean else out), (bags, 1))
 
 
+def bag_max(run, weight, index, offsets, *, bags, padding):
+    """Columns by themselves while there are several; then the bags by halves, or the larger of what both halves of the rows give."""
+    if weight.shape[1] > 1:
+        return halves(run, (weight, index, offsets), {"bags": bags, "padding": padding}, (1, None, None), (1, 1))
+    n, device = index._size, weight.storage.device
+    places = arange(0, 1, n, dtype=index.dtype, device=device)
+    bag = call("floor_divide", places, max(n // max(bags, 1), 1)) if offsets is None else call(
+        "sub", call("searchsorted", offsets, places, right=True), 1)
+    counts = call("ne", index, padding)
+    own = call("where", counts, places, n)
+    first = call("scatter_reduce", full((bags + 1,), n, index.dtype, device), own, bag, dim=0, reduce="amin")
+    values = core.reshaped(call("index_select", weight, index, dim=0), (n,))
+    leads, real = call("eq", call("index_select", first, bag, dim=0), places), call("eq", values, values)
+    known = call("where", real, values, call("where", leads, math.inf, -math.inf))
+    top = call("scatter_reduce", full((bags + 1,), -math.inf, weight.dtype, device), call("where", counts, known, -math.inf), bag, dim=0,
+               reduce="amax")
+    at = call("where", call("logical_and", counts, call("eq", known, call("index_select", top, bag, dim=0))), places, n)
+    at = narrow(call("scatter_reduce", full((bags + 1,), n, index.dtype, device), at, bag, dim=0, reduce="amin"), 0, 0, bags)
+    at, none = call("clamp_max", at, n - 1), call("eq", at, n)
+    out = call("where", none, 0.0, call("index_select", values, at, dim=0))
+    taken = call("where", none, -1, call("index_select", index, at, dim=0))
+    return tuple([core.reshaped(t, (bags, 1)) for t in (out, taken)])
+
+
 def indexed_sum(run, g, index, dim, size):
     """Along the longest dimension that is not indexed, else by the entries: the sums of both halves are added then."""
     full = len(index.shape) == len(g.shape)

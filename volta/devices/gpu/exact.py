@@ -1,0 +1,121 @@
+"""Exact sums of elements that an index sends to places, on the GPU, in workgroup memory: one result in any order.
+
+Where some columns have few entries or places, a workgroup looks at all entries of its columns; else the entries are put into buckets first.
+"""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from volta.devices.gpu.common import BOOL, COMPUTED, INT32, STORED, THREADS, UINT8, ceil_div
+from volta.devices.gpu.map import add_elementwise
+from volta.devices.gpu.plans import At, Plan
+from volta.devices.gpu.sort import add_scan
+
+MANY_ENTRIES = 4096         # from which they are put into buckets
+LINES = 128                 # workgroups from which each may have any number of entries
+STRIP = 8                   # columns of a workgroup: one access to memory
+MOST_WINDOWS = 8            # workgroups that look at the same entries, each for other places
+BUCKETS = 1024              # of places, where there are as many blocks of them
+COUNTED = 2048              # buckets that workgroup memory counts
+ITEMS = 16                  # entries of a thread that puts them into buckets
+
+
+def sums_of(dtype, width: int) -> dict:
+    """Overrides of the adding kernels."""
+    stored, computed = STORED[dtype.code], COMPUTED[dtype.code]
+    if width == 4:
+        stored, computed = f"vec4<{stored}>", f"vec4<{computed}>"
+    finish = {0: "min(v, 1u)", 1: "v & 255u"}.get(dtype.code)         # bool, uint8
+    return {"V": stored, "A": computed, "O": stored, **({"finish": finish} if finish else {})}
+
+
+def width_of(dtype, inner: int, offset: int) -> int:
+    """4 where elements can be handled as vec4."""
+    return 4 if dtype not in (BOOL, UINT8) and not inner % 4 and not offset % 4 else 1
+
+
+class Sum(NamedTuple):
+    """What is added: the entries of each of `outer` parts, `inner` elements each, into `size` places."""
+
+    dtype: object
+    full: bool          # by an index of g's shape (scatter_add), else by one that serves every outer and inner (index_add)
+    outer: int
+    inner: int
+    entries: int
+    size: int
+    offset: int         # of g, modulo 4
+    based: bool = False # onto a third operand; by index_add in place
+
+    def width(self, inner: int) -> int:
+        return width_of(self.dtype, inner, self.offset)
+
+
+def add_exactly(plan: Plan, what: Sum, total: int, places: int) -> Plan | None:
+    """The plan, whose last step adds exactly; None where there is another way."""
+    return add_columns(plan, what) or (_add_buckets(plan, what, total, places) if total >= MANY_ENTRIES else None)
+
+
+def add_columns(plan: Plan, what: Sum) -> Plan | None:
+    """The same by workgroups that each look at all entries of some columns, where that are enough workgroups, or few entries."""
+    columns, memory = 1 if what.inner == 1 else STRIP, plan.ctx.limits["max-compute-workgroup-storage-size"]
+    window = min(what.size, min(memory // 96 * 8, 4096) // columns)
+    windows, strips, entries = ceil_div(what.size, window), ceil_div(what.inner, columns), what.entries * columns
+    groups = what.outer * strips * windows
+    if windows > MOST_WINDOWS or groups < LINES and entries > 4 * MANY_ENTRIES:
+        return None
+    threads = min(max(1 << max(entries // 4, 1).bit_length() - 1, 64), THREADS if entries < 8 * THREADS else 2 * THREADS,
+                  plan.ctx.limits["max-compute-invocations-per-workgroup"])
+    return _add_sums(plan, what, (1, None), groups, window * columns, (what.entries, what.size), lines=(what.inner, strips, windows),
+                     THREADS=threads, EACH=min(ceil_div(entries, threads), 8), COLUMNS=columns, WINDOW=window, FULL=what.full)
+
+
+def _most_places(plan: Plan) -> int:
+    """Places of a bucket whose sums workgroup memory holds, a multiple of 8; it holds two words more."""
+    return min((plan.ctx.limits["max-compute-workgroup-storage-size"] - 8) // 96 * 8, 4096)
+
+
+def _bits_of(dtype) -> dict:
+    """Overrides of the kernels that add integers, and floats as such."""
+    return {"bits": f"bitcast<u32>({COMPUTED[dtype.code]}(v))", "V": STORED[dtype.code]}
+
+
+def _add_sums(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, sizes: tuple, shift: int = 0, lines: tuple = (1, 1, 1),
+              **more) -> Plan:
+    """The last step of an exact addition."""
+    plan.step("index/accumulate", (0, *bound, 2 if what.based else None, plan.last),
+              (groups, *sizes, At(0), At(1), shift, At(2) if what.based else 0, *lines), groups, PLACES=places,
+              FLOAT=what.dtype.is_floating_point, BASED=what.based, **(sums_of(what.dtype, 1) | _bits_of(what.dtype)), **more)
+    return plan
+
+
+def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
+    """A workgroup adds up a bucket of places, whose entries have been put together."""
+    stretches, limits, most = ceil_div(places, 8), plan.ctx.limits, _most_places(plan)
+    buckets = 1 << (max(ceil_div(8 * stretches, most), min(BUCKETS, max(stretches, THREADS))) - 1).bit_length()
+    shift, memory = buckets.bit_length() - 1, limits["max-compute-workgroup-storage-size"]
+    most_threads = limits["max-compute-invocations-per-workgroup"]
+    direct = buckets > min(COUNTED, memory >> 4)
+    threads = THREADS if direct else min(THREADS, buckets)
+    # of workgroup memory, the buckets' counts and what sums along threads take; then two words an entry
+    items = ITEMS if direct else min((memory - 4 * buckets - 5 * threads) // (8 * threads), 3 * ITEMS // 2)
+    block = threads * items
+    blocks = ceil_div(total, block)
+    ends, found = plan.scratch(4 * buckets * (1 if direct else blocks)), plan.scratch(8 * total)
+    if direct:
+        add_elementwise(plan, "0", (ends,), (buckets,), ((1,),), INT32)
+    column = {} if what.inner & what.inner - 1 else {"column": "k & (p.inner - 1u)"}
+    for entry in ("count", "spread") if direct else ("block",):
+        plan.step("index/partition", (0, 1, ends, found), (total, what.inner, what.entries, what.size, At(0), At(1), shift, blocks),
+                  blocks, entry=entry, THREADS=threads, ITEMS=items, BUCKETS=threads if direct else buckets,
+                  DIRECT=direct, ALONE=what.outer == 1, **column, **_bits_of(what.dtype))
+        if entry == "count":
+            add_scan(plan, ends, buckets)
+    threads = min(4 * THREADS, most_threads)
+    lanes = 1 << min(max(block // buckets, 1), 32).bit_length() - 1
+    how = {} if direct else {"BLOCKS": True, "BLOCK": block, "LANES": lanes, "EVEN": 16 * lanes,
+                             "KEPT": min(ceil_div(blocks * lanes, threads), 4)}
+    return _add_sums(plan, what, (found, ends), buckets, 8 * ceil_div(stretches, buckets), (total if direct else blocks, places), shift,
+                     LINES=False, I="vec2<u32>", named="index[i]", row_at="0u", THREADS=threads, EACH=min(24 * THREADS // threads, 12),
+                     **how)
+
+
