@@ -56,8 +56,8 @@ sort_op = register(
     vjp=(lambda g, indices, x_shape, dim: scatter_unique(g, indices, dim=dim, size=x_shape[dim]),))
 middle_op = register(
     "middle", ("x",), names=("input",), outputs=("values", "indices"), family="sort", takes="f", numpy=_np_middle,
-    domain=(-900.0, 900.0), cases=tuple(case(s, dim=d, skip=skip) for s, d in (((3, 5), 1), ((4, 3), 0), ((2, 40, 3), 1), ((700,), 0))
-                                        for skip in (False, True)),
+    domain=(-900.0, 900.0), cases=tuple(case(s, dim=d, skip=skip) for s, d in (
+        ((3, 5), 1), ((4, 3), 0), ((2, 40, 3), 1), ((19, 6), 1), ((700,), 0)) for skip in (False, True)),
     vjp=(lambda g, indices, x_shape, dim: scatter_unique(g, indices, dim=dim, size=x_shape[dim]),))
 scatter_unique = register(
     "scatter_unique", ("g", "index"), family="sort", takes={"g": "fib", "index": "int64"}, numpy=_np_scatter,
