@@ -1,7 +1,7 @@
 # Medians of lines of floats, and what is at another place in their order.
 #
 # Layout: x seen as [outer, length, inner], made contiguous; of each line the keys are sorted (sort_items.pxd), the first of equal ones first;
-# of a long one the key in the middle is found by its digits.
+# of a long one the key in the middle is found by its digits, many short ones are sorted at once (network.pxd).
 # Threads: over lines. Sizes: the front end.
 
 from cython.parallel cimport prange
@@ -13,9 +13,13 @@ from volta._kernels.core.base cimport FLOAT32, INT64, Storage, TensorBase, addre
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code, split_at
 from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.network cimport NETWORK, short_middles
 from volta._kernels.cpu.sort_items cimport MANY, MOST_THREADS, as_item, item_at, place_of, sort_items
 from volta._kernels.cpu.sort_words cimport Wide, item
 from volta._kernels.cpu.tile cimport real
+
+cdef enum:
+    FEWEST = 4                  # lines that are worth a network
 
 cdef struct Lines:
     Py_ssize_t outer, length, inner, needed     # needed: bytes of memory of each thread
@@ -28,6 +32,9 @@ cdef void middle_some(const Lines* p, const real* x, real* values, int64_t* indi
     """The medians of the lines first .. last: of the numbers if `skip`, else a NaN where there is one. IN: memory for two lines."""
     cdef Py_ssize_t line, i, place, numbers, n = p.length
     cdef const real* source
+    if n <= NETWORK and last - first >= FEWEST:
+        short_middles(x, n, p.inner, first, last, -1, skip, values, indices)
+        return
     for line in range(first, last):
         source = x + line // p.inner * n * p.inner + line % p.inner
         for i in range(n):

@@ -32,11 +32,11 @@ def reduction_of(name: str, size_average: bool | None, reduce: bool | None, redu
 
     Raises: ArgumentError for a string in their place: the reduction is given by name.
     """
+    if size_average is None and reduce is None:
+        return reduction
     for value in (size_average, reduce):
         if isinstance(value, str):
             raise ArgumentError(f"{name}: give the reduction by name, as in reduction={value!r}")
-    if size_average is None and reduce is None:
-        return reduction
     return "none" if reduce is not None and not reduce else "sum" if size_average is not None and not size_average else "mean"
 
 
@@ -53,7 +53,8 @@ def _reduce(name, values, reduction):
 def _check_target(name, input, target, ignore_index):
     """Raise unless these are class indices that fit (N, C, ...): shape and, as far as the host knows, range. Gives whether some may be
     `ignore_index`."""
-    if target.shape != input.shape[:1] + input.shape[2:]:
+    shape = input._shape
+    if target._shape != shape[:1] + shape[2:]:
         raise ShapeError(f"{name}: target must have shape {input.shape[:1] + input.shape[2:]} for input {input.shape}, got {target.shape}")
     if target.dtype in (int8, int16, int32):
         raise DTypeError(f"{name}: target must be int64 or uint8, got {target.dtype.name}; convert it with .long()")
@@ -61,7 +62,7 @@ def _check_target(name, input, target, ignore_index):
     if known is None:
         return True
     low, high = known
-    if low < 0 or high >= input.shape[1]:
+    if low < 0 or high >= shape[1]:
         values = np.array(known) if target.device.is_gpu else np.asarray(target).reshape(-1)
         wrong = np.flatnonzero((values != ignore_index) & ((values < 0) | (values >= input.shape[1])))
         if wrong.size:
@@ -73,11 +74,12 @@ def _check_target(name, input, target, ignore_index):
 
 def _batch(name, input, target):
     """(N, C, ...) and (N, ...), also of one sample, and the shape to give back."""
-    if input.ndim == 1:
-        return reshape_op(input, shape=(1,) + input.shape), reshape_op(target, shape=(1,)) if target.ndim == 0 else target, ()
-    if input.ndim < 1:
+    rank = len(input._shape)
+    if rank > 1:
+        return input, target, target._shape
+    if not rank:
         raise RankError(f"{name}: input needs a class dimension, got shape {input.shape}")
-    return input, target, target.shape
+    return reshape_op(input, shape=(1,) + input._shape), reshape_op(target, shape=(1,)) if target.ndim == 0 else target, ()
 
 
 def _rows(name, input, target):
@@ -234,10 +236,11 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     reduction = reduction_of("nll_loss", size_average, reduce, reduction)
     x, labels, shape = _batch("nll_loss", input, target)
     ignoring = _check_target("nll_loss", x, labels, ignore_index)
-    _check_weight("nll_loss", weight, x.shape[1])
+    classes = x._shape[1]
+    _check_weight("nll_loss", weight, classes)
     labels = cast(labels, int64)
     _check_reduction("nll_loss", reduction)
-    if x.shape[1]:
+    if classes:
         losses = _of_labels(tied(x), labels, weight, ignore_index, reduction, False)
         return reshape_op(losses, shape=shape) if reduction == "none" else losses
     losses, _, scale = _picked(tied(x), labels, weight, ignore_index, ignoring)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
+from volta._kernels.core import graph, indexing
 from volta._kernels.core.call import run_kernel
 from volta.dtypes import bfloat16, bool_, float32, from_numpy_dtype, int32, int64, to_numpy
 from volta.errors import DTypeError
@@ -32,9 +33,9 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
 def _cat_vjp(g, needs, shapes, dim):
     out, start = [], 0
     for need, shape in zip(needs, shapes):
-        starts = tuple(start if i == dim else 0 for i in range(len(shape)))
-        out.append(slice_op(g, starts=starts, sizes=shape, steps=(1,) * len(shape)) if need else None)
-        start += shape[dim]
+        n = shape[dim]
+        out.append(graph.call(slice_op, (g,), indexing.part(g, dim, start, n)) if need else None)
+        start += n
     return tuple(out)
 
 
@@ -48,16 +49,15 @@ def side_by_side(shape, parts):
     split = [d for d, (n, size) in enumerate(zip(shape, parts[0][0]["sizes"])) if n != size]
     if len(split) != 1:
         return None
-    d, end = split[0], 0
-    parts = sorted(parts, key=lambda part: (part[0]["starts"][d], part[0]["sizes"][d]))
-    for params, _ in parts:
+    d, end, once, joined = split[0], 0, (1,) * len(shape), []
+    before, behind = shape[:d], shape[d + 1:]
+    for params, g in sorted(parts, key=lambda part: (part[0]["starts"][d], part[0]["sizes"][d])):
         sizes = params["sizes"]
-        if params["starts"][d] != end or any(s != 1 for s in params["steps"]) or sizes[:d] != shape[:d] or sizes[d + 1:] != shape[d + 1:]:
+        if params["starts"][d] != end or params["steps"] != once or sizes[:d] != before or sizes[d + 1:] != behind:
             return None
         end += sizes[d]
-    if end != shape[d]:
-        return None
-    return cat_op(*[g if g.shape == params["sizes"] else reshape_op(g, shape=params["sizes"]) for params, g in parts], dim=d)
+        joined.append(g if g._shape == sizes else reshape_op(g, shape=sizes))
+    return cat_op(*joined, dim=d) if end == shape[d] else None
 
 
 copy_into_op = register("copy_into", ("out", "x"), writes=("out",), family="inplace", numpy=lambda out, x: (x, None), takes="fib",

@@ -58,8 +58,9 @@ sort_op = register(
     vjp=(lambda g, indices, x_shape, dim: scatter_unique(g, indices, dim=dim, size=x_shape[dim]),))
 middle_op = register(
     "middle", ("x",), names=("input",), outputs=("values", "indices"), family="sort", takes="f", numpy=_np_middle,
-    domain=(-900.0, 900.0), cases=tuple(case(s, dim=d, skip=skip) for s, d in (((3, 5), 1), ((4, 3), 0), ((2, 40, 3), 1), ((700,), 0))
-                                        for skip in (False, True)) + (case((3, 300), dim=1, place=200), case((70, 3), dim=0, place=0)),
+    domain=(-900.0, 900.0), cases=tuple(case(s, dim=d, skip=skip) for s, d in (
+        ((3, 5), 1), ((4, 3), 0), ((2, 40, 3), 1), ((19, 6), 1), ((700,), 0)) for skip in (False, True)) + (
+            case((3, 300), dim=1, place=200), case((70, 3), dim=0, place=0)),
     vjp=(lambda g, indices, x_shape, dim: scatter_unique(g, indices, dim=dim, size=x_shape[dim]),))
 
 
