@@ -24,7 +24,7 @@ from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_put_op, scale_gradient, scatter_reduce_op
 from volta.ops.records.math import clamp_min, where_op
-from volta.ops.records.view import clone_op, contiguous_op, expand_op, reshape_op
+from volta.ops.records.view import clone_op, contiguous_op, expand_op, reshape_op, row_major
 from volta.ops.reduce import sum as reduce_sum
 from volta.ops.subscript import setitem
 from volta.ops.table import Derived, Labels, case, composed
@@ -265,7 +265,7 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
     index, source = _slices("index_reduce", d, input, index, source)
     check_index("index_reduce", index, input.shape[d] if input.shape else 1)
     if not index._size:
-        return where_op(new_zeros(input, (), dtype=bool_), cast(reduce_sum(source), input.dtype), input)
+        return where_op(new_zeros(input, (), dtype=bool_), cast(reduce_sum(source), input.dtype), row_major(input))
     index = reshape_op(index, shape=(index._size,) + (1,) * (input.ndim - 1 - d))
     return scatter_reduce(input, d, expand_op(index, shape=source.shape or (1,)), as_vector(source), reduce, include_self=include_self)
 
