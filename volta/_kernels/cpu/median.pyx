@@ -33,7 +33,7 @@ cdef void middle_some(const Lines* p, const real* x, real* values, int64_t* indi
     cdef Py_ssize_t line, i, place, numbers, n = p.length
     cdef const real* source
     if n <= NETWORK and last - first >= FEWEST:
-        short_middles(x, n, p.inner, first, last, -1, skip, values, indices)
+        short_middles(x, n, p.inner, first, last, p.wanted, skip, values, indices)
         return
     for line in range(first, last):
         source = x + line // p.inner * n * p.inner + line % p.inner
