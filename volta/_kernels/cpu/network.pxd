@@ -12,11 +12,17 @@ cdef extern from *:
       #include <string.h>
       #if defined(__AVX512F__)
         #include <immintrin.h>
+        #define VOLTA_WIDE 64               /* bytes: wider vectors than there are would be taken apart badly */
         #define VOLTA_LOWER32(a, b) (V)_mm512_min_epi32((__m512i)(a), (__m512i)(b))
         #define VOLTA_UPPER32(a, b) (V)_mm512_max_epi32((__m512i)(a), (__m512i)(b))
         #define VOLTA_LOWER64(a, b) (V)_mm512_min_epi64((__m512i)(a), (__m512i)(b))
         #define VOLTA_UPPER64(a, b) (V)_mm512_max_epi64((__m512i)(a), (__m512i)(b))
       #else
+        #if defined(__AVX2__)
+          #define VOLTA_WIDE 32
+        #else
+          #define VOLTA_WIDE 16
+        #endif
         #define VOLTA_LOWER32(a, b) VOLTA_IF((a) < (b), a, b)
         #define VOLTA_UPPER32(a, b) VOLTA_IF((a) < (b), b, a)
         #define VOLTA_LOWER64 VOLTA_LOWER32
@@ -24,63 +30,64 @@ cdef extern from *:
       #endif
       #define VOLTA_IF(m, a, b) (((V)(m) & (a)) | (~(V)(m) & (b)))
       enum { VOLTA_NETWORK = 256 };
-      #define VOLTA_PLACES(S, T, K, U)                                                                                            \\
-      typedef K volta_lines_##S __attribute__((vector_size(64), may_alias));                                                      \\
-      /* Source: Batcher 1968, odd-even merging. */                                                                               \\
-      static void volta_network_##S(volta_lines_##S* k, Py_ssize_t n) {                                                           \\
-          typedef volta_lines_##S V;                                                                                              \\
-          Py_ssize_t p, s, j, i;                                                                                                  \\
-          for (p = 1; p < n; p *= 2)                                                                                              \\
-              for (s = p; s > 0; s /= 2)                                                                                          \\
-                  for (j = s % p; j + s < n; j += 2 * s)                                                                          \\
-                      for (i = j; i < j + s && i + s < n; i++)                                                                    \\
-                          if ((i ^ (i + s)) < 2 * p) {                                                                            \\
-                              const V a = k[i], b = k[i + s];                                                                     \\
-                              k[i] = VOLTA_LOWER##S(a, b);                                                                        \\
-                              k[i + s] = VOLTA_UPPER##S(a, b);                                                                    \\
-                          }                                                                                                       \\
-      }                                                                                                                           \\
-      static void volta_places_##S(const T* x, const Py_ssize_t* at, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t wanted, int skip, \\
-                                   Py_ssize_t* found) {                                                                           \\
-          typedef volta_lines_##S V;                                                                                              \\
-          typedef U W __attribute__((vector_size(64), may_alias));                                                                \\
-          typedef T F __attribute__((vector_size(64), may_alias));                                                                \\
-          enum { L = 64 / sizeof(K), BITS = 8 * sizeof(K) };                                                                      \\
-          V keys[VOLTA_NETWORK], sorted[VOLTA_NETWORK], value, left = {0}, place = {0}, last;                                     \\
-          Py_ssize_t i;                                                                                                           \\
-          int c, together = 1;                                                                                                    \\
-          for (c = 0; c < L; c++) last[c] = (K)(~(U)0 >> 1);                                                                      \\
-          for (c = 0; c < L; c++) together &= at[c] == at[0] + c;                                                                 \\
-          if (together)                                                                                                           \\
-              for (i = 0; i < n; i++) memcpy(keys + i, x + at[0] + i * inner, 64);                                                \\
-          else                                                                                                                    \\
-              for (c = 0; c < L; c++) for (i = 0; i < n; i++) ((T*)keys)[i * L + c] = x[at[c] + i * inner];                       \\
-          for (i = 0; i < n; i++) {           /* in the order of the numbers: -0 is 0, NaN is the last */                         \\
-              const F v = ((const F*)keys)[i];                                                                                    \\
-              V b = keys[i] ^ (V)((W)(keys[i] >> (BITS - 1)) >> 1);                                                               \\
-              b &= ~(V)(v == 0);                                                                                                  \\
-              sorted[i] = keys[i] = VOLTA_IF(v != v, last, b);                                                                    \\
-              left -= (V)(keys[i] != last);                                                                                       \\
-          }                                                                                                                       \\
-          volta_network_##S(sorted, n);                                                                                           \\
-          for (c = 0; c < L; c++) {                                                                                               \\
-              const Py_ssize_t numbers = (Py_ssize_t)left[c], most = numbers > 1 ? numbers - 1 : 0;                               \\
-              const Py_ssize_t of = wanted >= 0 ? wanted : skip || numbers == n ? most / 2 : numbers;                             \\
-              value[c] = sorted[of][c];                                                                                           \\
-              left[c] = (K)of;                                                                                                    \\
-          }                                                                                                                       \\
-          for (i = 0; i < n; i++) left += (V)(keys[i] < value);                                                                   \\
-          for (i = 0; i < n; i++) {           /* of equal ones as many come before it as are left */                              \\
-              const V same = (V)(keys[i] == value);                                                                               \\
-              place = VOLTA_IF(same & (V)(left == 0), (V){0} + (K)i, place);                                                      \\
-              left += same;                                                                                                       \\
-          }                                                                                                                       \\
-          for (c = 0; c < L; c++) found[c] = (Py_ssize_t)place[c];                                                                \\
+      #define VOLTA_PLACES(S, T, K, U)                                                                                              \\
+      typedef K volta_lines_##S __attribute__((vector_size(VOLTA_WIDE), may_alias));                                                \\
+      /* Source: Batcher 1968, odd-even merging. */                                                                                 \\
+      static void volta_network_##S(volta_lines_##S* k, Py_ssize_t n) {                                                             \\
+          typedef volta_lines_##S V;                                                                                                \\
+          Py_ssize_t p, s, j, i;                                                                                                    \\
+          for (p = 1; p < n; p *= 2)                                                                                                \\
+              for (s = p; s > 0; s /= 2)                                                                                            \\
+                  for (j = s % p; j + s < n; j += 2 * s)                                                                            \\
+                      for (i = j; i < j + s && i + s < n; i++)                                                                      \\
+                          if ((i ^ (i + s)) < 2 * p) {                                                                              \\
+                              const V a = k[i], b = k[i + s];                                                                       \\
+                              k[i] = VOLTA_LOWER##S(a, b);                                                                          \\
+                              k[i + s] = VOLTA_UPPER##S(a, b);                                                                      \\
+                          }                                                                                                         \\
+      }                                                                                                                             \\
+      static void volta_places_##S(const T* x, const Py_ssize_t* at, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t wanted, int skip,   \\
+                                   Py_ssize_t* found) {                                                                             \\
+          typedef volta_lines_##S V;                                                                                                \\
+          typedef U W __attribute__((vector_size(VOLTA_WIDE), may_alias));                                                          \\
+          typedef T F __attribute__((vector_size(VOLTA_WIDE), may_alias));                                                          \\
+          enum { L = VOLTA_WIDE / sizeof(K), BITS = 8 * sizeof(K) };                                                                \\
+          V keys[VOLTA_NETWORK], sorted[VOLTA_NETWORK], value, left = {0}, place = {0}, last;                                       \\
+          Py_ssize_t i;                                                                                                             \\
+          int c, together = 1;                                                                                                      \\
+          for (c = 0; c < L; c++) last[c] = (K)(~(U)0 >> 1);                                                                        \\
+          for (c = 0; c < L; c++) together &= at[c] == at[0] + c;                                                                   \\
+          if (together)                                                                                                             \\
+              for (i = 0; i < n; i++) memcpy(keys + i, x + at[0] + i * inner, VOLTA_WIDE);                                          \\
+          else                                                                                                                      \\
+              for (c = 0; c < L; c++) for (i = 0; i < n; i++) ((T*)keys)[i * L + c] = x[at[c] + i * inner];                         \\
+          for (i = 0; i < n; i++) {           /* in the order of the numbers: -0 is 0, NaN is the last */                           \\
+              const F v = ((const F*)keys)[i];                                                                                      \\
+              V b = keys[i] ^ (V)((W)(keys[i] >> (BITS - 1)) >> 1);                                                                 \\
+              b &= ~(V)(v == 0);                                                                                                    \\
+              sorted[i] = keys[i] = VOLTA_IF(v != v, last, b);                                                                      \\
+              left -= (V)(keys[i] != last);                                                                                         \\
+          }                                                                                                                         \\
+          volta_network_##S(sorted, n);                                                                                             \\
+          for (c = 0; c < L; c++) {                                                                                                 \\
+              const Py_ssize_t numbers = (Py_ssize_t)left[c], most = numbers > 1 ? numbers - 1 : 0;                                 \\
+              const Py_ssize_t of = wanted >= 0 ? wanted : skip || numbers == n ? most / 2 : numbers;                               \\
+              value[c] = sorted[of][c];                                                                                             \\
+              left[c] = (K)of;                                                                                                      \\
+          }                                                                                                                         \\
+          for (i = 0; i < n; i++) left += (V)(keys[i] < value);                                                                     \\
+          for (i = 0; i < n; i++) {           /* of equal ones as many come before it as are left */                                \\
+              const V same = (V)(keys[i] == value);                                                                                 \\
+              place = VOLTA_IF(same & (V)(left == 0), (V){0} + (K)i, place);                                                        \\
+              left += same;                                                                                                         \\
+          }                                                                                                                         \\
+          for (c = 0; c < L; c++) found[c] = (Py_ssize_t)place[c];                                                                  \\
       }
     #else
+      #define VOLTA_WIDE 64
       enum { VOLTA_NETWORK = 0 };
-      #define VOLTA_PLACES(S, T, K, U)                                                                                            \\
-      static void volta_places_##S(const T* x, const Py_ssize_t* at, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t wanted, int skip, \\
+      #define VOLTA_PLACES(S, T, K, U)                                                                                              \\
+      static void volta_places_##S(const T* x, const Py_ssize_t* at, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t wanted, int skip,   \\
                                    Py_ssize_t* found) {}
     #endif
     /* Of as many lines as V has lanes, of n elements `inner` apart, which begin at x[at[c]]: where what is wanted in their order is
@@ -90,6 +97,7 @@ cdef extern from *:
     """
     enum:
         NETWORK "VOLTA_NETWORK"
+        WIDE_BYTES "VOLTA_WIDE"
     void places_32 "volta_places_32"(const float*, const Py_ssize_t*, Py_ssize_t, Py_ssize_t, Py_ssize_t, int, Py_ssize_t*) noexcept nogil
     void places_64 "volta_places_64"(const double*, const Py_ssize_t*, Py_ssize_t, Py_ssize_t, Py_ssize_t, int, Py_ssize_t*) noexcept nogil
 
@@ -99,7 +107,7 @@ cdef inline void short_middles(const real* x, Py_ssize_t n, Py_ssize_t inner, Py
     """What is at a place in the order of the lines first .. last, n elements each."""
     cdef Py_ssize_t at[16]
     cdef Py_ssize_t found[16]
-    cdef Py_ssize_t line, c, lanes = 64 // <Py_ssize_t>sizeof(real)
+    cdef Py_ssize_t line, c, lanes = WIDE_BYTES // <Py_ssize_t>sizeof(real)
     while first < last:
         for c in range(lanes):                  # behind the last line that one again
             line = min(first + c, last - 1)
