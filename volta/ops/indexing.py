@@ -19,7 +19,7 @@ from volta.ops.parts import narrow, select, slice_view, unbind
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op, scatter_sum_op
 from volta.ops.records.join import triangle_op
-from volta.ops.records.math import remainder, where_op, wrapped
+from volta.ops.records.math import add_op, remainder, where_op, wrapped
 from volta.ops.records.places import changes_op, true_starts
 from volta.ops.records.places import true_places as true_places_op
 from volta.ops.records.places import true_values as true_values_op
@@ -218,8 +218,20 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return out if input.shape else reshape_op(out, shape=())
 
 
+def _added_in_place(input, dim, index, source, *, alpha=1):
+    """See `Places.one`."""
+    if alpha != 1 or not input.shape or index.ndim != 1 or source.dtype is not input.dtype or core.stands_in(input) or any(
+            core.same_memory(x, input) or x.device is not input.device for x in (index, source)):
+        return None
+    d = as_dim("index_add", dim, len(input._shape))
+    if source._shape != input._shape[:d] + index._shape + input._shape[d + 1:] or not source._size:
+        return None
+    size = input._shape[d]
+    return add_op, (input, index_add_op(source, positions("index_add", index, size, kernel_checks=True), dim=d, size=size))
+
+
 @composed(samples=(case((3, 5), 1, Labels((4,), 5), (3, 4)), case((4, 3), 0, Labels((2,), 4), (2, 3), alpha=2)), kinds="fi", inplace=True,
-          apart=1, numpy=_np_added)
+          apart=1, one=_added_in_place, numpy=_np_added)
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
     """input + alpha * source, whose slices along `dim` are added at the positions of `index`, a vector or one number.
 
