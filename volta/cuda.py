@@ -72,7 +72,8 @@ class device:
             set_current_gpu(self.idx)
 
     def __exit__(self, *exception: object) -> None:
-        set_current_gpu(self.previous)
+        if self.idx >= 0:
+            set_current_gpu(self.previous)
 
 
 def get_device_name(device: Device | str | int | None = None) -> str:
