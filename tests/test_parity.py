@@ -1,4 +1,6 @@
 """Both devices have every op, and the GPU's really run there."""
+import sys
+
 import pytest
 
 import volta
@@ -28,6 +30,15 @@ def test_every_kernel_belongs_to_a_record(gpu):
     cpu_backend.load()
     for backend in (cpu_backend, gpu_backend):
         assert set(backend.KERNELS) - set(RECORDS) == set(), backend.__name__
+
+
+def test_the_family_of_a_kernel_is_found_without_the_others():
+    """By its first call, which else loads all of them."""
+    cpu_backend.load()
+    for name in set(cpu_backend.KERNELS) - {each for module in cpu_backend._FIRST for each in module.KERNELS}:
+        family = RECORDS[name].family
+        rooms = [sys.modules.get(f"volta._kernels.cpu.{room}") for room in (family, *cpu_backend._ROOMS.get(family, ()))]
+        assert any(name in getattr(room, "KERNELS", {}) for room in rooms), f"enter the module of {name} under {family!r} in _ROOMS"
 
 
 def test_backends_have_the_same_kernels(gpu):

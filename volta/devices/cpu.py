@@ -1,6 +1,9 @@
 """The CPU's kernels by name: typed Cython from `volta/_kernels/cpu`, in the best variant for the running CPU. Every module there that has
-a table `KERNELS` is a family; nothing else has to name it. The families that every program needs are loaded at once, the others when a
-kernel of theirs is first called: that takes a tenth of the time of `import volta`."""
+a table `KERNELS` is a family; nothing else has to name it. The families that every program needs are loaded at once, each of the others
+when a kernel of it is first called: all of them take a tenth of the time of `import volta`."""
+from importlib import import_module
+from importlib.util import find_spec
+
 from volta._kernels import cpu
 from volta._kernels.cpu import copy, elementwise, reduce, update
 from volta.dtypes import bfloat16, float16, int8, int16
@@ -22,20 +25,39 @@ class _Late:
         self.name = name
 
     def __call__(self, *inputs, **params):
-        load()
+        _load_family(self.name)
         return RECORDS[self.name].cpu(*inputs, **params)
+
+
+# Modules of families that have more than one, or one of another name; a kernel that is not found so is looked for in all.
+_ROOMS = {"movement": ("join",), "creation": ("random",), "inplace": ("random", "index"), "reduce": ("moments",),
+          "sort": ("median", "search"), "places": ("tally",), "conv": ("conv_weight",), "update": ("norm",),
+          "pool": ("pool_largest", "pool_average"), "norm": ("row_norm",)}
+
+
+def _load_family(name: str) -> None:
+    """Load the module that has this kernel."""
+    family = RECORDS[name].family
+    for room in (family, *_ROOMS.get(family, ())):
+        place = f"{cpu.__name__}.{room}"
+        if find_spec(place) is not None and name in getattr(import_module(place), "KERNELS", {}):
+            _bind([import_module(place)])
+            return
+    load()
 
 
 def _bind(modules) -> None:
     """Give the records that have none yet the kernels of these modules."""
     for module in modules:
         KERNELS.update(getattr(module, "KERNELS", {}))
-    bind({name: KERNELS.get(name) for name, op in RECORDS.items() if op.cpu is None or type(op.cpu) is _Late}, "cpu", own=OWN)
+    late = [name for name, op in RECORDS.items() if op.cpu is None or type(op.cpu) is _Late]
+    bind({name: KERNELS[name] for name in late if name in KERNELS}, "cpu", own=OWN)
 
 
 def load() -> None:
-    """Load all families."""
+    """Load all families. A record that has no kernel then has None."""
     _bind(import_all(cpu))
+    bind({name: None for name, op in RECORDS.items() if type(op.cpu) is _Late}, "cpu", own=OWN)
 
 
 _bind(_FIRST)

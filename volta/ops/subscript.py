@@ -426,8 +426,7 @@ class _SetItem:
         return kept, self.part.read(g)
 
     def release(self):
-        """One backward pass is all, though nothing is saved but the key."""
-        return True
+        return True                             # one backward pass is all, though nothing is saved but the key
 
 
 def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
@@ -460,9 +459,11 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
     if parsed is None:
         found = indexing.neighbours(x, (key,))
         return _assign(x, Positions(x, None, [(0, key)]), value) if found is None else _assign_neighbours(x, found, value, number)
-    if masks and parsed[1][0][1] is key and key is not True and key is not False and (number or value._size == 1) and (
-            x.device.is_gpu or key.ndim == x.ndim):
+    alone = masks and parsed[1][0][1] is key and isinstance(key, core.TensorBase)
+    if alone and (number or value._size == 1) and (x.device.is_gpu or key.ndim == x.ndim):
         return _assign(x, _Masked(x, key), value)
+    if alone and key.ndim and core.host_sees(x) and core.host_sees(key):
+        return _assign_neighbours(x, (rows := true_places(key), 0, key.ndim, rows._shape), value, number)
     return _assign(x, Positions(x, *parsed), value)
 
 

@@ -14,6 +14,7 @@ from volta.errors import ArgumentError, CallError, DTypeError, ShapeError, State
 from volta.ops import update
 from volta.ops.creation import full, full_like
 from volta.ops.records.update import Update
+from volta.ops.records.view import clone_op
 from volta.ops.sparse import SparseTensor
 from volta.optim.checks import sequence
 from volta.optim.hooks import Hooks
@@ -239,16 +240,19 @@ class Optimizer(Hooks):
         numbers = {p: i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
         groups = [{**{key: value for key, value in group.items() if key != "params"}, "params": [numbers[p] for p in group["params"]]}
                   for group in self.param_groups]
-        state = {numbers[p]: self._shown(values) for p, values in self.state.items() if p in numbers}
+        made: dict[tuple, Tensor] = {}
+        state = {numbers[p]: self._shown(values, made) for p, values in self.state.items() if p in numbers}
         return self._call_state_hooks("after state_dict", {"state": state, "param_groups": groups})
 
-    def _shown(self, values):
+    def _shown(self, values, made):
         """A parameter's state with its numbers as tensors, which PyTorch has: the step in float32, the others so that they are the same
-        when they come back."""
+        when they come back. `made` holds those of other parameters, of which copies take less time."""
         found = dict(values)
         for name in ("step", *self.numbers) if self.rules else ():
             if type(value := found.get(name)) in (int, float):
-                found[name] = full((), float(value), dtype=float32 if name == "step" else float64, device="cpu")
+                if (name, value) not in made:
+                    made[name, value] = full((), float(value), dtype=float32 if name == "step" else float64, device="cpu")
+                found[name] = clone_op(made[name, value])
         return found
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -247,14 +247,19 @@ def check_inplace(str name, TensorBase target not None):
 
 def check_inferred(TensorBase target not None):
     """Raise for what was made in `inference_mode`, outside of it."""
+    _check_inferred(target)
+
+
+cdef inline int _check_inferred(TensorBase target) except -1:
     if target.storage.version >= INFERRED and not _core.inferring():
         raise AutogradError("Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
                             "tensor before doing inplace update.")
+    return 0
 
 
 def check_elements(str name, TensorBase target not None):
     """Raise where places of the tensor written to are one element in memory, and outside of `inference_mode` for what was made there."""
-    check_inferred(target)
+    _check_inferred(target)
     if not target.contiguous and any([s == 0 and n > 1 for n, s in zip(target.shape, target._strides)]):
         raise AutogradError(f"{name}_: unsupported operation: more than one element of the written-to tensor refers to a single memory "
                             f"location, since it is expanded; clone() it before writing")
@@ -339,7 +344,7 @@ def as_viewed(str name, TensorBase target not None):
 
     Raises: AutogradError for a leaf that wants a gradient, and under no_grad for what has a history.
     """
-    check_inferred(target)
+    _check_inferred(target)
     if target.storage.version < 0:
         return target
     if wants(target):
