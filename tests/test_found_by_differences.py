@@ -168,6 +168,7 @@ def test_second_derivatives_far_from_zero(device):
     assert bend(volta.special.log_ndtr, [30.0, 100.0, 1e4]) == [0.0] * 3
     assert bend(volta.digamma, [-745.0, -100.0]) == [-math.inf] * 2
     assert bend(lambda x: x ** volta.tensor([1e30, -1e30], device=device), [0.5, 2.0]) == [0.0] * 2
+    assert bend(lambda x: x.norm() * 2.0, [3e38, 1.0]) == [0.0] * 2
 
 
 @pytest.mark.parametrize("dtype", [volta.int64, volta.float32])

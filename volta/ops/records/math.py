@@ -110,7 +110,7 @@ tanh_grad = gradient("tanh_grad", "out", (
     lambda gg, out: tanh_grad(gg, out), lambda gg, g, out: gg * g * out * -2.0),
     numpy=lambda g, out: g * (1 - out * out), domain=(-0.95, 0.95))
 root_grad = gradient("root_grad", "out", (
-    lambda gg, out: root_grad(gg, out), lambda gg, g, out: root_grad(root_grad(gg * g, out), out) * -2.0),
+    lambda gg, out: root_grad(gg, out), lambda gg, g, out: root_grad(root_grad(gg, out) * g, out) * -2.0),
     numpy=lambda g, out: g * 0.5 / out, domain=(0.2, 4.0))
 gelu_grad = gradient("gelu_grad", "x", (
     lambda gg, x: gelu_grad(gg, x),
