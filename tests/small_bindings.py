@@ -123,7 +123,9 @@ OWN = {
     "conv2d_grad_input": [case(out, w, height=x[2], width=x[3], **p) for x, w, p, out in CONVOLUTIONS],
     "conv2d_grad_weight": [case(out, x, kernel=w[2:], **p) for x, w, p, out in CONVOLUTIONS],
     "max_pool": [case(s, size=_pooled(s, k, p)[2:], kernel=k, **p) for s, k, p in (*POOLS, DILATED)],
-    "middle": [case((3, 900), dim=1), case((700, 4), dim=0, skip=True)],
+    "middle": [case((3, 900), dim=1), case((700, 4), dim=0, skip=True), case((1200,), dim=0, place=700)],
+    "longest_run": [case(Derived(lambda: np.sort(np.arange(5400.0).reshape(6, 900) % 7, 1)), dim=1),
+                    case(Derived(lambda: np.sort(np.arange(3000.0) % 7)), dim=0)],
     "distances": [case((b, n, m), r and (b, r, m), p=p) for b, n, r, m, p in DISTANCES[:-1]],
     "distances_grad": [case((b, n, r) if r else (b, n * (n - 1) // 2), (b, n, m), r and (b, r, m),
                             Derived(lambda g, x1, x2, p=p: RECORDS["distances"].details.numpy(x1, x2, p)), p=p)

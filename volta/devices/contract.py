@@ -79,6 +79,8 @@ sort         sort(x, dim, descending=False, count=None) -> (values, indices)    
              scatter_unique(g, index, dim, size)   zeros with `size` along dim, g at index, which names no place of a line twice
              middle(x, dim, skip=False, place=None) -> (values, indices)     of each line the median, with `skip` of what is no NaN, or
                                                    what a sort puts at a place
+             longest_run(x, dim)                   int64: of each sorted line where its longest run of equal elements ends, the first of
+                                                   several; a NaN equals none
              searchsorted(sorted, values, right=False)      int64; one sorted vector for all values, or a line for each of their lines
 
 places       changes(x[n])                         bool[n]: whether each element, the first too, differs from the one before it

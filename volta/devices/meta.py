@@ -231,6 +231,8 @@ _RULES: dict[str, Callable] = {
     "grid_sample": lambda op, x, params: ((*x[0]._shape[:2], *x[1]._shape[1:-1]), x[0].dtype),
     "grid_sample_input": lambda op, x, params: ((*x[0]._shape[:2], *params["size"]), x[0].dtype),
     "bag_sum": lambda op, x, params: ((params["bags"], x[0]._shape[1]), x[0].dtype),
+    "longest_run": lambda op, x, params: (
+        (*x[0]._shape[:params["dim"]], 1, *x[0]._shape[params["dim"] + 1:]) if x[0]._shape else (), int64),
     "bag_max": lambda op, x, params: (((params["bags"], x[0]._shape[1]), x[0].dtype), ((params["bags"], x[0]._shape[1]), int64)),
     "distances": lambda op, x, params: (_distances(*x), x[0].dtype), "distances_grad": _each_of(1),
     "grid_sample_grid": _each_of(2), "recurrent": _recurrent, "recurrent_grad": _recurrent_grad,

@@ -11,17 +11,14 @@ from volta.dtypes import iinfo, int32, int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.layout import contiguous_format
 from volta.ops.copy import clone
-from volta.ops.creation import arange, full, zeros
+from volta.ops.creation import full, zeros
 from volta.ops.indexing import check_index
-from volta.ops.join import cat
 from volta.ops.math import where
 from volta.ops.parts import narrow
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
 from volta.ops.records.math import isnan
-from volta.ops.records.reduce import argmax_op
-from volta.ops.records.scan import cummax_op
-from volta.ops.records.sort import middle_op, order, searchsorted_op, sort_op
+from volta.ops.records.sort import longest_run, middle_op, order, searchsorted_op, sort_op
 from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.reduce import ValuesIndices, sum
 from volta.ops.reduce import max as max_of
@@ -255,12 +252,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     if input.dtype.code:
         _check_line("mode", input, dim)
     values, indices, d = _sorted("mode", input, dim)
-    length = values.shape[d]
-    places = reshape_op(arange(length, device=input.device), shape=tuple([length if i == d else 1 for i in range(values.ndim)]))
-    changed = narrow(values, d, 1, length - 1) != narrow(values, d, 0, length - 1)
-    starts = cat([narrow(indices, d, 0, 1) * 0, where(changed, narrow(places, d, 1, length - 1), 0)], d)
-    counts = places - cummax_op(starts, dim=d)[0]
-    at = argmax_op(counts, dim=d, keepdim=True)
+    at = longest_run(values.detach(), dim=d)
     return _shaped(input, d, keepdim, gather_op(values, at, dim=d), gather_op(indices, at, dim=d))
 
 

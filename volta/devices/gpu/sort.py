@@ -174,7 +174,7 @@ def _sort(x, *, dim, descending=False, count=None):
     if few:
         plan.step("sort/first", (0, values, indices), (lines, length, inner, kept, At(0)), lines, E=element, TILE=size,
                   RUN=max(1 << (kept - 1).bit_length(), 2), key=keys.key)
-    elif LEAST <= size <= LONGEST and fits(plan, max(size, FEWEST)):
+    elif inner == 1 and LEAST <= size <= LONGEST and fits(plan, max(size, FEWEST)):
         size = max(size, FEWEST)
         plan.step("sort/line", (0, values, indices), (lines, length, kept, At(0)), lines, E=element, THREADS=size // ITEMS, ITEMS=ITEMS,
                   BITS=keys.bits, PLACE_BITS=size.bit_length() - 1, key=keys.key, **_copied(x.dtype))
@@ -224,6 +224,17 @@ def _searchsorted(sorted, values, *, right=False):
     return plan
 
 
+def _longest_run(x, *, dim):
+    """Of each sorted line the index of the last element of its longest run of equal ones."""
+    plan, (length, inner) = Plan(x), (x.shape[dim], prod(x.shape[dim + 1:])) if x.shape else (1, 1)
+    out = plan.output(x.shape[:dim] + (1,) + x.shape[dim + 1:] if x.shape else (), INT64)
+    if x._size:
+        lines, lanes = x._size // length, min(1 << max(length // 4, 1).bit_length() - 1, THREADS)
+        plan.step("sort/runs", (0, out), (lines, length, inner, At(0)), ceil_div(lines * lanes, THREADS), E=STORED[x.dtype.code],
+                  LANES=lanes)
+    return plan
+
+
 # ---------------------------------------------------------------- beyond one binding
 
 def _ranks(x, *, dim, descending):
@@ -258,6 +269,19 @@ def _cut_sort(run, x, *, dim, descending=False, count=None):
             call("index_put", target, to, given, rank=1, unique=True)
     kept = length if count is None else count
     return tuple([core.reshaped(part(t, 0, 0, kept), x.shape[:dim] + (kept,) + x.shape[dim + 1:]) for t in out])
+
+
+def _cut_runs(run, x, *, dim):
+    """By another dimension; of one line alone, by how far each element is behind the first that differs."""
+    other = _other(x, dim)
+    if other is not None:
+        return halves(run, (x,), {"dim": dim}, (other,), other)
+    line = flat(x)
+    places = arange(0, 1, x._size, INT64, x.storage.device)
+    changed = call("changes", line)
+    starts, _ = call("cummax", call("where", changed, places, 0), dim=0)
+    sizes = call("sub", places, starts)
+    return core.reshaped(call("argmax", sizes, dim=0, keepdim=True), x.shape[:dim] + (1,) + x.shape[dim + 1:])
 
 
 def _cut_scatter(run, g, index, *, dim, size):
@@ -323,5 +347,6 @@ _SELECTED = Kernel("sort_selected", _selected)
 _RANKS = Kernel("sort_ranks", _ranks, cut=lambda run, x, **params: halves(run, (x,), params, (0,), 0))
 KERNELS = {"sort": Kernel("sort", _sort, cut=_cut_sort),
            "middle": Kernel("middle", _middle, cut=lambda run, x, **params: _middle_by_sorting(x, **params)),
+           "longest_run": Kernel("longest_run", _longest_run, cut=_cut_runs),
            "scatter_unique": Kernel("scatter_unique", _scatter_unique, cut=_cut_scatter),
            "searchsorted": Kernel("searchsorted", _searchsorted, cut=_cut_search)}

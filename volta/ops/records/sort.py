@@ -7,8 +7,8 @@ from volta.ops.records.index import gather_op
 from volta.ops.table import Derived, case, register
 
 _CASES = (case((3, 5), dim=1), case((5, 3), dim=0, descending=True), case((2, 40, 3), dim=1, count=4), case((7,), dim=0, count=5),
-          case((700,), dim=0), case((3, 2500), dim=1), case((2500, 2), dim=0, descending=True), case((5000,), dim=0, count=30),
-          case((4, 50), dim=1, count=3), case((2050, 2), dim=0, count=3, descending=True),
+          case((700,), dim=0), case((400, 3), dim=0), case((3, 2500), dim=1), case((2500, 2), dim=0, descending=True),
+          case((5000,), dim=0, count=30), case((4, 50), dim=1, count=3), case((2050, 2), dim=0, count=3, descending=True),
           case((0, 3), dim=1), case((3, 0), dim=1))
 
 
@@ -61,6 +61,21 @@ middle_op = register(
     domain=(-900.0, 900.0), cases=tuple(case(s, dim=d, skip=skip) for s, d in (((3, 5), 1), ((4, 3), 0), ((2, 40, 3), 1), ((700,), 0))
                                         for skip in (False, True)) + (case((3, 300), dim=1, place=200), case((70, 3), dim=0, place=0)),
     vjp=(lambda g, indices, x_shape, dim: scatter_unique(g, indices, dim=dim, size=x_shape[dim]),))
+
+
+def _np_longest_run(x, dim):
+    def end(line):
+        starts = np.flatnonzero(np.r_[True, ~(line[1:] == line[:-1])])
+        sizes = np.diff(np.r_[starts, len(line)])
+        return starts[sizes.argmax()] + sizes.max() - 1
+    return np.expand_dims(np.apply_along_axis(end, dim, x), dim)
+
+
+_RUNS = Derived(lambda: np.sort(np.arange(63.0).reshape(3, 21) % 7, 1))
+longest_run = register(
+    "longest_run", ("x",), family="sort", takes="fib", kinds="fi", numpy=_np_longest_run, smooth=False,
+    cases=(case(_RUNS, dim=1), case(Derived(lambda: np.arange(5.0)), dim=0),
+           case(Derived(lambda: np.sort(np.arange(900.0) % 11)[:, None] + np.zeros(2)), dim=0)))
 scatter_unique = register(
     "scatter_unique", ("g", "index"), family="sort", takes={"g": "fib", "index": "int64"}, numpy=_np_scatter,
     vjp=(lambda gg, index, dim: gather_op(gg, index, dim=dim), None),
