@@ -14,7 +14,7 @@ from volta.devices.gpu.sort import add_scan
 MANY_ENTRIES = 4096         # from which they are put into buckets
 LINES = 128                 # workgroups from which each may have any number of entries
 STRIP = 8                   # columns of a workgroup: one access to memory
-MOST_WINDOWS = 8            # workgroups that look at the same entries, each for other places
+MOST_WINDOWS = 2            # workgroups that look at the same entries, each for other places: eight take longer than buckets
 BUCKETS = 1024              # of places, where there are as many blocks of them
 COUNTED = 2048              # buckets that workgroup memory counts
 ITEMS = 16                  # entries of a thread that puts them into buckets
