@@ -64,7 +64,7 @@ def add_columns(plan: Plan, what: Sum) -> Plan | None:
     groups = what.outer * strips * windows
     if windows > MOST_WINDOWS or groups < LINES and entries > 4 * MANY_ENTRIES:
         return None
-    threads = min(max(1 << max(entries // 4, 1).bit_length() - 1, 64), THREADS if entries < 8 * THREADS else 2 * THREADS,
+    threads = min(max(1 << max(entries // 4, 1).bit_length() - 1, 64), THREADS if entries < 8 * THREADS else 4 * THREADS,
                   plan.ctx.limits["max-compute-invocations-per-workgroup"])
     return _add_sums(plan, what, (1, None), groups, window * columns, (what.entries, what.size), lines=(what.inner, strips, windows),
                      THREADS=threads, EACH=min(ceil_div(entries, threads), 8), COLUMNS=columns, WINDOW=window, FULL=what.full)
