@@ -13,6 +13,7 @@ from gpu_arrays import INT32, fetch, numbers, send
 import volta
 from volta import gpu
 from volta.devices.gpu import collect as gpu_collect
+from volta.devices.gpu import exact as gpu_exact
 from volta.devices.gpu import index as gpu_index
 from volta.devices.gpu import map as gpu_map
 from volta.devices.gpu import plans as gpu_plans
@@ -104,6 +105,19 @@ def test_scatter_add_of_many_entries(shape, size, dim, monkeypatch):
     found = [fetch(gpu_index.KERNELS["scatter_add"](send(g), send(index), dim, size)) for _ in range(2)]
     np.testing.assert_array_equal(*found)
     np.testing.assert_allclose(found[0], want, rtol=1e-6, atol=1e-6)        # exact sums are rounded once
+
+
+@pytest.mark.parametrize("shape, size, dim", [((700, 140), 3000, 0), ((2, 300, 5, 14), 1500, 1)])
+def test_scatter_add_of_many_places_as_lines_of_copies(shape, size, dim, monkeypatch):
+    generator = np.random.default_rng(9)
+    g, index = numbers(*shape), generator.integers(0, size, shape)
+    plain = fetch(gpu_index.KERNELS["scatter_add"](send(g), send(index), dim, size))
+    monkeypatch.setattr(gpu_exact, "ACROSS", 1)
+    forget_plans()
+    before = gpu.stats()
+    np.testing.assert_array_equal(fetch(gpu_index.KERNELS["scatter_add"](send(g), send(index), dim, size)), plain)       # both are exact
+    assert (gpu.stats() - before).dispatches == 4
+    forget_plans()
 
 
 @pytest.mark.parametrize("kind", ["float32", "float16", "int32", "uint8", "bool"])

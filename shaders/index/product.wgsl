@@ -10,7 +10,7 @@ alias V = f32;
 alias A = f32;
 const COLUMNS: u32 = 8u;
 const PLACES: u32 = 4096u;              // of COLUMNS columns
-const AHEAD: u32 = 8u;                  // entries that are on their way while as many are multiplied
+const AHEAD: u32 = 32u;                 // entries that are on their way while as many are multiplied
 
 struct Params {
     columns: u32, inner: u32, entries: u32, size: u32,

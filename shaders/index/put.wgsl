@@ -53,15 +53,18 @@ fn named(entry: u32) -> u32 { return u32(clamp(bitcast<i32>(keys[p.index_offset 
 // Marks those of the entries from `begin` on, up to `end`, that name the place of a later one.
 fn compare(local: u32, begin: u32, end: u32) {
     let count = end + 1u - begin;
-    if (local < count) {
-        own[local] = named(begin + local);
-        atomicStore(&overruled[local], 0u);
-    }
+    own[local] = 0xffffffffu;
+    atomicStore(&overruled[local], 0u);
+    if (local < count) { own[local] = named(begin + local); }
     workgroupBarrier();
     for (var other = begin + 1u + local; other < p.entries; other += 256u) {
         let place = named(other);
-        for (var k = 0u; k < min(count, other - begin); k++) {
-            if (own[k] == place) { atomicStore(&overruled[k], 1u); }
+        for (var k = 0u; k < min(count, other - begin); k += 8u) {         // eight reads of memory that do not wait for each other
+            var same = false;
+            for (var j = 0u; j < 8u; j++) { same = same | (own[(k + j) & 255u] == place); }
+            for (var j = k; same && j < min(k + 8u, other - begin); j++) {
+                if (own[j] == place) { atomicStore(&overruled[j], 1u); }
+            }
         }
     }
     workgroupBarrier();

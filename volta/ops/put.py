@@ -16,6 +16,7 @@ from volta.ops.creation import arange, full
 from volta.ops.indexing import as_vector, check_integers, coordinates, flat, positions
 from volta.ops.join import stack
 from volta.ops.parts import unbind
+from volta.ops.positions import Positions
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_add_op, index_select_op
 from volta.ops.records.math import add_op, clamp_op, where_op
@@ -25,7 +26,7 @@ from volta.ops.records.view import clone_op, expand_op, permute_op, reshape_op, 
 from volta.ops.reduce import sum
 from volta.ops.scan import cumsum
 from volta.ops.scatter import alike, as_held, different, writing
-from volta.ops.subscript import Positions, setitem
+from volta.ops.subscript import setitem
 from volta.ops.table import Flags, Labels, case, composed
 from volta.shapes import broadcast_shapes
 

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """Strided views; the one parser of subscripts, `x[key]`; and index tensors of the host as positions.
 
-Knows geometry only: what a view is to the graph is `graph.pyx`'s, what is done at the positions is `ops/subscript.py`'s.
+Knows geometry only: what a view is to the graph is `graph.pyx`'s, what is done at the positions is `ops/positions.py`'s.
 """
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE

@@ -14,7 +14,8 @@ from volta.devices.gpu.sort import add_scan
 MANY_ENTRIES = 4096         # from which they are put into buckets
 LINES = 128                 # workgroups from which each may have any number of entries
 STRIP = 8                   # columns of a workgroup: one access to memory
-MOST_WINDOWS = 8            # workgroups that look at the same entries, each for other places
+MOST_WINDOWS = 2            # workgroups that look at the same entries, each for other places: eight take longer than buckets
+ACROSS = 1 << 21            # entries from which columns of many places are copied to be lines
 BUCKETS = 1024              # of places, where there are as many blocks of them
 COUNTED = 2048              # buckets that workgroup memory counts
 ITEMS = 16                  # entries of a thread that puts them into buckets
@@ -63,10 +64,18 @@ def add_columns(plan: Plan, what: Sum) -> Plan | None:
     groups = what.outer * strips * windows
     if windows > MOST_WINDOWS or groups < LINES and entries > 4 * MANY_ENTRIES:
         return None
-    threads = min(max(1 << max(entries // 4, 1).bit_length() - 1, 64), THREADS if entries < 8 * THREADS else 2 * THREADS,
+    threads = min(max(1 << max(entries // 4, 1).bit_length() - 1, 64), THREADS if entries < 8 * THREADS else 4 * THREADS,
                   plan.ctx.limits["max-compute-invocations-per-workgroup"])
     return _add_sums(plan, what, (1, None), groups, window * columns, (what.entries, what.size), lines=(what.inner, strips, windows),
                      THREADS=threads, EACH=min(ceil_div(entries, threads), 8), COLUMNS=columns, WINDOW=window, FULL=what.full)
+
+
+def is_across(plan: Plan, what: Sum) -> bool:
+    """Whether lines of neighbours, as which the columns are copied, are sooner added up than the columns."""
+    def windows(columns):
+        return ceil_div(what.size, min(plan.ctx.limits["max-compute-workgroup-storage-size"] // 96 * 8, 4096) // columns)
+    return (what.inner > STRIP and what.entries * what.outer * what.inner >= ACROSS and what.outer * what.inner >= LINES
+            and windows(1) <= MOST_WINDOWS < windows(STRIP))
 
 
 def _most_places(plan: Plan) -> int:

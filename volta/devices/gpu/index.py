@@ -18,13 +18,13 @@ from volta.devices.gpu.common import (
     THREADS,
     ceil_div,
 )
-from volta.devices.gpu.copy import copy_into
-from volta.devices.gpu.exact import Sum, add_columns, add_exactly, sums_of, width_of
+from volta.devices.gpu.copy import contiguous, copy_into
+from volta.devices.gpu.exact import Sum, add_columns, add_exactly, is_across, sums_of, width_of
 from volta.devices.gpu.gather import add_gather, bits_of
 from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.limits.cut import call, narrow
 from volta.devices.gpu.plans import At, Kernel, Plan
-from volta.devices.gpu.sort import add_sort
+from volta.devices.gpu.sort import add_sort, swapped
 from volta.devices.gpu.windows import Place, pieces, step_of, window
 
 FEW_ENTRIES = 64            # up to which an addition is one dispatch
@@ -85,6 +85,8 @@ def _added(full: bool, g, index, *, dim, size, windows=False):
         return _add(plan, what, count, windows)
     if not full and not windows and (what.inner == 1 < what.outer and add_columns(plan, what) or _collect(plan, what)):
         return plan
+    if full and not windows and is_across(plan, what):
+        return _added_across
     if full and not windows:
         found = _added_by_parts if _in_parts(g, size) else add_exactly(plan, what, index._size, count)
         if found:
@@ -99,6 +101,8 @@ def _summed(g, index, x, *, dim):
     if _is_small(entries, x._size) or _in_parts(g, size):
         return _added_to
     what = Sum(g.dtype, True, prod(x.shape[:dim]), prod(x.shape[dim + 1:]), entries, size, g.offset & 3, True)
+    if is_across(plan, what):
+        return _added_to
     return add_exactly(plan, what, index._size, x._size) or _added_to
 
 
@@ -115,6 +119,12 @@ def _added_into(g, index, out, *, dim):
 
 def _added_to(g, index, x, *, dim):
     return call("add", x, KERNELS["scatter_add"](g, index, dim=dim, size=x.shape[dim]))
+
+
+def _added_across(g, index, *, dim, size):
+    """Along another dimension than the last, as lines of copies."""
+    out = KERNELS["scatter_add"](*[contiguous(swapped(t, dim)) for t in (g, index)], dim=len(g.shape) - 1, size=size)
+    return contiguous(swapped(out, dim))
 
 
 def _is_small(entries: int, places: int) -> bool:

@@ -144,11 +144,11 @@ def _first_of_long(x, dim, count, descending=False):
 
 def _sort_across(x, dim, **params):
     """Along another dimension than the last: as the lines of a transposed copy."""
-    results = KERNELS["sort"](contiguous(_swapped(x, dim)), dim=len(x.shape) - 1, **params)
-    return tuple([contiguous(_swapped(t, dim)) for t in results])
+    results = KERNELS["sort"](contiguous(swapped(x, dim)), dim=len(x.shape) - 1, **params)
+    return tuple([contiguous(swapped(t, dim)) for t in results])
 
 
-def _swapped(x, dim):
+def swapped(x, dim):
     """A view with `dim` and the last dimension exchanged."""
     order = list(range(len(x.shape)))
     order[dim], order[-1] = order[-1], dim
@@ -324,8 +324,8 @@ def _middle(x, *, dim, skip=False, place=None):
 
 
 def _middle_across(x, *, dim, **params):
-    results = KERNELS["middle"](contiguous(_swapped(x, dim)), dim=len(x.shape) - 1, **params)
-    return tuple([contiguous(_swapped(t, dim)) for t in results])
+    results = KERNELS["middle"](contiguous(swapped(x, dim)), dim=len(x.shape) - 1, **params)
+    return tuple([contiguous(swapped(t, dim)) for t in results])
 
 
 def _middle_by_sorting(x, *, dim, skip=False, place=None):
