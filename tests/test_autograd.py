@@ -309,6 +309,8 @@ def test_retain_grad(device):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert leaf(1.0).grad is None and (leaf(1.0) * 1).detach().grad is None
+        del x.grad
+        assert x.grad is None
         z, y = (x * 3).sum(), x * 2
         volta.autograd.backward(z + y.sum(), inputs=[y, z])
         assert y.grad.tolist() == [1.0] and z.grad.item() == 1.0

@@ -131,6 +131,10 @@ cdef class Operators(TensorBase):
     def grad(self, value):
         (<TensorBase>self).grad = value
 
+    @grad.deleter
+    def grad(self):
+        (<TensorBase>self).grad = None
+
     def __add__(self, other):
         return _apply(_add, self, other)
 
