@@ -41,8 +41,9 @@ def accepted(op, arrays, given: dict) -> bool:
     """Whether these dtypes (None for no tensor; lists of several) are as declared. Numbers among the sample's inputs have no part."""
     takes = {name: text for name, text in declaration(op).items() if name not in numbers(op, arrays)}
     if op.promotion:
-        common = [given[name] for name in op.inputs if name != "condition"]
-        dtype = volta.result_type(*[volta.zeros(1, dtype=d) for d in common])
+        plain = {name: a for name, a in zip(op.inputs, arrays) if name in numbers(op, arrays)}
+        common = [given[name] for name in op.inputs if name != "condition" and name not in plain]
+        dtype = volta.result_type(*[volta.zeros(1, dtype=d) for d in common], *plain.values())
         if op.promotion == 2 and not dtype.is_floating_point:
             dtype = volta.float32
         if op.no_bool and volta.bool in common:

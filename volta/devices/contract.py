@@ -58,6 +58,7 @@ index        gather(x, index, dim)                 as torch.gather; same rank
              scatter_sum(x, src, index, dim)       x, and what scatter_add makes of src, added
              scatter_reduce(x, src, index, dim, reduce)    x combined with src at index: "prod", "amax", "amin"; "last": overwritten
              index_select(x, index[n], dim)        rows of x
+             one_hot(index, classes)               [*index.shape, classes], int64: 1 at the place that each index names, else 0
              index_add(g, index[n], dim, size)     zeros with `size` along dim, slices of g added: index_select's derivative
              index_add_into(out, g, index[n], dim) in place: slices of g added to those of out
              index_put(out, index[n], values, rank, unique=False)    in place: out[i] = values[k], i = index[k] counting the places of the

@@ -354,7 +354,8 @@ def _fill_mask(input, d, index):
 
 def _filled(input, dim, index, value):
     """`index_fill` in one pass over the input; on a GPU, where that is more dispatches, on a copy."""
-    if input.device.is_gpu and not isinstance(value, TensorBase) and not (is_grad_enabled() and input.requires_grad or stands_in(input)):
+    if input.device.is_gpu and input._contiguous and not isinstance(value, TensorBase) and not (
+            is_grad_enabled() and input.requires_grad or stands_in(input)):
         d, out = _checked_fill(input, dim, index, value), contiguous_op(input)
         setitem(as_vector(out), (slice(None),) * d + (cast(as_vector(index), int64),), as_held(input, value))
         return out

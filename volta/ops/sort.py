@@ -153,9 +153,12 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
         raise ArgumentError(f"kthvalue: k must be from 1 to {length}, the size of dimension {dim}, got {k}")
     if input.device.is_gpu and input.ndim and input.dtype.is_floating_point and not stands_in(input):
         d = as_dim("kthvalue", dim, input.ndim)
-        return _shaped(input, d, keepdim, *middle_op(input, dim=d, place=k - 1))
-    values, indices, d = _sorted("kthvalue", input, dim, count=k)
-    found = _shaped(input, d, keepdim, narrow(values, d, k - 1, 1), narrow(indices, d, k - 1, 1))
+        found = _shaped(input, d, keepdim, *middle_op(input, dim=d, place=k - 1))
+        if keepdim:
+            return found
+    else:
+        values, indices, d = _sorted("kthvalue", input, dim, count=k)
+        found = _shaped(input, d, keepdim, narrow(values, d, k - 1, 1), narrow(indices, d, k - 1, 1))
     return ValuesIndices(*(clone(x, memory_format=contiguous_format) for x in found))      # a slice would keep all that was sorted
 
 
