@@ -17,13 +17,13 @@ from libc.string cimport memcpy, memset
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage, make_tensor
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code, same_type
-from volta._kernels.cpu.dealing cimport Ranges, deal, take
+from volta._kernels.cpu.attention_rows cimport copy_rows, lined, turn_panel
 from volta._kernels.cpu.copy cimport packed
-from volta._kernels.cpu.gemm cimport pack
+from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.powers cimport slopes, soften
 from volta._kernels.cpu.product cimport product, up
 from volta._kernels.cpu.sums cimport line_dot, log_of
-from volta._kernels.cpu.tile cimport TILE_ROWS, copy_run, lanes, real
+from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, real
 
 cdef enum:
     PANELS = 4                  # most panels of queries, of three vectors each, that share a copied block of keys
@@ -49,35 +49,6 @@ cdef struct Sizes:
     Py_ssize_t mask[4]
     bint causal
     double scale
-
-
-cdef void copy_rows(const real* x, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t width, Py_ssize_t full, real* out) noexcept nogil:
-    """out[n][full]: rows behind one another, with zeros beyond their width."""
-    cdef Py_ssize_t i
-    for i in range(n):
-        if width == full:
-            copy_run(out + i * full, x + i * stride, full)
-        else:
-            memcpy(out + i * full, x + i * stride, width * sizeof(real))
-            memset(out + i * full + width, 0, (full - width) * sizeof(real))
-
-
-cdef const real* lined(const real* x, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t width, Py_ssize_t full, real* room) noexcept nogil:
-    """n rows behind one another, of whole vectors: x itself, or a copy in `room`."""
-    if stride == full and width == full:
-        return x
-    copy_rows(x, stride, n, width, full, room)
-    return <const real*>room
-
-
-cdef void turn_panel(const real* x, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t width, Py_ssize_t wide, double scale,
-                     real* out) noexcept nogil:
-    """out[width][wide]: n rows as columns, times scale."""
-    cdef Py_ssize_t i
-    pack(n, wide, width, x, stride, 1, out)
-    if scale != 1:
-        for i in range(width * wide):
-            out[i] *= <real>scale
 
 
 cdef void add_mask(const real* mask, Py_ssize_t row, Py_ssize_t column, Py_ssize_t n, Py_ssize_t m, real* scores,
