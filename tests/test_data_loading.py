@@ -64,7 +64,10 @@ def values(loader):
 @pytest.fixture(autouse=True)
 def no_thread_stays():
     yield
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("volta")]
+    for thread in threading.enumerate():
+        if thread.name.startswith("volta"):
+            thread.join(10)                 # told to end, it still has to be given a processor
+            assert not thread.is_alive(), thread.name
 
 
 def test_datasets_of_datasets():
