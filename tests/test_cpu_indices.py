@@ -78,10 +78,9 @@ def test_long_lines(n, size):
     for wrong in (-1, size, 1 << 62):
         bad = at.copy()
         bad[-1, -1] = wrong
-        for call in (lambda: KERNELS["gather"](tensor(x), tensor(bad), 1),                              # noqa: B023
-                     lambda: KERNELS["scatter_sum"](tensor(start), tensor(g), tensor(bad), 1)):         # noqa: B023
+        for name, tensors in (("gather", (x, bad)), ("scatter_sum", (start, g, bad))):
             with pytest.raises(IndexRangeError, match=f"index {wrong} is out of range .* position {5 * n - 1}"):
-                call()
+                KERNELS[name](*map(tensor, tensors), 1)
 
 
 @pytest.mark.parametrize("op, at", [("scatter_add", np.array([[0, 1], [0, 0], [2, 1]])), ("index_add", np.array([0, 0, 2]))])

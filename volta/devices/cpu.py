@@ -1,6 +1,6 @@
 """The CPU's kernels by name: typed Cython from `volta/_kernels/cpu`, in the best variant for the running CPU. Every module there that has
-a table `KERNELS` is a family; nothing else has to name it. The families that every program needs are loaded at once, each of the others
-when a kernel of it is first called: all of them take a tenth of the time of `import volta`."""
+a table `KERNELS` is found; `_ROOMS` says where a family has more modules than that of its name. The families that every program needs are
+loaded at once, each of the others when a kernel of it is first called: all of them take a tenth of the time of `import volta`."""
 from importlib import import_module
 from importlib.util import find_spec
 

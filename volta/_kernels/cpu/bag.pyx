@@ -11,6 +11,7 @@ from volta._kernels.core.base cimport FLOAT32, INT64, TensorBase, address, empty
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code, same_type
 from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.fetch cimport fetch      # in the macros below
 from volta._kernels.cpu.tile cimport real
 
 from volta._kernels.core.base import dtype_from_code
@@ -19,10 +20,8 @@ from volta.errors import DTypeError, IndexRangeError, ShapeError
 cdef extern from *:
     """
     #if defined(__GNUC__) || defined(__clang__)
-      #define VOLTA_SOON(p) __builtin_prefetch(p)
       #define VOLTA_APART __restrict__
     #else
-      #define VOLTA_SOON(p) ((void)(p))
       #define VOLTA_APART __restrict
     #endif
     enum { VOLTA_AHEAD = 12, VOLTA_BLOCK = 64 };      /* rows that are asked for before their turn; columns that stay in registers */
@@ -32,8 +31,7 @@ cdef extern from *:
             const T* VOLTA_APART row = x + index[k] * width;                                                                      \\
             const T scale = scales ? scales[k] : 1;                                                                               \\
             const int64_t next = index[k + VOLTA_AHEAD < left ? k + VOLTA_AHEAD : k];                                             \\
-            if (next >= 0 && next < rows)       /* of the next bag, perhaps, which is not checked yet */                          \\
-                for (j = 0; j < N; j += 64 / (Py_ssize_t)sizeof(T)) VOLTA_SOON(x + next * width + j);                             \\
+            if (next >= 0 && next < rows) VOLTA_FETCH_ALL(x + next * width, N);     /* of the next bag, perhaps, not checked yet */\\
             if (index[k] == padding) continue;                                                                                    \\
             for (j = 0; j < N; j++) sums[j] += scale * row[j];                                                                    \\
         }
