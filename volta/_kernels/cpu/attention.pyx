@@ -22,8 +22,9 @@ from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.powers cimport slopes, soften
 from volta._kernels.cpu.product cimport product, up
+from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sums cimport line_dot, log_of
-from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, real
+from volta._kernels.cpu.tile cimport TILE_ROWS, lanes
 
 cdef enum:
     PANELS = 4                  # most panels of queries, of three vectors each, that share a copied block of keys

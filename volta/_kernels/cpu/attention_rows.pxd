@@ -4,7 +4,8 @@
 from libc.string cimport memcpy, memset
 
 from volta._kernels.cpu.gemm cimport pack
-from volta._kernels.cpu.tile cimport copy_run, real
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport copy_run
 
 
 cdef inline void copy_rows(const real* x, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t width, Py_ssize_t full, real* out) noexcept nogil:

@@ -12,9 +12,9 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code, same_type
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.fetch cimport fetch      # in the macros below
-from volta._kernels.cpu.tile cimport real
 
 from volta._kernels.core.base import dtype_from_code
+from volta._kernels.cpu.real cimport real
 from volta.errors import DTypeError, IndexRangeError, ShapeError
 
 cdef extern from *:

@@ -26,9 +26,10 @@ from volta._kernels.cpu.conv_winograd cimport convolve_by_winograd
 from volta._kernels.cpu.conv_tile cimport lines_of_taps, put, tile_of_taps
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport pack
-from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, real
 from volta._kernels.core.views cimport float_code, pointer
 from volta._kernels.core.size cimport plain
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport TILE_ROWS, lanes
 
 cdef enum:
     DEPTH = 192                 # taps of im2col at a time: a panel of them stays in the L1 cache

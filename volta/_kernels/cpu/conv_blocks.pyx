@@ -14,7 +14,9 @@ from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_plan cimport Chunk, Plan, ceil_div, chunk_at, pixels_in, pixels_out, set_chunk, threads_of
 from volta._kernels.cpu.gemm cimport pack, turn
-from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, multiply, real
+from volta._kernels.cpu.multiply cimport multiply
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport TILE_ROWS, lanes
 from volta._kernels.cpu.winograd cimport DEPTH, all_finite, padded
 from volta._kernels.cpu.winograd_blocks cimport (
     BLOCK, MOST_TAPS, POINTS, by_blocks, grid_of, quad32, quad64, to_pair32, to_pair64, transform_grid, use_blocks)

@@ -15,7 +15,9 @@ from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_plan cimport (
     Chunk, Plan, add_slices, ceil_div, chunk_at, items_of, pixels_in, pixels_out, set_chunk, slices_of, threads_of)
 from volta._kernels.cpu.gemm cimport turn
-from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, multiply, real
+from volta._kernels.cpu.multiply cimport multiply
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport TILE_ROWS, lanes
 from volta._kernels.cpu.winograd cimport all_finite, padded
 from volta._kernels.cpu.winograd_blocks cimport (
     BLOCK, MOST_TAPS, POINTS, by_blocks, grid_of, to_quad32, to_quad64, transform_grid, use_blocks)

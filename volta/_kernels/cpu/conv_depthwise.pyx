@@ -12,7 +12,8 @@ from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_plan cimport (
     Axis, Chunk, Plan, add_slices, ceil_div, chunk_at, finite, items_of, pixels_in, pixels_out, set_chunk, tap_on, threads_of)
 from volta._kernels.cpu.gemm cimport turn
-from volta._kernels.cpu.tile cimport lanes, real
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport lanes
 
 cdef extern from *:
     """

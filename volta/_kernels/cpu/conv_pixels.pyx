@@ -19,7 +19,8 @@ from volta._kernels.cpu.conv_plan cimport (
 from volta._kernels.cpu.conv_cost cimport few_cost, few_pay, share_seen, wide_cost
 from volta._kernels.cpu.gemm cimport pack, turn
 from volta._kernels.cpu.place_tile cimport few32, few64, places32, places64
-from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, real
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport TILE_ROWS, lanes
 
 cdef enum:
     PANEL = 3 * 16              # outputs of a panel, at most

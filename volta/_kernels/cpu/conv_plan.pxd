@@ -16,7 +16,8 @@ from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.conv_tile cimport copy_even, runs_of_taps
 from volta._kernels.cpu.gemm cimport pack
-from volta._kernels.cpu.tile cimport copy_run, real, zero_run
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport copy_run, zero_run
 
 
 cdef struct Axis:

@@ -13,7 +13,8 @@ from volta._kernels.cpu.conv_plan cimport Axis, Plan, pixels_in, pixels_out, set
 from volta._kernels.cpu.conv_tile cimport copy_even
 from volta._kernels.cpu.gemm cimport gemm
 from volta._kernels.cpu.gemm_plan cimport Plan as Way, Products, plan_products
-from volta._kernels.cpu.tile cimport TILE_ROWS, real
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport TILE_ROWS
 
 
 cdef bint is_whole(Axis* a, bint transposed) noexcept nogil:

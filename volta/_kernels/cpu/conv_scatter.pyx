@@ -10,7 +10,9 @@ from libc.string cimport memcpy, memset
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.cpu.conv_cost cimport dense_cost
 from volta._kernels.cpu.conv_plan cimport Plan, ceil_div, pixels_in, pixels_out, seen_of, threads_of
-from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, multiply, real
+from volta._kernels.cpu.multiply cimport multiply
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport TILE_ROWS, lanes
 
 cdef enum:                      # in multiply-adds of a convolution of the gradient that take as long:
     TAP_COST = 1500             # to begin with a tap of a plane,

@@ -2,7 +2,8 @@
 #
 # Like those of tile.pxd, which has to be cimported before. Threads: none. Sizes: the caller's, nothing is checked.
 
-from volta._kernels.cpu.tile cimport real
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport LANES32          # for what the C below takes of it
 
 cdef extern from *:
     """

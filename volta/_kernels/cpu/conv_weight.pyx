@@ -26,9 +26,11 @@ from volta._kernels.cpu.conv_blocks_weight cimport weight_by_blocks
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.conv_tile cimport lines_of_taps
 from volta._kernels.cpu.gemm cimport pack, turn
-from volta._kernels.cpu.tile cimport TILE_ROWS, add_lanes, copy_run, inner, lanes, outer_at, real, zero_run
 from volta._kernels.core.views cimport float_code
 from volta._kernels.core.size cimport plain
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport TILE_ROWS, copy_run, lanes, zero_run
+from volta._kernels.cpu.weight_tile cimport add_lanes, inner, outer_at
 
 cdef enum:
     BLOCK_TAPS = 96             # columns of a block of the gradient

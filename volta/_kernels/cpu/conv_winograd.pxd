@@ -1,4 +1,4 @@
 from volta._kernels.cpu.conv_plan cimport Plan
-from volta._kernels.cpu.tile cimport real
+from volta._kernels.cpu.real cimport real
 
 cdef bint convolve_by_winograd(Plan* p, const real* x, const real* weight, const real* bias, real* out) except -1

@@ -12,7 +12,9 @@ from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_plan cimport Chunk, Plan, ceil_div, chunk_at, pixels_in, pixels_out, set_chunk, threads_of
 from volta._kernels.cpu.gemm cimport pack, turn
-from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, multiply, real
+from volta._kernels.cpu.multiply cimport multiply
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport TILE_ROWS, lanes
 from volta._kernels.cpu.winograd cimport (
     DEPTH, POINTS, all_finite, by_three, padded, to_pair32, to_pair64, transform_tiles, triple32, triple64, use_tiles)
 

@@ -14,7 +14,9 @@ from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_plan cimport (
     Chunk, Plan, add_slices, ceil_div, chunk_at, items_of, pixels_in, pixels_out, set_chunk, slices_of, threads_of)
 from volta._kernels.cpu.gemm cimport turn
-from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, multiply, real
+from volta._kernels.cpu.multiply cimport multiply
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport TILE_ROWS, lanes
 from volta._kernels.cpu.winograd cimport POINTS, all_finite, by_three, padded, to_triple32, to_triple64, transform_tiles, use_tiles
 
 cdef enum:

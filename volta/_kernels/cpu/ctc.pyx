@@ -12,8 +12,8 @@ from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, emp
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code
 from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sums cimport exp_of, line_exp, log_of
-from volta._kernels.cpu.tile cimport real
 
 cdef enum:
     EDGE = 2                    # states that are never met, before a row and behind it,

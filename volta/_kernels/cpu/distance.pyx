@@ -15,8 +15,8 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.doubles cimport pow_f64
+from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.scalar cimport pow_f32              # their declarations come with them
-from volta._kernels.cpu.tile cimport real
 
 cdef extern from *:
     """

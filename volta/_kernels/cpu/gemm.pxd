@@ -1,6 +1,6 @@
 # Matrix products on raw addresses; see gemm.pyx.
 from volta._kernels.cpu.gemm_plan cimport Plan, Products
-from volta._kernels.cpu.tile cimport real
+from volta._kernels.cpu.real cimport real
 
 cdef void gemm(const Plan* plan, const Products* p, const real* a, const real* b, const real* bias, real* out, real* space) noexcept nogil
 cdef int gemm_threads(Py_ssize_t m, Py_ssize_t n, Py_ssize_t k) noexcept nogil

@@ -20,9 +20,11 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.gemm_plan cimport FETCHED, PAD, THIN, Plan, Products, transpose
 from volta._kernels.cpu.lines cimport by_lines
+from volta._kernels.cpu.multiply cimport multiply_ahead
 from volta._kernels.cpu.product cimport up
+from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.thin cimport add_rows, interleave, deinterleave, short_rows
-from volta._kernels.cpu.tile cimport MASKED, TILE_ROWS, copy_line, copy_run, lanes, multiply_ahead, real
+from volta._kernels.cpu.tile cimport MASKED, TILE_ROWS, copy_line, copy_run, lanes
 from volta._kernels.cpu.turn cimport turn8, turn_few
 
 cdef enum:

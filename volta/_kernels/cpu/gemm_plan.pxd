@@ -1,6 +1,6 @@
 # How matrix products are computed; see gemm_plan.pyx.
 from volta._kernels.core.base cimport MAX_RANK
-from volta._kernels.cpu.tile cimport real
+from volta._kernels.cpu.real cimport real
 
 cdef enum:
     PAD = 64

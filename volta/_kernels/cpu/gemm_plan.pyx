@@ -5,7 +5,8 @@
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.lines cimport LINE_ROWS
 from volta._kernels.cpu.product cimport up
-from volta._kernels.cpu.tile cimport MASKED, TILE_ROWS, lanes, real
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport MASKED, TILE_ROWS, lanes
 
 cdef enum:
     KC = 384                    # depth of a panel of b

@@ -12,8 +12,8 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code, same_type, split_at
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.doubles cimport sigmoid_f64
+from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.scalar cimport sigmoid_f32
-from volta._kernels.cpu.tile cimport real
 from volta._kernels.cpu.vectors cimport gated_line, sigmoid_line
 
 cdef enum:

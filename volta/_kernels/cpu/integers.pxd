@@ -7,6 +7,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from volta._kernels.cpu.gemm_plan cimport Products, transpose
+from volta._kernels.cpu.tile cimport LANES32          # for what the C below takes of it
 
 cdef extern from *:
     """

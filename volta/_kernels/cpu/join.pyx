@@ -13,8 +13,8 @@ from volta._kernels.core.views cimport float_code, split_at
 from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.copy cimport copy_data, packed, share
 from volta._kernels.cpu.iteration cimport copy_bytes
+from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.short_rows cimport copy_rows
-from volta._kernels.cpu.tile cimport real
 
 from volta.errors import ArgumentError
 

@@ -18,8 +18,8 @@ from volta._kernels.cpu.gemm cimport gemm
 from volta._kernels.cpu.gemm_plan cimport Plan, Products, plan_products
 from volta._kernels.cpu.integers cimport INTEGER_ROWS, integer_tasks, integers_turned, whole, wide
 from volta._kernels.cpu.lines cimport inner_product
+from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.small cimport small_pays, small_products
-from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport pointer, same_type
 

@@ -3,7 +3,8 @@
 # Layout: lines of any distance. Threads: none. Sizes: the caller's. The order of a sum depends on its length, and on how many lines there
 # are.
 
-from volta._kernels.cpu.tile cimport real
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport LANES32          # for what the C below takes of it
 
 cdef extern from *:
     """

@@ -11,9 +11,9 @@ from libc.string cimport memset
 from volta._kernels.core.base cimport FLOAT32, INT64, Storage, TensorBase, address, empty_host, empty_host_like, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.short_lines cimport SHORT, short_losses
 from volta._kernels.cpu.sums cimport line_exp_sum, line_max, log_of
-from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code, same_type
 
 from volta.errors import DTypeError, IndexRangeError

@@ -16,7 +16,7 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lu_blocks cimport BLOCK, eliminate, factor_symmetric, substitute, swap_rows
 from volta._kernels.cpu.product cimport up
-from volta._kernels.cpu.tile cimport real
+from volta._kernels.cpu.real cimport real
 
 # A batch of matrices a and right sides b, of any strides.
 cdef struct Batch:

@@ -1,7 +1,7 @@
 # Elimination and substitution of one matrix; see lu_blocks.pyx.
 from libc.stdint cimport int32_t
 
-from volta._kernels.cpu.tile cimport real
+from volta._kernels.cpu.real cimport real
 
 cdef enum:
     BLOCK = 16                  # columns that are eliminated one by one: whole vectors of each instruction set

@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t
 
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.product cimport product, up
-from volta._kernels.cpu.tile cimport real
+from volta._kernels.cpu.real cimport real
 
 cdef enum:
     ROWS = 8                    # rows that are substituted one by one

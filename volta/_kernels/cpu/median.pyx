@@ -14,9 +14,9 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code, split_at
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.network cimport NETWORK, short_middles
+from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sort_items cimport MANY, MOST_THREADS, as_item, item_at, place_of, sort_items
 from volta._kernels.cpu.sort_words cimport Wide, item
-from volta._kernels.cpu.tile cimport real
 
 cdef enum:
     FEWEST = 4                  # lines that are worth a network

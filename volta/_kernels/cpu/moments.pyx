@@ -7,6 +7,7 @@
 # Threads: over pieces, so that results do not depend on their number. Sizes: the front end; there is at least one element.
 
 from volta._kernels.cpu.elementwise import KERNELS as elementwise
+from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.reduce import sum
 
 from cython.parallel cimport prange
@@ -19,7 +20,6 @@ from volta._kernels.core.views cimport float_code
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.short_lines cimport SHORT, short_norms
 from volta._kernels.cpu.sums cimport line_away, line_squares
-from volta._kernels.cpu.tile cimport real
 
 cdef enum:
     PIECE = 16384

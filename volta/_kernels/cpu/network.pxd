@@ -4,7 +4,7 @@
 # Threads: none. Sizes: the caller's, and up to NETWORK elements of a line.
 from libc.stdint cimport int32_t, int64_t
 
-from volta._kernels.cpu.tile cimport real
+from volta._kernels.cpu.real cimport real
 
 cdef extern from *:
     """

@@ -11,8 +11,8 @@ from libc.math cimport sqrt
 from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host, empty_host_like
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sums cimport line_away, line_dot, line_squares, line_sum
-from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code, pointer, split_at
 
 cdef enum:

@@ -16,10 +16,10 @@ from volta._kernels.core.base cimport FLOAT32, INT64, TensorBase, address, dtype
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.pool_plan cimport (
     COLUMNS, Pool, begin, by_columns, by_vectors, inside, pool_by_vectors, pool_threads, whole_lines, window_of)
-from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code
 from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.real cimport real
 
 cdef extern from *:
     """

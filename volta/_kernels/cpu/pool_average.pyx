@@ -15,8 +15,8 @@ from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.pool_plan cimport (
     COLUMNS, Pool, begin, by_columns, by_vectors, inside, pool_by_vectors, pool_threads, whole_lines, window_of)
 from volta._kernels.cpu.pool_vectors cimport WIDEST
+from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sums cimport column_sums32, column_sums64, line_sum
-from volta._kernels.cpu.tile cimport real
 
 cdef extern from *:
     """

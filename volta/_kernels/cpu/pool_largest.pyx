@@ -12,7 +12,7 @@ from volta._kernels.core.size cimport plain
 from volta._kernels.core.views cimport float_code
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.pool_plan cimport Pool, begin, pool_threads
-from volta._kernels.cpu.tile cimport real
+from volta._kernels.cpu.real cimport real
 
 cdef extern from *:
     """

@@ -3,7 +3,8 @@
 # Layout: rows of `vectors` (1, 2 or 3) vectors. Threads: none. Sizes: the caller's.
 
 from volta._kernels.cpu.doubles cimport exp2_f64            # its declarations come with it
-from volta._kernels.cpu.tile cimport real
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport LANES32          # for what the C below takes of it
 
 cdef extern from *:
     """

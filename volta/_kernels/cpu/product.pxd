@@ -2,7 +2,9 @@
 #
 # Layout: rows of any stride, but those of b and c in whole vectors. Threads: none. Sizes: the caller's.
 
-from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, multiply, real
+from volta._kernels.cpu.multiply cimport multiply
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport TILE_ROWS, lanes
 
 
 cdef inline Py_ssize_t up(Py_ssize_t n, Py_ssize_t step) noexcept nogil:

@@ -13,8 +13,8 @@ from volta._kernels.core.base cimport (
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu cimport philox as rounds          # C text alone: its name is that of the function here
 from volta._kernels.cpu.copy cimport copy_data, packed
+from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.scalar cimport log_f32
-from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code, pointer
 from volta._kernels.core.size cimport plain
 

@@ -11,9 +11,11 @@ from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, emp
 from volta._kernels.core.views cimport float_code, pointer, same_type
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport gemm_threads, pack
-from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, multiply, real
 
+from volta._kernels.cpu.multiply cimport multiply
+from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.scalar cimport tanh_f32       # its declarations come with it
+from volta._kernels.cpu.tile cimport TILE_ROWS, lanes
 
 cdef extern from *:
     """

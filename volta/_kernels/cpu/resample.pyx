@@ -13,7 +13,7 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code
 from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.copy cimport packed
-from volta._kernels.cpu.tile cimport real
+from volta._kernels.cpu.real cimport real
 
 cdef enum:
     NEAREST, EXACT, LINEAR, CUBIC, AREA

@@ -15,9 +15,9 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code, pointer
 from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sample_vectors cimport (
     PAIRED, gather_32, gather_64, gather_pairs, pair_elements, pick_32, pick_64, weigh_pairs)
-from volta._kernels.cpu.tile cimport real
 
 cdef enum:
     NEAREST, BILINEAR, BICUBIC

@@ -4,7 +4,8 @@
 # Threads: none. Sizes: the caller's. The order of a sum follows from the sizes of one product and how it lies.
 
 from volta._kernels.cpu.gemm_plan cimport Products, transpose
-from volta._kernels.cpu.tile cimport MASKED, lanes, real
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport MASKED, lanes
 
 cdef extern from *:
     """

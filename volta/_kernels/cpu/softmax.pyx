@@ -11,10 +11,10 @@ from libc.string cimport memset
 from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host
 from volta._kernels.core.threads cimport PARALLEL_SIZE, threads_for
 from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.short_lines cimport SHORT, short_softmax, short_softmax_grad
 from volta._kernels.cpu.sums cimport (
     line_away_twice, line_dot, line_exp, line_exp_each, line_exp_sum, line_max, line_sum, line_times, log_of)
-from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code, pointer, split_at
 
 cdef enum:

@@ -8,8 +8,8 @@ from libc.math cimport INFINITY
 
 from volta._kernels.cpu.extremes cimport best_amax_f32, best_amax_f64
 from volta._kernels.cpu.doubles cimport exp_f64, log_f64
+from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.scalar cimport exp_f32, log_f32
-from volta._kernels.cpu.tile cimport real
 from volta._kernels.cpu.vectors cimport away_twice_line, exp_away_line, exp_each_line, exp_sum_line, times_line
 
 cdef extern from *:

@@ -9,7 +9,8 @@ from libc.string cimport memset
 
 from volta._kernels.cpu.conv_plan cimport Chunk, Plan, ceil_div
 from volta._kernels.cpu.gemm cimport turn
-from volta._kernels.cpu.tile cimport real
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport LANES32          # for what the C below takes of it
 
 cdef extern from *:
     """

@@ -10,7 +10,8 @@ from libc.string cimport memset
 
 from volta._kernels.cpu.conv_plan cimport Axis, Plan, ceil_div
 from volta._kernels.cpu.gemm cimport turn
-from volta._kernels.cpu.tile cimport real
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport LANES32          # for what the C below takes of it
 from volta._kernels.cpu.winograd cimport padded
 
 cdef extern from *:
