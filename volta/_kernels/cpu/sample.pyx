@@ -341,7 +341,8 @@ cdef void run_units(Sampler* p, int kind, const real* g, const real* x, const re
 cdef void run(Sampler* p, int kind, const real* g, const real* x, const real* grid, const real* direction, real* out):
     """IN: kind, 0 samples, 1 the transpose, 2 the derivative by the grid."""
     cdef Py_ssize_t units = p.images * (p.channels if kind == 1 else (p.places + BLOCK - 1) // BLOCK)
-    cdef int threads = threads_for(p.images * p.places * p.channels * p.count * 2), t     # some may have no unit: see threads.pxd
+    cdef Py_ssize_t work = p.channels * p.count + 2 * p.rank * p.taps       # at a place: its channels, and where it is
+    cdef int threads = threads_for(p.images * p.places * work * 2), t       # some may have no unit: see threads.pxd
     cdef Storage storage = host_storage(threads * (REALS * sizeof(real) + INTS * sizeof(int)))
     cdef real* memory = <real*>storage.data
     cdef int* index = <int*>(memory + threads * REALS)
