@@ -100,8 +100,10 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = PAIRED[0])
         if x1.shape[-2] <= rows or not core.host_sees(x1):
             return _apart(x1, x2, p)
         return cat([_apart(block, x2, p) for block in split(x1, rows, -2)], -2)
-    lead = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
-    first, second = (reshape_op(expand_op(x, shape=lead + x.shape[-2:]), shape=(math.prod(lead), *x.shape[-2:])) for x in (x1, x2))
+    a, b = x1._shape, x2._shape
+    lead = a[:-2] if a[:-2] == b[:-2] else broadcast_shapes(a[:-2], b[:-2])
+    first, second = [reshape_op(x if x._shape[:-2] == lead else expand_op(x, shape=lead + x._shape[-2:]),
+                                shape=(math.prod(lead), *x._shape[-2:])) for x in (x1, x2)]
     return reshape_op(distances_op(first, second, p=float(p)), shape=(*lead, x1.shape[-2], x2.shape[-2]))
 
 

@@ -352,10 +352,12 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
 
 
 def _triangle(op, input, diagonal, upper):
-    if input.ndim < 2:
+    shape = input._shape
+    if len(shape) < 2:
         raise ShapeError(f"{op}: needs at least 2 dimensions, got shape {input.shape}")
-    rows, columns = input.shape[-2:]
-    return triangle_op(input, diagonal=min(max(diagonal, -rows), columns), upper=upper)         # beyond the corners nothing changes
+    if diagonal:
+        diagonal = min(max(diagonal, -shape[-2]), shape[-1])
+    return triangle_op(input, diagonal=diagonal, upper=upper)         # beyond the corners nothing changes
 
 
 def true_places(mask: Tensor) -> Tensor:

@@ -183,7 +183,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
 
 
 def _goes_directly(weight, scales, special):
-    """Whether one kernel adds up the rows: no gradient of a `special` kind is recorded, and no table of narrow numbers is widened for it."""
+    """Whether one kernel adds up the rows: no gradient of a `special` kind is recorded, no table of narrow numbers is widened."""
     if weight.dtype not in (float32, float64) or not (weight.device.is_gpu or core.host_sees(weight)):
         return False
     if scales is not None and (scales.dtype is not weight.dtype or scales.device is not weight.device):
