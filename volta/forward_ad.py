@@ -19,7 +19,8 @@ from volta._kernels.core import graph
 from volta._kernels.core.call import Observer, run_kernel, set_adapting
 from volta.batching_rules import levels_of, lifted, lowered
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
-from volta.ops.arrange import as_strided, flip
+from volta.ops.arrange import as_strided
+from volta.ops.copy import flip
 from volta.ops.creation import zeros, zeros_like
 from volta.ops.records.index import scale_gradient
 from volta.ops.records.view import clone_op, contiguous_op, expand_op, reshape_op

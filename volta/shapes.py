@@ -5,12 +5,24 @@ import functools
 import operator
 
 from volta._kernels import core
-from volta._kernels.core.shapes import as_dim, as_order, exchanged, expanded, infer, listed, listed_sizes, moved, squeezed, view_strides
+from volta._kernels.core.shapes import (
+    as_dim,
+    as_order,
+    exchanged,
+    expanded,
+    infer,
+    listed,
+    listed_sizes,
+    moved,
+    moved_one,
+    squeezed,
+    view_strides,
+)
 from volta._kernels.core.size import Size
 from volta.errors import ArgumentError, DTypeError, ShapeError
 
 __all__ = ["Size", "as_dim", "as_dims", "as_order", "as_shape", "broadcast_shapes", "broadcasts_to", "exchanged", "expanded", "infer",
-           "listed", "listed_sizes", "moved", "per_dim", "reduced", "squeezed", "view_strides"]
+           "listed", "listed_sizes", "moved", "moved_one", "per_dim", "reduced", "squeezed", "view_strides"]
 
 
 def as_shape(*sizes: object) -> tuple[int, ...]:
@@ -61,8 +73,8 @@ def as_dims(op: str, dim: object, rank: int) -> tuple[int, ...]:
 
     Raises: ArgumentError for a dimension given twice.
     """
-    if type(dim) is int and 0 <= dim < rank:
-        return (dim,)
+    if type(dim) is int and -rank <= dim < rank:
+        return (dim if dim >= 0 else dim + rank,)
     if dim is None:
         return _every(rank)
     if not hasattr(dim, "__index__") and not isinstance(dim, (tuple, list)):

@@ -11,16 +11,16 @@ from volta.dtypes import float16, result_type
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops import reduce
 from volta.ops.assign import copy_
-from volta.ops.copy import clone, flip
+from volta.ops.copy import clone, flipped
 from volta.ops.creation import zeros
 from volta.ops.join import cat
 from volta.ops.parts import _split, diagonal, select, slice_view, tensor_split
 from volta.ops.records.copy import cast, copy_into_op
 from volta.ops.records.strided import as_strided_op
-from volta.ops.records.view import contiguous_op, on_diagonal, reshape_op, row_major
+from volta.ops.records.view import contiguous_op, on_diagonal, permute_op, reshape_op, row_major
 from volta.ops.table import Many, case, composed
 from volta.ops.view import movedim, transpose
-from volta.shapes import as_dim, as_shape, broadcasts_to
+from volta.shapes import as_dim, as_shape, broadcasts_to, exchanged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,13 +152,14 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """
     if len(dims) != 2 or input.ndim < 2:
         raise ArgumentError(f"rot90: needs two dimensions of a tensor of at least two, got dims {list(dims)} and shape {input.shape}")
-    a, b = (as_dim("rot90", d, input.ndim) for d in dims)
+    rank = input.ndim
+    a, b = as_dim("rot90", dims[0], rank), as_dim("rot90", dims[1], rank)
     if a == b:
         raise ArgumentError(f"rot90: dims must be two different dimensions, got {list(dims)}")
     k %= 4
     if k in (0, 2):
-        return flip(input, (a, b)) if k else contiguous_op(input)
-    return transpose(flip(input, (b,) if k == 1 else (a,)), a, b)
+        return flipped(input, (a, b)) if k else contiguous_op(input)
+    return permute_op(flipped(input, (b,) if k == 1 else (a,)), dims=exchanged("rot90", rank, a, b))
 
 
 def _np_sum_to_size(x, *shape, size=()):

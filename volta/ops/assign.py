@@ -105,7 +105,7 @@ def uniform_(input: Tensor, low: float = 0.0, high: float = 1.0, *, generator: G
         >>> bool((volta.empty(9).uniform_(-1, 1) < 1).all())
         True
     """
-    if (drawn := redrawn("uniform_", uniform_, input, low, high, generator=generator)) is not None:
+    if input.requires_grad and (drawn := redrawn("uniform_", uniform_, input, low, high, generator=generator)) is not None:
         return drawn
     if not low <= high:
         raise ArgumentError(f"uniform_: needs low <= high, got {low} and {high}")
@@ -123,7 +123,7 @@ def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Ge
         >>> volta.empty(3).normal_(5, 0)
         tensor([5., 5., 5.])
     """
-    if (drawn := redrawn("normal_", normal_, input, mean, std, generator=generator)) is not None:
+    if input.requires_grad and (drawn := redrawn("normal_", normal_, input, mean, std, generator=generator)) is not None:
         return drawn
     if not std >= 0:
         raise ArgumentError(f"normal_: std must be >= 0, got {std}")

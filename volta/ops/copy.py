@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import graph, inplace
+from volta._kernels.core import graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.order import by_pixels
 from volta.device import as_device
@@ -79,6 +79,8 @@ def promoted(function):
 
     @wraps(function)
     def run(*tensors, **options):
+        if not options and _of_one_dtype(tensors):                      # most are
+            return function(*tensors)
         given = [x for x in tensors if isinstance(x, core.TensorBase)]
         given += [x for name, x in options.items() if name not in numbers and isinstance(x, core.TensorBase)]
         dtype = result_type(*given) if given else None
@@ -89,6 +91,17 @@ def promoted(function):
         out = function(*tensors, **options)
         return cast(out, dtype) if dtype in HALVES else out
     return run
+
+
+def _of_one_dtype(tensors):
+    """Whether the first is a tensor of at least 32 bits and all tensors have its dtype."""
+    first = tensors[0].dtype if tensors and isinstance(tensors[0], core.TensorBase) else None
+    if first is None or first in HALVES:
+        return False
+    for x in tensors:
+        if isinstance(x, core.TensorBase) and x.dtype is not first:
+            return False
+    return True
 
 
 def as_wide(x):
@@ -263,14 +276,12 @@ def flip(input: Tensor, *which: int | Sequence[int], dims: Sequence[int] | None 
     [2, 1, 0]
     """
     dims = listed("flip", which, dims)
-    shape = input._shape
-    chosen = as_dims("flip", dims, len(shape)) if dims else ()
-    if 0 in shape:
-        return contiguous_op(input)
-    starts, steps = [0] * len(shape), [1] * len(shape)
-    for d in chosen:
-        starts[d], steps[d] = shape[d] - 1, -1
-    return clone_op(slice_op(input, starts=tuple(starts), sizes=shape, steps=tuple(steps)))
+    return flipped(input, as_dims("flip", dims, len(input._shape)) if dims else ())
+
+
+def flipped(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """A copy in which these dimensions run backwards."""
+    return clone_op(graph.call(slice_op, (x,), indexing.reversed_along(x, dims))) if x._size else contiguous_op(x)
 
 
 @composed(samples=(case((2, 3)),), kinds="fib", numpy=np.fliplr)
@@ -284,7 +295,7 @@ def fliplr(input: Tensor) -> Tensor:
     """
     if input.ndim < 2:
         raise ShapeError(f"fliplr: needs at least 2 dimensions, got shape {input.shape}")
-    return flip(input, 1)
+    return flipped(input, (1,))
 
 
 @composed(samples=(case((2, 3)), case((3,))), kinds="fib", numpy=np.flipud)
@@ -298,7 +309,7 @@ def flipud(input: Tensor) -> Tensor:
     """
     if not input.ndim:
         raise ShapeError("flipud: needs at least 1 dimension, got a 0-d tensor")
-    return flip(input, 0)
+    return flipped(input, (0,))
 
 
 @composed(samples=(case((2, 3), repeats=(2, 1, 2)), case((), repeats=(2,))), kinds="fib", function=False,

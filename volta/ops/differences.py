@@ -10,7 +10,7 @@ from volta.dtypes import HALVES, bool_, float32, result_type, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.copy import clone
 from volta.ops.join import cat
-from volta.ops.parts import narrow, select
+from volta.ops.parts import cut, narrow, select
 from volta.ops.records.copy import cast
 from volta.ops.records.math import logical_xor
 from volta.ops.records.scan import cumsum_op
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def _steps(x, d):
     """What each element exceeds the one before it by."""
     n = x.shape[d] - 1
-    later, earlier = narrow(x, d, 1, n), narrow(x, d, 0, n)
+    later, earlier = cut(x, d, ((1, n), (0, n)))
     return logical_xor(later, earlier) if x.dtype.code == 0 else later - earlier
 
 
@@ -44,6 +44,8 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
     tensor([1, 2, 3])
     """
     d = as_dim("diff", dim, input.ndim)
+    if n == 1 and prepend is None and append is None and input.ndim and input._shape[d]:
+        return _steps(input, d)
     given = [x for x in (prepend, input, append) if x is not None]
     if not input.ndim or any(x.ndim != input.ndim or x.shape[:d] + x.shape[d + 1:] != input.shape[:d] + input.shape[d + 1:] for x in given):
         raise ShapeError(f"diff: needs tensors of at least 1 dimension that agree outside dimension {d}, got {[x.shape for x in given]}")

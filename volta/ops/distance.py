@@ -16,11 +16,12 @@ from volta.ops.parts import split
 from volta.ops.records.distance import distances_op, pairs_of
 from volta.ops.records.index import index_select_op
 from volta.ops.records.math import abs, ceil, clamp_max, clamp_min, positive_part, reciprocal
+from volta.ops.records.reduce import norm2_op, sum_op
 from volta.ops.records.view import expand_op, reshape_op
 from volta.ops.reduce import amax, root, sum
 from volta.ops.table import case, composed
 from volta.ops.view import broadcast_tensors, transpose, unsqueeze
-from volta.shapes import broadcast_shapes
+from volta.shapes import as_dim, broadcast_shapes
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -47,9 +48,14 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
         raise DTypeError(f"cosine_similarity: needs floating point tensors, got {x1.dtype}; convert them with .float()")
     if eps < 0:
         raise ArgumentError(f"cosine_similarity: eps must not be negative, got {eps}")
-    x1, x2 = broadcast_tensors(x1, x2)
-    x1, x2 = (x * reciprocal(clamp_min(norm(x, 2, dim, True), eps)) for x in (x1, x2))
-    return sum(x1 * x2, dim)
+    if x1._shape != x2._shape:
+        x1, x2 = broadcast_tensors(x1, x2)
+    if not x1.ndim or x1._shape[as_dim("cosine_similarity", dim, x1.ndim)] == 1:        # a norm of one element does not overflow
+        x1, x2 = (x * reciprocal(clamp_min(norm(x, 2, dim, True), eps)) for x in (x1, x2))
+        return sum(x1 * x2, dim)
+    dims = (as_dim("cosine_similarity", dim, x1.ndim),)
+    x1, x2 = (x * reciprocal(clamp_min(norm2_op(x, dim=dims, keepdim=True), eps)) for x in (x1, x2))
+    return sum_op(x1 * x2, dim=dims, keepdim=False)
 
 
 @composed(samples=(case((3, 4), (3, 4)), case((4,), (3, 4), p=1.0, keepdim=True), case((3, 4), (3, 4), p=math.inf)), method=False,
@@ -94,8 +100,10 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = PAIRED[0])
         if x1.shape[-2] <= rows or not core.host_sees(x1):
             return _apart(x1, x2, p)
         return cat([_apart(block, x2, p) for block in split(x1, rows, -2)], -2)
-    lead = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
-    first, second = (reshape_op(expand_op(x, shape=lead + x.shape[-2:]), shape=(math.prod(lead), *x.shape[-2:])) for x in (x1, x2))
+    a, b = x1._shape, x2._shape
+    lead = a[:-2] if a[:-2] == b[:-2] else broadcast_shapes(a[:-2], b[:-2])
+    first, second = [reshape_op(x if x._shape[:-2] == lead else expand_op(x, shape=lead + x._shape[-2:]),
+                                shape=(math.prod(lead), *x._shape[-2:])) for x in (x1, x2)]
     return reshape_op(distances_op(first, second, p=float(p)), shape=(*lead, x1.shape[-2], x2.shape[-2]))
 
 

@@ -13,7 +13,7 @@ from volta.dtypes import float32, float64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.parts import diagonal
 from volta.ops.records.copy import cast
-from volta.ops.records.linalg import dot_op, matmul_op
+from volta.ops.records.linalg import dot_op, matmul_op, turned
 from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.reduce import sum
 from volta.ops.table import case, composed
@@ -237,4 +237,6 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
         return input * other
     if input.shape[-1] != other.shape[-1]:
         raise ShapeError(f"inner: the last dimensions of {input.shape} and {other.shape} differ in size")
+    if other.ndim == 2 and input.ndim == 2:
+        return matmul_op(input, turned(other))
     return dot_op(input, other) if input.ndim == other.ndim == 1 else tensordot(input, other, ([-1], [-1]))

@@ -106,7 +106,7 @@ def as_vector(x: Tensor) -> Tensor:
 
 def flat(x: Tensor) -> Tensor:
     """The elements in their order, as one vector."""
-    return reshape_op(x, shape=(x._size,))
+    return x if len(x._shape) == 1 else reshape_op(x, shape=(x._size,))
 
 
 @composed(apart=0, samples=(case((3, 5), 1, Labels((3, 2), 5)), case((4, 3), -2, Labels((2, 2), 4))), kinds="fib",
@@ -182,6 +182,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     d = as_dim("take_along_dim", dim, input.ndim)
     if indices.ndim != input.ndim:
         raise ShapeError(f"take_along_dim: indices have shape {indices.shape}, the input {input.shape}; their ranks must be the same")
+    if input._shape[:d] == indices._shape[:d] and input._shape[d + 1:] == indices._shape[d + 1:]:
+        return _gather("take_along_dim", input, d, indices, True)
     common = broadcast_shapes(input.shape[:d] + (1,) + input.shape[d + 1:], indices.shape[:d] + (1,) + indices.shape[d + 1:])
     wide, index = (expand_op(x, shape=common[:d] + x.shape[d:d + 1] + common[d + 1:]) for x in (input, indices))
     return _gather("take_along_dim", wide, d, index, True)
@@ -350,10 +352,12 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
 
 
 def _triangle(op, input, diagonal, upper):
-    if input.ndim < 2:
+    shape = input._shape
+    if len(shape) < 2:
         raise ShapeError(f"{op}: needs at least 2 dimensions, got shape {input.shape}")
-    rows, columns = input.shape[-2:]
-    return triangle_op(input, diagonal=min(max(diagonal, -rows), columns), upper=upper)         # beyond the corners nothing changes
+    if diagonal:
+        diagonal = min(max(diagonal, -shape[-2]), shape[-1])
+    return triangle_op(input, diagonal=diagonal, upper=upper)         # beyond the corners nothing changes
 
 
 def true_places(mask: Tensor) -> Tensor:

@@ -98,6 +98,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     d = as_dim("stack", dim, len(shape) + 1)
     if d < len(shape) and _alike(tensors):          # joined along d, the parts seen as a dimension of their own
         return reshape_op(_joined(tensors, d), shape=shape[:d] + (len(tensors),) + shape[d:])
+    if d == len(shape) and shape and _alike(tensors):
+        return cat_op(*[reshape_op(x, shape=(*shape, 1)) for x in tensors], dim=d)
     if any(x._shape != shape for x in tensors):
         raise ShapeError(f"stack: shapes differ: {', '.join(str(x.shape) for x in tensors)}")
     return cat([reshape_op(x, shape=shape[:d] + (1,) + shape[d:]) for x in tensors], d)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta.dtypes import int64
+from volta.dtypes import int64, to_numpy
 from volta.errors import ArgumentError, LinAlgError, ShapeError
 from volta.ops.creation import new_empty
 from volta.ops.decomposition import matrix_rank, pinv, svdvals, tolerances
@@ -14,9 +14,10 @@ from volta.ops.inverse import DECLARED, is_vector, succeeded
 from volta.ops.join import cat
 from volta.ops.linalg import matmul
 from volta.ops.records.copy import from_array
-from volta.ops.records.decomposition import by_columns, leading
+from volta.ops.records.decomposition import by_columns, leading, qr_op, solve_again_op, solve_op, triangular_op
+from volta.ops.records.linalg import turned
 from volta.ops.records.math import where_op
-from volta.ops.records.view import part, reshape_op
+from volta.ops.records.view import expand_op, part, reshape_op
 from volta.ops.reduce import sum
 from volta.ops.table import case, composed
 from volta.results import Result
@@ -46,6 +47,30 @@ def _full_rank(a):
         low = (sizes <= 2 * np.finfo(a.dtype).eps * np.linalg.norm(tall, axis=-2)) | (sizes == 0)
     info = from_array(np.where(low.any(-1), low.argmax(-1) + 1, 0).astype(np.int32))
     succeeded("linalg.lstsq", info, "driver='gels' needs a matrix of full rank, and element {} of its triangle is 0; take another driver")
+
+
+def _certain(A, b, rtol):
+    """X by elimination or reflections where a bound of the condition of A shows that no singular value counts as 0; else None."""
+    if not (isinstance(rtol, float) and A._size and b._size and core.host_sees(A) and core.host_sees(b)):
+        return None
+    rows, columns = A.shape[-2:]
+    one = from_array(np.eye(min(rows, columns), dtype=to_numpy(A.dtype)))
+    if rows == columns:
+        X, info, lu, pivots = solve_op(A, b, turn=False)
+        if info.numpy().any():
+            return None
+        whole, inverse = A, solve_again_op(A.detach(), expand_op(one, shape=A.shape), lu, pivots, turn=False)
+    else:
+        Q, R = qr_op(A if rows > columns else turned(A), mode="reduced")
+        if not np.diagonal(R.detach().numpy(), axis1=-2, axis2=-1).all():
+            return None
+        whole, inverse = R, triangular_op(R.detach(), one, upper=True, unitriangular=False)
+        if rows > columns:
+            X = triangular_op(R, matmul(turned(Q), b), upper=True, unitriangular=False)
+        else:
+            X = matmul(Q, triangular_op(turned(R), b, upper=False, unitriangular=False))
+    bound = np.linalg.norm(whole.detach().numpy(), axis=(-2, -1)) * np.linalg.norm(inverse.numpy(), axis=(-2, -1))
+    return X if (bound * rtol < 0.1).all() and np.isfinite(X.detach().numpy()).all() else None
 
 
 def _solution(A, b, rtol, driver):
@@ -94,14 +119,20 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     b = reshape_op(B, shape=B.shape + (1,)) if vector else B
     if b.ndim != A.ndim or A.shape[-2] != b.shape[-2]:
         raise ShapeError(f"linalg.lstsq: A X = B with A {A.shape} needs B of {A.shape[-2]} rows, got {B.shape}")
-    X = _solution(A, b, 0.0 if driver == "gels" else rtol, driver)
     none, tall = new_empty(A, (0,)), A.shape[-2] > A.shape[-1]
-    values = none if driver == "gels" else svdvals(A.detach())
-    rank = none.to(int64) if driver == "gels" else matrix_rank(A.detach(), rtol=rtol)
+    X = _certain(A, b, rtol) if driver in (None, "gelsy", "gels") else None
+    certain = X is not None
+    if not certain:
+        X = _solution(A, b, 0.0 if driver == "gels" else rtol, driver)
+    values = none if driver in (None, "gelsy", "gels") else svdvals(A.detach())
+    if driver == "gels":
+        rank = none.to(int64)
+    else:
+        rank = A.new_full(A.shape[:-2], min(A.shape[-2:]), dtype=int64) if certain else matrix_rank(A.detach(), rtol=rtol)
     residuals = reshape_op(part(X, X.ndim - 1, 0, 0), shape=(0,))           # of none, too, there is a gradient
     if tall and driver not in (None, "gelsy") and not (rank < A.shape[-1]).any().item():
         residuals = sum((matmul(A, X) - b) ** 2, -2)
         if driver == "gels" and not A.shape[-1]:        # as LAPACK leaves it, which has nothing to do then
             residuals = residuals - residuals.detach()
     X = _as_it_lies(X, A.shape[-2])
-    return LeastSquares(reshape_op(X, shape=X.shape[:-1]) if vector else X, residuals, rank, none if driver in (None, "gelsy") else values)
+    return LeastSquares(reshape_op(X, shape=X.shape[:-1]) if vector else X, residuals, rank, values)

@@ -276,6 +276,8 @@ def lerp(input: Tensor, end: Tensor, weight: Number | Tensor) -> Tensor:
     >>> volta.lerp(volta.tensor([0.0, 10.0]), volta.tensor([4.0, 20.0]), 0.5)
     tensor([ 2., 15.])
     """
+    if type(weight) is float and input.dtype.itemsize > 2:
+        return r.lerp_op(input, end, weight)
     _check_weight(input, weight)
     return _between(input, end, weight)
 

@@ -46,6 +46,10 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: int | Sequence[int] 
     >>> volta.tensor([3.0, 4.0]).norm()
     tensor(5.)
     """
+    return _checked(input, p, dim, keepdim, dtype)
+
+
+def _checked(input, p, dim, keepdim, dtype):
     if p == "nuc":
         return matrix_norm(input, p, as_dims("norm", dim, input.ndim), keepdim, dtype=dtype)
     if isinstance(p, str) and p != "fro":
@@ -59,7 +63,12 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: int | Sequence[int] 
 
 def _alone(input, dim):
     """Whether each norm is that of one element."""
-    return input._size == 1 or dim is not None and all(input.shape[d] == 1 for d in as_dims("norm", dim, input.ndim))
+    if input._size == 1:
+        return True
+    for d in as_dims("norm", dim, input.ndim):
+        if input._shape[d] != 1:
+            return False
+    return dim is not None
 
 
 def _norm(input, p, dim, keepdim):
@@ -106,7 +115,7 @@ def vector_norm(x: Tensor, ord: float = 2, dim: int | Sequence[int] | None = Non
         raise ArgumentError(f"vector_norm: ord must be a number, got {ord!r}")
     if not x.dtype.is_floating_point:
         raise DTypeError(f"vector_norm: needs a floating point tensor, got {x.dtype}; convert it with .float()")
-    return norm(x, ord, dim, keepdim, dtype=dtype)
+    return _checked(x, ord, dim, keepdim, dtype)
 
 
 def _singular(name, ord, A):
@@ -144,7 +153,7 @@ def matrix_norm(A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -
     if not A.dtype.is_floating_point:
         raise DTypeError(f"matrix_norm: needs a floating point tensor, got {A.dtype}; convert it with .float()")
     if ord == "fro":
-        return norm(A, 2, dim, keepdim, dtype=dtype)
+        return _checked(A, 2, dim, keepdim, dtype)
     A = A if dtype is None else cast(A, as_dtype(dtype))
     rows, columns = (as_dim("matrix_norm", d, A.ndim) for d in dim)
     as_dims("matrix_norm", (rows, columns), A.ndim)

@@ -37,11 +37,13 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     tensor([[1., 2., 0., 0.],
             [0., 0., 1., 2.]])
     """
-    rank = max(input.ndim, other.ndim)
-    a, b = ((1,) * (rank - x.ndim) + x.shape for x in (input, other))
-    blocks = reshape_op(input, shape=tuple(n for size in a for n in (size, 1))) * reshape_op(
-        other, shape=tuple(n for size in b for n in (1, size)))
-    return reshape_op(blocks, shape=tuple(m * n for m, n in zip(a, b)))
+    a, b = input._shape, other._shape
+    if len(a) != len(b):
+        rank = max(len(a), len(b))
+        a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    blocks = reshape_op(input, shape=tuple([n for size in a for n in (size, 1)])) * reshape_op(
+        other, shape=tuple([n for size in b for n in (1, size)]))
+    return reshape_op(blocks, shape=tuple([m * n for m, n in zip(a, b)]))
 
 
 def _cross(name, input, other, dim):

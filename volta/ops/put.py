@@ -114,7 +114,8 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     [2, 4]
     """
     at = positions("take", flat(index), input._size, wrap=True)
-    return reshape_op(index_select_op(flat(input), at, dim=0), shape=index.shape)
+    out = index_select_op(flat(input), at, dim=0)
+    return out if len(index._shape) == 1 else reshape_op(out, shape=index._shape)
 
 
 @composed(samples=(case(Labels((3, 4), 24), shape=(2, 3, 4)),), kinds="i", method=False, smooth=False,

@@ -98,7 +98,7 @@ def _triangle(name, upper, row, col, offset, dtype, device):
         steps = arange(col, device=place) - reshape_op(arange(row, device=place), shape=(row, 1))
         return to(counted_places(steps >= offset if upper else steps <= offset, count), dtype=dtype)
     out = core.triangle_places(first, last if count else first, col, offset, upper, count)
-    return to(out, device=place, dtype=dtype)
+    return out if dtype is int64 and place is out.device else to(out, device=place, dtype=dtype)
 
 
 def _below(rows: int, columns: int, offset: int) -> int:

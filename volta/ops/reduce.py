@@ -230,7 +230,7 @@ def _pick(name, record, input, dim, keepdim):
     numbers = cast(input, uint8) if input.dtype is bool_ else input
     if input.ndim == 0:
         return ValuesIndices(clone(input), _arg(f"arg{name}", record, numbers, 0, False))
-    indices = _arg(f"arg{name}", record, numbers, d, True)
+    indices = record(numbers, dim=d, keepdim=True) if input._shape[d] else _arg(f"arg{name}", record, numbers, d, True)
     values = gather_op(input, indices, dim=d)
     if not keepdim:
         shape = input._shape[:d] + input._shape[d + 1:]
@@ -250,12 +250,14 @@ def _called(name, pick, of_all, of_two, input, dim_or_other, keepdim, dim, other
     """max or min in one of its three forms. With keepdim a whole number in a tensor is a dimension."""
     if keepdim and isinstance(dim_or_other, TensorBase) and not dim_or_other.ndim and dim_or_other.dtype.category == 1:
         dim_or_other = dim_or_other.item()
+    if dim_or_other is None and dim is None and other is None and not keepdim:
+        return _extreme(name, of_all, input, None, None)
+    if type(dim_or_other) is int and dim is None and other is None:
+        return _pick(name, pick, input, dim_or_other, keepdim)
     given = [x for x in (dim_or_other, dim, other) if x is not None]
     two = other is not None or hasattr(dim_or_other, "dtype")
-    if len(given) > 1 or keepdim and (two or not given):
+    if len(given) != 1 or keepdim and two:
         raise ArgumentError(f"{name}: takes a dimension, and keepdim with it, or another tensor, or neither")
-    if not given:
-        return _extreme(name, of_all, input, None, None)
     return of_two(input, *given) if two else _pick(name, pick, input, *given, keepdim)
 
 
@@ -320,7 +322,8 @@ def count_nonzero(input: Tensor, dim: int | Sequence[int] | None = None) -> Tens
     >>> volta.count_nonzero(volta.tensor([0, 2, 3]))
     tensor(2)
     """
-    return sum(input != 0, dim)
+    found = input if input.dtype is bool_ else input != 0
+    return sum_op(found, dim=as_dims("count_nonzero", dim, input.ndim), keepdim=False) if input.ndim else sum(found, dim)
 
 
 # ---------------------------------------------------------------- spread

@@ -22,13 +22,14 @@ from volta.ops.indexing import as_value, as_vector, check_index, check_integers,
 from volta.ops.math import div
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
+from volta.ops.records.create import full_op
 from volta.ops.records.index import index_put_op, scale_gradient, scatter_reduce_op
 from volta.ops.records.math import clamp_min, where_op
 from volta.ops.records.view import clone_op, contiguous_op, expand_op, reshape_op, row_major
 from volta.ops.reduce import sum as reduce_sum
 from volta.ops.subscript import setitem
-from volta.ops.table import Derived, Labels, case, composed
-from volta.shapes import as_dim
+from volta.ops.table import Derived, Labels, case, composed, create
+from volta.shapes import as_dim, moved_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,8 +164,10 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None 
     d, x, at, src = _fitted("scatter", input, dim, index, src)
     if not at._size:
         return contiguous_op(input)
-    source = src if isinstance(src, TensorBase) else full_like(at, as_held(x, src), dtype=x.dtype)
-    return _combined("scatter", input, x, d, at, source, "last")
+    if not isinstance(src, TensorBase):
+        held = as_held(x, src)
+        src = full_like(at, held, dtype=x.dtype) if stands_in(at) else create(full_op, at._shape, held, dtype=x.dtype, device=at.device)
+    return _combined("scatter", input, x, d, at, src, "last")
 
 
 _REDUCE = {"sum": (0, np.add), "mean": (0, np.add), "prod": (1, np.multiply), "amax": (-np.inf, np.maximum), "amin": (np.inf, np.minimum)}
@@ -352,11 +355,23 @@ def _fill_mask(input, d, index):
     return reshape_op(mask, shape=(mask._size,) + (1,) * (input.ndim - 1 - d) if input.shape else ())
 
 
+def _by_places(input, dim, index):
+    """Whether a CPU fills places of a copy sooner than it chooses by a mask: of few elements, or whole runs of them."""
+    return input._shape and host_sees(input) and host_sees(index) and not stands_in(index) and (
+        input._size <= 4096 or type(dim) is int and dim == 0 and input.ndim > 1)
+
+
 def _filled(input, dim, index, value):
     """`index_fill` in one pass over the input; on a GPU, where that is more dispatches, on a copy."""
-    if input.device.is_gpu and input._contiguous and not isinstance(value, TensorBase) and not (
-            is_grad_enabled() and input.requires_grad or stands_in(input)):
+    if input._contiguous and not isinstance(value, TensorBase) and not (
+            is_grad_enabled() and input.requires_grad or stands_in(input)) and (input.device.is_gpu or _by_places(input, dim, index)):
         d, out = _checked_fill(input, dim, index, value), contiguous_op(input)
+        if not input.device.is_gpu:
+            rows, held = positions("index_fill", as_vector(index), input._shape[d], wrap=True), as_held(input, value)
+            number = create(full_op, (), held, dtype=input.dtype, device=input.device)
+            target = indexing.permute_view(out, dims=moved_one("index_fill", d, 0, input.ndim)) if d else out
+            run_kernel(index_put_op, input.device, (target, rows, number), {"rank": 1})
+            return out
         setitem(as_vector(out), (slice(None),) * d + (cast(as_vector(index), int64),), as_held(input, value))
         return out
     mask = _fill_mask(input, _checked_fill(input, dim, index, value), index)

@@ -151,7 +151,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     length = input.shape[as_dim("kthvalue", dim, input.ndim)] if input.ndim else 1
     if not 1 <= k <= length:
         raise ArgumentError(f"kthvalue: k must be from 1 to {length}, the size of dimension {dim}, got {k}")
-    if input.device.is_gpu and input.ndim and input.dtype.is_floating_point and not stands_in(input):
+    if input.dtype.is_floating_point and _in_the_middle(input, length):
         d = as_dim("kthvalue", dim, input.ndim)
         found = _shaped(input, d, keepdim, *middle_op(input, dim=d, place=k - 1))
         if keepdim:
@@ -162,6 +162,11 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     return ValuesIndices(*(clone(x, memory_format=contiguous_format) for x in found))      # a slice would keep all that was sorted
 
 
+def _in_the_middle(input, length):
+    """Whether the record of medians finds what is at a place: of a float tensor with lines of this length."""
+    return input.ndim and (input.device.is_gpu and not stands_in(input) or host_sees(input) and length < LONG)
+
+
 def _middle(name, input, dim, keepdim, skip):
     """The median along dim: the lower one of two; a NaN where there is one, or with `skip` that of the numbers."""
     _check_line(name, input, dim)
@@ -169,7 +174,7 @@ def _middle(name, input, dim, keepdim, skip):
         length = input.shape[as_dim(name, dim, input.ndim)] if input.ndim else 1
         return kthvalue(input, (length + 1) // 2, dim, keepdim)
     d = as_dim(name, dim, input.ndim)
-    if input.ndim and (input.device.is_gpu and not stands_in(input) or host_sees(input) and input._shape[d] < LONG):
+    if _in_the_middle(input, input._shape[d] if input.ndim else 1):
         return _shaped(input, d, keepdim, *middle_op(input, dim=d, skip=skip))
     values, indices, d = _sorted(name, input, dim)
     length = values.shape[d]
@@ -185,7 +190,11 @@ def _of_all(input, skip):
             return sum(input) + float("nan")
         return full((), max(iinfo(input.dtype).min, -1 << (31 if input.device.is_gpu else 63)), dtype=input.dtype, device=input.device)
     flat = reshape_op(input, shape=(input._size,))
-    found = _middle("median", flat.detach(), 0, False, skip).values
+    bare = flat.detach()
+    if bare.dtype.is_floating_point and _in_the_middle(bare, input._size):
+        found = reshape_op(middle_op(bare, dim=0, skip=skip)[0], shape=())
+    else:
+        found = _middle("median", bare, 0, False, skip).values
     if not graph.wants_derivative(input):
         return found
     sign = where(found == float("-inf"), -1, 1)         # which is then told from what is left out

@@ -18,7 +18,7 @@ from volta.ops.records.elementwise import BINARY_CASES, UNARY_CASES
 from volta.ops.records.index import index_select_op
 from volta.ops.records.reduce import any_op
 from volta.ops.records.sort import searchsorted_op
-from volta.ops.records.view import expand_op, row_major
+from volta.ops.records.view import expand_op, reshape_op, row_major
 from volta.ops.reduce import any as any_of
 from volta.ops.reduce import sum as sum_of
 from volta.ops.sort import sort
@@ -251,8 +251,8 @@ def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_un
         dtype = result_type(elements, test_elements)
         elements, tests = (cast(x, dtype).detach() for x in (elements, test_elements))
         if tests._size == 1 or 1 < tests._size <= 16 and elements._size <= 256:             # few pairs: compared at once
-            tests, axes = reshape(tests, (-1,)), (len(elements._shape),)
-            found = any_op(r.eq(unsqueeze(elements, -1), tests), dim=axes, keepdim=False)
+            tests, axes = reshape_op(tests, shape=(tests._size,)), (len(elements._shape),)
+            found = any_op(r.eq(reshape_op(elements, shape=(*elements._shape, 1)), tests), dim=axes, keepdim=False)
         elif not tests._size:
             found = full(elements.shape, False, dtype=bool_, device=elements.device)
         else:                       # the first test that is not smaller is the only one that can be equal

@@ -17,12 +17,13 @@ from volta.ops.math import lerp, where
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, scale_gradient
 from volta.ops.records.math import ceil, clamp_max, clamp_min, floor, isnan, nan_to_num_op, round_op, sqrt, where_op
+from volta.ops.records.reduce import amax_op, amin_op
 from volta.ops.records.sort import sort_op
 from volta.ops.records.view import diagonal_op, permute_op, reshape_op
 from volta.ops.reduce import amax, amin, mean, sum
 from volta.ops.table import Derived, case, composed
 from volta.results import Result
-from volta.shapes import as_dim, reduced
+from volta.shapes import as_dim, as_dims, reduced
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -176,6 +177,9 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     >>> volta.aminmax(volta.tensor([1.0, 3.0, 2.0])).max
     tensor(3.)
     """
+    dims = as_dims("aminmax", dim, input.ndim)
+    if input._size and dims:
+        return MinMax(amin_op(input, dim=dims, keepdim=keepdim), amax_op(input, dim=dims, keepdim=keepdim))
     return MinMax(amin(input, dim, keepdim), amax(input, dim, keepdim))
 
 

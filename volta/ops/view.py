@@ -21,6 +21,7 @@ from volta.shapes import (
     listed,
     listed_sizes,
     moved,
+    moved_one,
     squeezed,
     view_strides,
 )
@@ -319,6 +320,8 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     volta.Size([3, 4, 2])
     """
     rank = len(input._shape)
+    if type(source) is int and type(destination) is int and rank:
+        return permute_op(input, dims=moved_one("movedim", source, destination, rank))
     sources, places = [tuple([as_dim("movedim", d, rank) for d in ((v,) if hasattr(v, "__index__") else v)]) for v in (source, destination)]
     if len(sources) != len(places) or len(set(sources)) != len(sources) or len(set(places)) != len(places):
         raise ArgumentError(f"movedim: source {source} and destination {destination} must name as many different dimensions")

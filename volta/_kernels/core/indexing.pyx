@@ -66,6 +66,25 @@ def every(TensorBase x not None, Py_ssize_t dim):
     return [{"starts": _with(none, dim, i), "sizes": sizes, "steps": steps, "axes": axes} for i in range(x.shape[dim])]
 
 
+def reversed_along(TensorBase x not None, tuple dims not None):
+    """What `slice_view` is given for the tensor with these dimensions from their ends on. IN: it has elements."""
+    cdef Py_ssize_t n = len(x.shape), d
+    cdef list starts = [0] * n, steps = [1] * n
+    for d in dims:
+        starts[d], steps[d] = <Py_ssize_t>x.shape[d] - 1, -1
+    return {"starts": tuple(starts), "sizes": x.shape, "steps": tuple(steps)}
+
+
+def diagonal_view(TensorBase x not None, *, Py_ssize_t offset):
+    """The diagonal of the last two dimensions as the last one."""
+    cdef Py_ssize_t n = len(x.shape), rows = x.shape[n - 2], columns = x.shape[n - 1]
+    cdef Py_ssize_t row = x._strides[n - 2], column = x._strides[n - 1], length, start = x.offset
+    length = max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
+    if length:                          # a start beyond the last row or column may lie outside the storage
+        start += offset * column if offset > 0 else -offset * row
+    return make_tensor(x.storage, x.shape[:n - 2] + (length,), x._strides[:n - 2] + (row + column,), start, x.dtype)
+
+
 def permute_view(TensorBase x not None, *, tuple dims):
     """Dimensions in another order."""
     return make_tensor(x.storage, tuple([x.shape[i] for i in dims]), tuple([x._strides[i] for i in dims]), x.offset, x.dtype)

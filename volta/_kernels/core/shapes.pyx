@@ -195,6 +195,15 @@ def squeezed(sizes, dims=None):
     return tuple([shape[i] for i in range(n) if <Py_ssize_t>shape[i] != 1 or dims is not None and i not in dims])
 
 
+def moved_one(str op not None, source, destination, Py_ssize_t rank):
+    """The order of dimensions in which one of them is at another place, and the others are in their order."""
+    cdef Py_ssize_t a = as_dim(op, source, rank), b = as_dim(op, destination, rank)
+    cdef list order = [i for i in range(rank) if i != a]
+    if rank:
+        order.insert(b, a)
+    return tuple(order)
+
+
 def moved(tuple sources not None, tuple places not None, Py_ssize_t rank):
     """The order of dimensions in which each of `sources` is at its place, and the others are where room is left, in their order."""
     cdef Py_ssize_t i

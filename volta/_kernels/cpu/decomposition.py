@@ -358,8 +358,8 @@ def _quick_cholesky_solve(b, a, upper):
     return None if found is None else fast.triangular(last, found, True, False)
 
 
-_QUICK = {"inv": fast.inv, "det": fast.det, "solve": fast.solve, "triangular": fast.triangular, "cofactor": fast.cofactor,
-          "cholesky": fast.cholesky, "cholesky_solve": _quick_cholesky_solve,
+_QUICK = {"inv": fast.inv, "det": fast.det, "slogdet": fast.slogdet, "solve": fast.solve, "triangular": fast.triangular,
+          "cofactor": fast.cofactor, "cholesky": fast.cholesky, "cholesky_solve": _quick_cholesky_solve,
           "solve_again": lambda a, b, lu, pivots, turn: fast.solve_again(lu, pivots, b, turn)}
 _SLOW["solve"] = kernel(_solved, (0,))
 KERNELS = {**_SLOW, **{name: eased(quick, _SLOW[name]) for name, quick in _QUICK.items()}}

@@ -7,10 +7,11 @@
 
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, sqrt
+from libc.string cimport memset
 
 from volta.errors import ShapeError
 
-from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host
+from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code
 from volta._kernels.cpu.copy cimport packed
@@ -76,7 +77,28 @@ cdef extern from *:
                     * (1 - VOLTA_UP_TO_1(VOLTA_CEIL##S(VOLTA_FABS##S(VOLTA_FABS##S(d) - size)))))
     VOLTA_NORMS(32, float)
     VOLTA_NORMS(64, double)
+    /* The Euclidean distances of a row from `n` others, which lie as columns: `turned`[m][step], in whole blocks. */
+    enum { VOLTA_ACROSS = 32 };
+    #define VOLTA_LENGTHS(S, T, ROOT)                                                                               \\
+    static inline void volta_lengths_##S(const T* VOLTA_RESTRICT a, const T* VOLTA_RESTRICT turned, Py_ssize_t m, Py_ssize_t step,  \\
+                                         Py_ssize_t n, T* VOLTA_RESTRICT out) {                                     \\
+        Py_ssize_t j, k;                                                                                            \\
+        int q;                                                                                                      \\
+        for (j = 0; j < n; j += VOLTA_ACROSS) {                                                                     \\
+            T part[VOLTA_ACROSS] = {0};                                                                             \\
+            for (k = 0; k < m; k++)                                                                                 \\
+                for (q = 0; q < VOLTA_ACROSS; q++) { const T d = a[k] - turned[k * step + j + q]; part[q] += d * d; } \\
+            for (q = 0; q < VOLTA_ACROSS; q++) part[q] = ROOT(part[q]);                                             \\
+            for (q = 0; q < VOLTA_ACROSS && j + q < n; q++) out[j + q] = part[q];                                   \\
+        }                                                                                                           \\
+    }
+    VOLTA_LENGTHS(32, float, sqrtf)
+    VOLTA_LENGTHS(64, double, sqrt)
     """
+    enum:
+        ACROSS "VOLTA_ACROSS"
+    void lengths_32 "volta_lengths_32"(const float*, const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
+    void lengths_64 "volta_lengths_64"(const double*, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
     float counted_32 "volta_counted_32"(const float*, const float*, Py_ssize_t, float) noexcept nogil
     float sizes_32 "volta_sizes_32"(const float*, const float*, Py_ssize_t, float) noexcept nogil
     float squares_32 "volta_squares_32"(const float*, const float*, Py_ssize_t, float) noexcept nogil
@@ -103,6 +125,8 @@ cdef extern from *:
 
 cdef enum:
     BLOCK = 512                                 # rows of x2 that a task sees
+    NARROW = 256                                # elements of a row up to which those of several are summed side by side
+    FEWEST = 8                                  # rows that are worth it
 
 cdef struct Sizes:
     Py_ssize_t batch
@@ -112,6 +136,7 @@ cdef struct Sizes:
     Py_ssize_t apart                            # results of a batch
     bint pairs
     double power
+    Py_ssize_t step                             # of the rows that lie as columns, 0 where they do not
 
 
 cdef inline real distance(const real* a, const real* b, const Sizes* s) noexcept nogil:
@@ -142,7 +167,17 @@ cdef inline Py_ssize_t pair(Py_ssize_t i, Py_ssize_t j, Py_ssize_t n) noexcept n
     return i * (2 * n - i - 1) // 2 + j - i - 1
 
 
-cdef void some_rows(const real* x1, const real* x2, const Sizes* s, Py_ssize_t task, real* out) noexcept nogil:
+cdef void turn_rows(const real* x, const Sizes* s, real* turned) noexcept nogil:
+    """Rows as columns, with zeros behind them."""
+    cdef Py_ssize_t batch, i, k
+    memset(turned, 0, s.batch * s.m * s.step * sizeof(real))
+    for batch in range(s.batch):
+        for i in range(s.r):
+            for k in range(s.m):
+                turned[(batch * s.m + k) * s.step + i] = x[(batch * s.r + i) * s.m + k]
+
+
+cdef void some_rows(const real* x1, const real* x2, const real* turned, const Sizes* s, Py_ssize_t task, real* out) noexcept nogil:
     """One row of x1 and a block of x2's."""
     cdef Py_ssize_t blocks = (s.r + BLOCK - 1) // BLOCK, j, first = task % blocks * BLOCK
     cdef Py_ssize_t i = task // blocks % s.n, batch = task // blocks // s.n, last = min(first + BLOCK, s.r)
@@ -153,19 +188,28 @@ cdef void some_rows(const real* x1, const real* x2, const Sizes* s, Py_ssize_t t
         out += batch * s.apart + pair(i, 0, s.n)
     else:
         out += batch * s.apart + i * s.r
+    if s.step:
+        turned += batch * s.m * s.step + first
+        if real is float:
+            lengths_32(x1, turned, s.m, s.step, last - first, out + first)
+        else:
+            lengths_64(x1, turned, s.m, s.step, last - first, out + first)
+        return
     for j in range(first, last):
         out[j] = distance(x1, x2 + j * s.m, s)
 
 
-cdef void all_rows(const real* x1, const real* x2, const Sizes* s, real* out) noexcept nogil:
+cdef void all_rows(const real* x1, const real* x2, real* turned, const Sizes* s, real* out) noexcept nogil:
     cdef Py_ssize_t tasks = s.batch * s.n * ((s.r + BLOCK - 1) // BLOCK), task
     cdef int threads = threads_for(s.batch * s.apart * (s.m + 16))
+    if s.step:
+        turn_rows(x2, s, turned)
     if threads == 1:
         for task in range(tasks):
-            some_rows(x1, x2, s, task, out)
+            some_rows(x1, x2, turned, s, task, out)
         return
     for task in prange(tasks, num_threads=threads, schedule="dynamic", chunksize=8):
-        some_rows(x1, x2, s, task, out)
+        some_rows(x1, x2, turned, s, task, out)
 
 
 cdef Sizes sizes_of(TensorBase x1, TensorBase x2, double p):
@@ -177,6 +221,9 @@ cdef Sizes sizes_of(TensorBase x1, TensorBase x2, double p):
     s.pairs, s.power = x2 is None, p
     s.r = s.n if s.pairs else <Py_ssize_t>x2.shape[1]
     s.apart = s.n * (s.n - 1) // 2 if s.pairs else s.n * s.r
+    s.step = 0
+    if p == 2 and s.m <= NARROW and min(s.n, s.r) >= FEWEST:
+        s.step = (s.r + ACROSS - 1) // ACROSS * ACROSS + ACROSS         # a block that begins anywhere is whole
     return s
 
 
@@ -193,12 +240,13 @@ def distances(TensorBase x1 not None, TensorBase x2, double p):
     cdef void* first = address(x1)
     cdef void* second = first if x2 is None else address(x2)
     cdef void* target = address(out)
+    cdef Storage turned = host_storage(max(s.batch * s.m * s.step * <Py_ssize_t>x1.dtype.itemsize, <Py_ssize_t>1))
     if out.size:
         with nogil:
             if code == FLOAT32:
-                all_rows(<const float*>first, <const float*>second, &s, <float*>target)
+                all_rows(<const float*>first, <const float*>second, <float*>turned.data, &s, <float*>target)
             else:
-                all_rows(<const double*>first, <const double*>second, &s, <double*>target)
+                all_rows(<const double*>first, <const double*>second, <double*>turned.data, &s, <double*>target)
     return out
 
 

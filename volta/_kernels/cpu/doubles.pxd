@@ -1,4 +1,4 @@
-# The scalar functions of float64, in the form of scalar.pxd: exp, exp2, expm1, tanh, sigmoid, log, log1p, sin, cos and erf without branches,
+# The scalar functions of float64, in the form of scalar.pxd: exp, exp2, expm1, tanh, sigmoid, logarithms, sin, cos and erf without branches,
 # to 2.3 units in the last place; the rest calls the C library. Polynomials are near-minimax fits.
 from volta._kernels.cpu cimport bits
 
@@ -85,7 +85,28 @@ cdef extern from * nogil:
         double u = 1.0 + x, y = volta_log_special64(u, volta_log_within64(u) + (x - (u - 1.0)) / u);
         return volta_pick64(fabs(x) < 1e-17, x, y);
     }
-    VOLTA_INLINE double log2_f64(double x) { return log2(x); }
+    /* Of log(1 + f) = high + low, where high ends in 32 zeros, so that its product with the first part of 1 / log(2) or 1 / log(10) is
+       exact: that of other bases, exact for their powers. Source: the forms of FreeBSD's e_log2.c and e_log10.c. */
+    VOLTA_INLINE double volta_log_parts64(double x, double *e, double *low) {
+        double f = volta_split64(x, e), s = f / (2.0 + f), z = s * s, half = 0.5 * f * f, p = 0.14804540255816784, high;
+        p = VOLTA_FMA64(p, z, 0.15313236897707522); p = VOLTA_FMA64(p, z, 0.18183594275718093);
+        p = VOLTA_FMA64(p, z, 0.2222219803473838); p = VOLTA_FMA64(p, z, 0.28571428747241007);
+        p = VOLTA_FMA64(p, z, 0.3999999999939477); p = VOLTA_FMA64(p, z, 0.6666666666666737);
+        high = volta_double(volta_bits64(f - half) & (int64_t)0xffffffff00000000);
+        *low = ((f - high) - half) + s * VOLTA_FMA64(p, z, half);
+        return high;
+    }
+    VOLTA_INLINE double log2_f64(double x) {
+        double e, low, high = volta_log_parts64(x, &e, &low), whole = high * 1.44269504072144627571, y = e + whole;
+        double rest = (low + high) * 1.67517131648865118353e-10 + low * 1.44269504072144627571;
+        return volta_log_special64(x, y + (rest + ((e - y) + whole)));
+    }
+    VOLTA_INLINE double log10_f64(double x) {
+        double e, low, high = volta_log_parts64(x, &e, &low), whole = high * 4.34294481878168880939e-01;
+        double two = e * 3.01029995663611771306e-01, y = two + whole;
+        double rest = (low + high) * 2.50829467116452752298e-11 + low * 4.34294481878168880939e-01 + e * 3.69423907715893078616e-13;
+        return volta_log_special64(x, y + (rest + ((two - y) + whole)));
+    }
     /* x = q pi / 2 + r + low for |x| <= VOLTA_TRIG_LIMIT64: q times the first two parts of pi / 2, of 33 bits each, is exact. */
     #define VOLTA_TRIG_LIMIT64 1e6
     VOLTA_INLINE double volta_trig64(double x, int64_t quarter) {
@@ -142,5 +163,6 @@ cdef extern from * nogil:
     double any_sin "sin"(double x) noexcept nogil
     double any_cos "cos"(double x) noexcept nogil
     double pick_f64 "volta_pick64"(int condition, double a, double b)
-    double exp_f64(double x), expm1_f64(double x), exp2_f64(double x), log_f64(double x), log2_f64(double x), log1p_f64(double x)
+    double exp_f64(double x), expm1_f64(double x), exp2_f64(double x), log_f64(double x), log2_f64(double x), log10_f64(double x)
+    double log1p_f64(double x)
     double sin_f64(double x), cos_f64(double x), tanh_f64(double x), erf_f64(double x), sigmoid_f64(double x), pow_f64(double a, double b)

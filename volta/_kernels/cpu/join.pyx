@@ -319,6 +319,9 @@ def triangle(TensorBase x not None, *, Py_ssize_t diagonal, bint upper):
     cdef const char* from_ = address(a)
     cdef char* to = address(out)
     cdef int t, threads = threads_for(out.size)
+    if threads == 1:                            # a loop over threads takes longer than many of these
+        keep_lines(from_, to, 0, lines, rows, columns, diagonal, upper, itemsize)
+        return out
     for t in prange(threads, num_threads=threads, nogil=True):
         keep_lines(from_, to, lines * t // threads, lines * (t + 1) // threads, rows, columns, diagonal, upper, itemsize)
     return out

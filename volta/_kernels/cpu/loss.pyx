@@ -224,6 +224,10 @@ cdef void nll_gradient(const Labelled* p, const real* g, const real* weight, con
     """IN: size, elements of out. A thread clears what its labels write: whole rows of classes, unless x was picked."""
     cdef int threads = threads_for(size + p.count * LABEL_COST), t
     cdef Py_ssize_t rows = p.count // max(p.inner, 1), width = size // max(rows, 1)
+    if threads == 1:
+        memset(out, 0, rows * width * sizeof(real))
+        nll_slopes(p, g, weight, total, 0, rows * p.inner, out)
+        return
     for t in prange(threads, num_threads=threads, schedule="static"):
         memset(out + rows * t // threads * width, 0, (rows * (t + 1) // threads - rows * t // threads) * width * sizeof(real))
         nll_slopes(p, g, weight, total, rows * t // threads * p.inner, rows * (t + 1) // threads * p.inner, out)

@@ -6,7 +6,7 @@
 # Sizes: the front end. Each kernel gives None where a result is not finite: what PyTorch has there, `decomposition.py` finds out.
 
 from cython.parallel cimport prange
-from libc.math cimport fabs, frexp, ldexp
+from libc.math cimport fabs, frexp, ldexp, log
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
@@ -124,6 +124,19 @@ cdef double product_of_pivots(Py_ssize_t n, const real* a, Py_ssize_t ld, const 
     return ldexp(out, power)
 
 
+cdef double log_of_pivots(Py_ssize_t n, const real* a, Py_ssize_t ld, const int32_t* pivots, real* sign) noexcept nogil:
+    """The logarithm of the determinant's size, and its sign."""
+    cdef double total = 0
+    cdef Py_ssize_t i
+    cdef real pivot
+    sign[0] = 1
+    for i in range(n):
+        pivot = a[i * (ld + 1)]
+        total += log(fabs(pivot))
+        sign[0] *= (pivot > 0) - (pivot < 0) if pivots[i] == i + 1 else (pivot < 0) - (pivot > 0)
+    return total
+
+
 # ---------------------------------------------------------------- batches
 
 cdef int plan(Batch* p, TensorBase a, TensorBase b, tuple lead) except -1:
@@ -171,7 +184,7 @@ cdef TensorBase by_columns(tuple lead, Py_ssize_t m, Py_ssize_t n, TensorBase li
 
 # What is made of each matrix.
 cdef enum Kind:
-    LU, DET, INV, SOLVE, AGAIN, TRIANGLE, COFACTOR, CHOLESKY
+    LU, DET, SLOGDET, INV, SOLVE, AGAIN, TRIANGLE, COFACTOR, CHOLESKY
 
 cdef struct Task:
     Kind kind
@@ -180,6 +193,7 @@ cdef struct Task:
     int32_t* pivots
     int32_t* info
     void* out
+    void* signs                             # SLOGDET
 
 
 cdef bint do_some(const Batch* p, const Task* task, const real* a, const real* b, Py_ssize_t first, Py_ssize_t last, real* space) noexcept nogil:
@@ -212,6 +226,9 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, const real* b
             task.info[item] = <int32_t>info
             if not all_finite(m, n, space, ld) or info and task.kind >= INV:
                 return False
+            if task.kind == SLOGDET:
+                (<real*>task.out)[item] = <real>log_of_pivots(n, space, ld, pivots, <real*>task.signs + item)
+                continue
             turn_signs(m, n, space, ld, True, False)
             if task.kind == LU:
                 turn(m, n, space, ld, <real*>task.lu + item * m * n, m)
@@ -308,6 +325,19 @@ def det(TensorBase a not None):
     task.kind, task.lu, task.pivots, task.info = DET, address(factors), <int32_t*>address(pivots), <int32_t*>address(info)
     task.out = address(out)
     return (out, factors, pivots) if run(&p, &task, a, None) else None
+
+
+def slogdet(TensorBase a not None):
+    """(the logarithms of the sizes of determinants, their signs), or None."""
+    cdef Batch p
+    cdef Task task
+    cdef tuple lead = batch_of(a)
+    plan(&p, a, None, lead)
+    cdef TensorBase out = empty_host(lead, a.dtype), signs = empty_host(lead, a.dtype), info = empty_host(lead, dtype_of(INT32))
+    cdef TensorBase pivots = empty_host(a.shape[:len(a.shape) - 1], dtype_of(INT32))
+    task.kind, task.pivots, task.info = SLOGDET, <int32_t*>address(pivots), <int32_t*>address(info)
+    task.out, task.signs = address(out), address(signs)
+    return (out, signs) if run(&p, &task, a, None) else None
 
 
 def inv(TensorBase a not None):

@@ -94,9 +94,9 @@ cdef Py_ssize_t eliminate_block(Py_ssize_t m, Py_ssize_t width, real* a, Py_ssiz
         for i in range(j + 1, m):
             x = a + i * ld + first
             scale = -(x[j - first] / pivot)
-            x[j - first] = scale
             for c in range(BLOCK):
                 x[c] += scale * line[c]
+            x[j - first] = scale                # last: a vector that is read behind a store of one element waits for it
             if j + 1 < last and fabs(x[j - first + 1]) > most:
                 row, most = i, <real>fabs(x[j - first + 1])
     return info

@@ -343,6 +343,9 @@ cdef void max_lines(Pool* p, const real* x, Py_ssize_t first, Py_ssize_t last, r
 cdef void max_all(Pool* p, const real* x, real* out, int64_t* index) noexcept nogil:
     cdef Py_ssize_t lines = p.planes * p.z.outs * p.y.outs
     cdef int threads = pool_threads(p), t
+    if threads == 1:
+        max_lines(p, x, 0, lines, out, index)
+        return
     for t in prange(threads, num_threads=threads, schedule="static"):
         max_lines(p, x, lines * t // threads, lines * (t + 1) // threads, out, index)
 
@@ -384,6 +387,9 @@ cdef void spread_planes(const real* g, const int64_t* index, Py_ssize_t first, P
 
 cdef void spread(const real* g, const int64_t* index, Py_ssize_t planes, Py_ssize_t outs, Py_ssize_t size, real* out) noexcept nogil:
     cdef int threads = threads_for(planes * (outs * 2 + size)), t
+    if threads == 1:
+        spread_planes(g, index, 0, planes, outs, size, out)
+        return
     for t in prange(threads, num_threads=threads, schedule="static"):
         spread_planes(g, index, planes * t // threads, planes * (t + 1) // threads, outs, size, out)
 

@@ -215,6 +215,9 @@ cdef void avg_lines(Pool* p, const real* x, Py_ssize_t first, Py_ssize_t last, r
 cdef void avg_all(Pool* p, const real* x, real* out) noexcept nogil:
     cdef Py_ssize_t lines = p.planes * p.z.outs * p.y.outs
     cdef int threads = pool_threads(p), t
+    if threads == 1:
+        avg_lines(p, x, 0, lines, out)
+        return
     for t in prange(threads, num_threads=threads, schedule="static"):
         avg_lines(p, x, lines * t // threads, lines * (t + 1) // threads, out)
 
@@ -276,6 +279,9 @@ cdef void share_all(Pool* p, const real* g, real* out):
     cdef Py_ssize_t own = (p.x.outs + p.x.n + 15) // 16 * 16
     cdef Storage scratch = host_storage(threads * own * sizeof(real))
     cdef real* shares = <real*>scratch.data
+    if threads == 1:
+        share_planes(p, g, 0, p.planes, out, shares)
+        return
     with nogil:
         for t in prange(threads, num_threads=threads, schedule="static"):
             share_planes(p, g, p.planes * t // threads, p.planes * (t + 1) // threads, out, shares + t * own)

@@ -155,6 +155,9 @@ cdef void some_lines(Pool* p, const real* x, Py_ssize_t first, Py_ssize_t last, 
 cdef void all_lines(Pool* p, const real* x, real* out) noexcept nogil:
     cdef Py_ssize_t lines = p.planes * p.z.outs * p.y.outs
     cdef int threads = pool_threads(p), t
+    if threads == 1:
+        some_lines(p, x, 0, lines, out)
+        return
     for t in prange(threads, num_threads=threads, schedule="static"):
         some_lines(p, x, lines * t // threads, lines * (t + 1) // threads, out)
 

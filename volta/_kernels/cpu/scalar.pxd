@@ -92,6 +92,7 @@ cdef extern from * nogil:
         float y = tail * 0.442695041f + f * 0.442695041f + tail + f + e;   /* log2(e) = 1 + 0.4427 */
         return volta_log_special(x, y);
     }
+    VOLTA_INLINE float log10_f32(float x) { return log2_f32(x) * 0.301029996f; }
     VOLTA_INLINE float log1p_f32(float x) {
         float u = 1.0f + x, e, f = volta_split(u, &e);
         float y = volta_log_tail(f) + (x - (u - 1.0f)) / u - e * 2.12194440e-4f + f + e * 0.693359375f;
@@ -382,7 +383,8 @@ cdef extern from * nogil:
     int trig_rare_f32(float x) noexcept nogil
     float PI_f32
     double PI_f64
-    float exp_f32(float x), expm1_f32(float x), exp2_f32(float x), log_f32(float x), log2_f32(float x), log1p_f32(float x)
+    float exp_f32(float x), expm1_f32(float x), exp2_f32(float x), log_f32(float x), log2_f32(float x), log10_f32(float x)
+    float log1p_f32(float x)
     float sin_f32(float x), cos_f32(float x), tanh_f32(float x), erf_f32(float x), sigmoid_f32(float x), sqrt_f32(float x)
     float abs_f32(float x), floor_f32(float x), ceil_f32(float x), round_f32(float x), trunc_f32(float x), relu_f32(float x)
     float sign_f32(float x), gelu_f32(float x), gelu_tanh_f32(float x), silu_f32(float x)

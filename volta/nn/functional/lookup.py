@@ -161,7 +161,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
     if per_sample_weights is not None and (mode != "sum" or per_sample_weights.shape != input.shape):
         raise ArgumentError(f"embedding_bag: per_sample_weights are for mode='sum' and must have the shape of the input, {input.shape}; "
                             f"got mode={mode!r} and shape {per_sample_weights.shape}")
-    direct = mode == "max" or _goes_directly(weight, per_sample_weights)
+    direct = mode == "max" or _goes_directly(weight, per_sample_weights, scale_grad_by_freq or sparse)
     at = _check("embedding_bag", input, weight, sparse, scale_grad_by_freq, direct=direct and max_norm is None)
     padding = _row("embedding_bag", padding_idx, weight.shape[0])
     if direct:
@@ -182,13 +182,13 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
     return _totals(rows, bag, bags) / cast(clamp(count, 1, None), weight.dtype)
 
 
-def _goes_directly(weight, scales):
-    """Whether one kernel adds up the rows: nothing is recorded, and no table of narrow numbers is widened for it."""
+def _goes_directly(weight, scales, special):
+    """Whether one kernel adds up the rows: no gradient of a `special` kind is recorded, no table of narrow numbers is widened."""
     if weight.dtype not in (float32, float64) or not (weight.device.is_gpu or core.host_sees(weight)):
         return False
     if scales is not None and (scales.dtype is not weight.dtype or scales.device is not weight.device):
         return False
-    return not graph.is_grad_enabled() or not (weight.requires_grad or scales is not None and scales.requires_grad)
+    return not (special and graph.is_grad_enabled() and (weight.requires_grad or scales is not None and scales.requires_grad))
 
 
 def _direct(at, weight, bags, offsets, scales, padding, mode, longest):

@@ -1,6 +1,7 @@
 """Images at another size (`interpolate`), as the records of resampling."""
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,16 @@ def _scale(n, length, factor, kind, rank, align_corners):
     return n / length if factor is None else 1.0 / float(factor)
 
 
+def _scales(input_size, size, scale_factor, recompute, kind, align_corners):
+    """(output sizes, scale factors as far as they count, sources from one output to the next)."""
+    sizes, factors = _sizes(input_size, size, scale_factor, recompute)
+    return sizes, factors, tuple([_scale(n, length, f, kind, len(input_size), align_corners)
+                                  for n, length, f in zip(input_size, sizes, factors)])
+
+
+_kept_scales = functools.lru_cache(maxsize=1024, typed=True)(_scales)           # small images take no longer than these
+
+
 def _filter_scale(n, length, factor, align_corners):
     """Pixels from one output to the next, for filters."""
     if align_corners:
@@ -121,8 +132,9 @@ def interpolate(input: Tensor, size: int | Sequence[int] | None = None, scale_fa
         return cast(interpolate(input.float(), size, scale_factor, mode, None, recompute_scale_factor), uint8)
     if not input.dtype.is_floating_point and not (input.dtype is uint8 and mode in _FILTERED):
         raise DTypeError(f"interpolate: mode {mode!r} needs floating point elements, got {input.dtype}; convert them with .float()")
-    sizes, factors = _sizes(input.shape[2:], size, scale_factor, recompute_scale_factor or kind == "area" and size is None)
-    scales = tuple(_scale(n, length, f, kind, rank, align_corners) for n, length, f in zip(input.shape[2:], sizes, factors))
+    given = (input._shape[2:], size, scale_factor, recompute_scale_factor or kind == "area" and size is None, kind, align_corners)
+    kept = (size is None or type(size) is int) and (scale_factor is None or type(scale_factor) in (int, float))
+    sizes, factors, scales = (_kept_scales if kept else _scales)(*given)
     more = 3 - rank
     planes = reshape_op(tied(input) if kind == "area" else input, shape=(input.shape[0] * input.shape[1], *(1,) * more, *input.shape[2:]))
     if antialias:

@@ -11,7 +11,7 @@ from volta.ops.records.create import arange_op, full_op
 from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op, scatter_reduce_op
 from volta.ops.records.math import clamp_max, clamp_min, where_op
 from volta.ops.records.reduce import sum_op
-from volta.ops.records.sort import searchsorted_op
+from volta.ops.records.sort import searchsorted_op, sort_op
 from volta.ops.records.view import expand_op, reshape_op, slice_op
 from volta.ops.table import Derived, Labels, case, create, register
 
@@ -50,10 +50,48 @@ def _bag_sum(weight, index, offsets, scales, bags, padding, mean):
     return total / cast(where_op(counted > 1, counted, 1), weight.dtype)
 
 
+def _bags_of(index, offsets, bags, padding):
+    """Which bag each index is in, and whether it counts there: offsets may leave out the first and the last ones."""
+    places = create(arange_op, 0, 1, index._size, dtype=int64, device=index.device)
+    counts = index != padding
+    if offsets is None:
+        return places // (index._size // max(bags, 1)), counts
+    bag = searchsorted_op(offsets, places, right=True) - 1
+    return clamp_max(clamp_min(bag, 0), bags - 1), counts & (bag >= 0) & (bag < bags)
+
+
+def _by_rows(g, weight_shape, index, offsets, scales, bags, padding, mean):
+    """The gradient of the table is made of bags itself: those of the bags that name a row, in the order of the indices."""
+    rows, n = weight_shape[0], index._size
+    if not n or not g._size:
+        return create(full_op, weight_shape, 0, dtype=g.dtype, device=g.device)
+    bag, counts = _bags_of(index, offsets, bags, padding)
+    if mean:
+        counted = _totals(cast(reshape_op(index != padding, shape=(n, 1)), int64), offsets, bags)
+        g = g / cast(where_op(counted > 1, counted, 1), g.dtype)
+    line, order = sort_op(where_op(counts, index, rows), dim=0)         # what does not count is behind all rows
+    starts = searchsorted_op(line, create(arange_op, 0, 1, rows + 1, dtype=int64, device=index.device), right=False)
+    scales = None if scales is None else index_select_op(scales, order, dim=0)
+    return bag_sum_op(g, index_select_op(bag, order, dim=0), starts, scales, bags=rows, padding=-1, mean=False)
+
+
+def _of_scales(g, weight, index, offsets, bags, padding, mean):
+    """<g, row> of each index."""
+    if not index._size or not g._size:
+        return create(full_op, (index._size,), 0, dtype=g.dtype, device=g.device)
+    bag, counts = _bags_of(index, offsets, bags, padding)
+    found = sum_op(index_select_op(g, bag, dim=0) * index_select_op(weight, index, dim=0), dim=(1,), keepdim=False)
+    if mean:
+        counted = _totals(cast(reshape_op(index != padding, shape=(index._size, 1)), int64), offsets, bags)
+        found = found / cast(index_select_op(reshape_op(where_op(counted > 1, counted, 1), shape=(bags,)), bag, dim=0), g.dtype)
+    return where_op(counts, found, 0.0)
+
+
 _OFFSETS = Derived(lambda *_: np.array([0, 2, 2, 5]))
 bag_sum_op = register(
     "bag_sum", ("weight", "index", "offsets", "scales"), family="bag",
     takes={"weight": "f", "index": "int64", "offsets": "int64?", "scales": "=weight?"}, numpy=_np_bags, reference=_bag_sum,
+    vjp=(_by_rows, None, None, _of_scales),
     cases=(case((7, 3), Labels((6,), 7), _OFFSETS, None, bags=4, padding=-1, mean=False),
            case((7, 3), Labels((6,), 7), _OFFSETS, (6,), bags=4, padding=2, mean=False),
            case((7, 70), Labels((9,), 7), _OFFSETS, None, bags=3, padding=1, mean=True),

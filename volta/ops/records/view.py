@@ -119,15 +119,6 @@ def tied(x):
 
 
 # ---------------------------------------------------------------- diagonals and windows
-def _diagonal_kernel(x, *, offset):
-    """The diagonal of the last two dimensions as the last one."""
-    rows, columns = x.shape[-2:]
-    length = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
-    down, across = x._strides[-2:]
-    start = x.offset + (offset * across if offset > 0 else -offset * down) if length else x.offset
-    return core.view(x, x.shape[:-2] + (length,), x._strides[:-2] + (down + across,), start)
-
-
 def on_diagonal(g, shape, offset):
     """Zeros of shape (..., *shape) with g on the diagonal: the derivative of `diagonal`."""
     rows, columns = shape
@@ -139,7 +130,7 @@ def on_diagonal(g, shape, offset):
 
 
 diagonal_op = register(
-    "diagonal", ("x",), family="view", takes="fib", kinds="fib", view=_diagonal_kernel,
+    "diagonal", ("x",), family="view", takes="fib", kinds="fib", view=indexing.diagonal_view,
     numpy=lambda x, offset: np.diagonal(x, offset, -2, -1),
     vjp=(lambda g, x_shape, offset: on_diagonal(g, x_shape[-2:], offset),),
     cases=(case((3, 5), offset=0), case((2, 4, 3), offset=1), case((4, 3), offset=-2), case((2, 3), offset=5), case((0, 3), offset=0)))
