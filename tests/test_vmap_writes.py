@@ -189,7 +189,8 @@ def test_a_sample_gets_another_size_of_its_own_elements():
 
 
 @pytest.mark.parametrize("f", [lambda a: volta.histc(a, 4), lambda a: volta.histogram(a, 3).hist,
-                               lambda a: volta.bincount(a.long(), minlength=9), lambda a: volta.linspace(a[0], a[1], 4), lambda a: volta.logspace(0, a[1], 3)])
+                               lambda a: volta.bincount(a.long(), minlength=9), lambda a: volta.linspace(a[0], a[1], 4),
+                               lambda a: volta.logspace(0, a[1], 3)])
 def test_what_reads_values_is_computed_sample_by_sample(f):
     x = volta.tensor([[1.0, 5.0, 2.0], [0.0, 3.0, 8.0]])
     assert volta.vmap(f)(x).tolist() == [f(each).tolist() for each in x]
