@@ -308,3 +308,36 @@ def test_gradients_of_an_incomplete_gamma_function_below_0_are_no_number(device)
     x = volta.tensor([-1.0, 1.0], device=device, requires_grad=True)
     slope, = volta.autograd.grad(volta.igamma(volta.ones(2, device=device), x).sum(), x)
     assert math.isnan(slope[0].item()) and slope[1].item() == pytest.approx(math.exp(-1.0))
+
+
+@pytest.mark.parametrize("reduce", [volta.sum, volta.prod, volta.nansum, lambda x: volta.sum(x, 0), lambda x: x.sum_to_size(())])
+def test_the_sum_of_one_integer_is_a_number_of_its_own(reduce):
+    x = volta.tensor(3)
+    total = reduce(x)
+    total += 1
+    assert x.item() == 3 and total.item() == 4
+
+
+def test_copies_of_parts_that_are_stored_give_nothing():
+    x, outs = volta.arange(6).reshape(2, 3), [volta.empty(0, dtype=volta.int64) for _ in range(2)]
+    assert volta.unbind_copy(x, out=outs) is None and outs[1].tolist() == [3, 4, 5]
+    outs = [volta.empty(0, dtype=volta.int64) for _ in range(2)]
+    assert volta.split_with_sizes_copy(x, [1, 1], out=outs) is None and outs[0].tolist() == [[0, 1, 2]]
+
+
+@pytest.mark.parametrize("n", [-2, -1, 1, 3])
+def test_powers_of_matrices_are_stored_row_by_row(n):
+    out = volta.empty(0)
+    volta.linalg.matrix_power(2 * volta.eye(3), n, out=out)
+    assert out.is_contiguous() and out[1, 1].item() == 2.0**n
+
+
+def test_edges_that_were_given_are_given_back():
+    edges = volta.tensor([0.0, 0.5, 1.0], dtype=volta.float16)
+    out = volta.histogramdd(volta.rand(5, 2).to(volta.float16), [edges, edges])
+    assert out.bin_edges[0].data_ptr() == edges.data_ptr()
+
+
+def test_what_refuses_a_dtype_is_not_implemented_for_it():
+    with pytest.raises(NotImplementedError, match="floating point"):
+        volta.softmax(volta.ones(2, dtype=volta.int64), 0)

@@ -178,3 +178,25 @@ def test_forward_derivative_of_logcumsumexp(device):
     wanted = np.cumsum(along * np.exp(x)) / np.cumsum(np.exp(x))
     found = jvp(lambda v: volta.logcumsumexp(v, 0), *[(volta.tensor(v, dtype=volta.float32, device=device),) for v in (x, along)])[1]
     np.testing.assert_allclose(found.cpu().numpy(), wanted, rtol=1e-5)
+
+
+def test_a_sample_gets_another_size_of_its_own_elements():
+    x = volta.arange(6).reshape(2, 3)
+    assert volta.vmap(lambda a: a.clone().resize_(2))(x).tolist() == [[0, 1], [3, 4]]
+    assert volta.vmap(lambda a: a.clone().resize_as_(volta.zeros(3, 1)))(x).tolist() == [[[0], [1], [2]], [[3], [4], [5]]]
+    with pytest.raises(ArgumentError, match=r"resize_ takes the first elements of a sample.*\(3,\) has not those of \(4,\)"):
+        volta.vmap(lambda a: a.clone().resize_(4))(x)
+
+
+@pytest.mark.parametrize("f", [lambda a: volta.histc(a, 4), lambda a: volta.histogram(a, 3).hist,
+                               lambda a: volta.bincount(a.long(), minlength=9), lambda a: volta.linspace(a[0], a[1], 4),
+                               lambda a: volta.logspace(0, a[1], 3)])
+def test_what_reads_values_is_computed_sample_by_sample(f):
+    x = volta.tensor([[1.0, 5.0, 2.0], [0.0, 3.0, 8.0]])
+    assert volta.vmap(f)(x).tolist() == [f(each).tolist() for each in x]
+
+
+def test_integers_are_scattered_by_transposed_convolutions_of_samples():
+    x, weight = volta.arange(16).reshape(2, 1, 2, 4), volta.arange(12).reshape(2, 2, 3)
+    out = volta.vmap(lambda a: volta.nn.functional.conv_transpose1d(a, weight, stride=2))(x)
+    assert out.tolist() == [volta.nn.functional.conv_transpose1d(each, weight, stride=2).tolist() for each in x]

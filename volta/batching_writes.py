@@ -12,10 +12,12 @@ from volta._kernels import core
 from volta._kernels.core import inplace
 from volta.batching_rules import Call, Sample, levels_of, lifted, lowered, running, sample
 from volta.errors import ArgumentError
+from volta.layout import contiguous_format
 from volta.ops.creation import arange
 from volta.ops.indexing import coordinates
 from volta.ops.join import stack
-from volta.ops.records.view import contiguous_op, reshape_op
+from volta.ops.records.view import contiguous_op, part, reshape_op
+from volta.shapes import as_shape, listed
 from volta.trees import flatten
 
 if TYPE_CHECKING:
@@ -31,7 +33,8 @@ _COPYING = frozenset({"fill", "put", "index_put", "index_copy", "index_fill", "s
 
 
 # Those that read values, of one sample at a time then.
-_READING = frozenset({"lu_unpack", "linalg.lu", "linalg.lu_solve", "linalg.lstsq"})
+_READING = frozenset({"lu_unpack", "linalg.lu", "linalg.lu_solve", "linalg.lstsq", "linspace", "logspace", "bincount", "histc", "histogram",
+                      "histogramdd"})
 
 
 def _held(target, *values):
@@ -66,9 +69,21 @@ def shown(target: Tensor, result: Tensor) -> Tensor:
     return target
 
 
+def _resized(target, *sizes, size=None, memory_format=None):
+    """`target`, a sample, of another shape and row-major. Raises: ArgumentError where it would get elements that it does not have."""
+    shape = as_shape(*listed("resize_", sizes, size))
+    count = core.checked_size(shape)
+    if count > target._size or memory_format not in (None, contiguous_format):
+        raise ArgumentError(f"vmap: resize_ takes the first elements of a sample, row-major, and {target.shape} has not those of {shape}; "
+                            "write what is made so into new_zeros()")
+    return shown(target, reshape_op(part(reshape_op(target, shape=(target._size,)), 0, 0, count), shape=shape))
+
+
 def composed(op, args, options):
-    """The result of a composed op that makes a tensor to be written into, or reads values; NotImplemented for others."""
-    if not args or op.name not in _LIKE and op.name not in _COPYING and op.name not in _READING:
+    """The result of a composed op that makes a tensor to be written into, reads values, or resizes a sample; NotImplemented for others."""
+    if op.name == "resize_" and isinstance(args[0], Sample):
+        return _resized(*args, **options)
+    if op.name not in _READING and (not args or op.name not in _LIKE and op.name not in _COPYING):
         return NotImplemented
     tensors = [x for x in flatten((args, options))[0] if isinstance(x, core.TensorBase)]
     of = {level for x in (tensors[:1] if op.name in _LIKE else tensors) for level in levels_of(x)}

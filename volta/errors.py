@@ -19,7 +19,7 @@ class ShapeError(VoltaError, RuntimeError, ValueError):
     """Shapes that do not fit together."""
 
 
-class DTypeError(VoltaError, RuntimeError, TypeError):
+class DTypeError(VoltaError, NotImplementedError, TypeError):
     """An element type that the operation does not take."""
 
 

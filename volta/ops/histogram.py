@@ -187,7 +187,8 @@ def _histogram(name, columns, bins, ranges, weight, density):
         for d, edge in enumerate(edges, 1):
             n = edge.shape[0] - 1
             hist = hist / reshape_op(narrow(edge, 0, 1, n) - narrow(edge, 0, 0, n), shape=(n,) + (1,) * (len(edges) - d))
-    return cast(hist, dtype), [cast(edge, dtype) for edge in edges]
+    return cast(hist, dtype), [given if isinstance(given, TensorBase) and given.dtype is dtype else cast(edge, dtype)
+                               for given, edge in zip(bins, edges)]
 
 
 def _bin_edges(name, x, bins, range):

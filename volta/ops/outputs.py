@@ -56,8 +56,10 @@ _QUIET = frozenset("""addbmm arange bernoulli empty eye full linspace logsigmoid
 randperm range zeros""".split())
 
 # Functions that make an `out` of another shape row-major, however the result lies; and those that do so where it had elements.
-_ROW_MAJOR = frozenset("cholesky cholesky_solve linalg.tensorinv lu nanquantile quantile".split())
+_ROW_MAJOR = frozenset("cholesky cholesky_solve linalg.tensorinv lu matrix_power nanquantile quantile".split())
 _ROW_MAJOR_AGAIN = frozenset("cholesky_inverse geqrf linalg.lstsq ormqr orgqr".split())
+
+_SILENT = frozenset("split_copy split_with_sizes_copy unbind_copy".split())         # give None then, as in PyTorch
 
 # Functions that may be stored where several places are one element: as in PyTorch the last of their values stays there.
 _LAST = frozenset("bmm cummax cummin full mv ones tril triu zeros".split())
@@ -149,6 +151,8 @@ def _keep(name, result, out, outs, rule, quiet):
         _check(name, each, value, rule)
     for each, value in zip(outs, results):
         _store(name, each, value, quiet)
+    if name in _SILENT:
+        return None
     return type(result)(*outs) if hasattr(result, "_fields") else out
 
 

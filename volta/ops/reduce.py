@@ -107,7 +107,7 @@ def _in_dtype(name, record, input, dim, keepdim, dtype):
     if dims:
         out = record(input, dim=dims, keepdim=keepdim)
     else:
-        out = clone(input) if input.dtype.is_floating_point else cast(input, int64)
+        out = clone(input) if input.dtype.is_floating_point or input.dtype is int64 else cast(input, int64)
     return out if dtype is None else cast(out, dtype)
 
 

@@ -5,7 +5,7 @@ import math
 
 from volta.dtypes import int64
 from volta.ops.copy import flip
-from volta.ops.creation import arange, ones, zeros
+from volta.ops.creation import arange, ones
 from volta.ops.join import pad
 from volta.ops.linalg import matmul
 from volta.ops.math import div
@@ -62,7 +62,7 @@ def conv(x, weight, bias, stride, padding, dilation, groups):
 def conv_transpose(x, weight, size, stride, padding, dilation, groups):
     """The convolution, by kernels turned round, of images whose pixels are apart by the stride."""
     kernel, rank = weight.shape[2:], len(size)
-    apart = zeros((*x.shape[:2], *[(n - 1) * s + 1 for n, s in zip(x.shape[2:], stride)]), dtype=x.dtype, device=x.device)
+    apart = x.new_zeros((*x.shape[:2], *[(n - 1) * s + 1 for n, s in zip(x.shape[2:], stride)]))      # a batch of them under vmap
     apart[(..., *[slice(None, None, s) for s in stride])] = x
     reach = [d * (k - 1) for d, k in zip(dilation, kernel)]
     apart = pad(apart, [side for n, m, r, p in list(zip(apart.shape[2:], size, reach, padding))[::-1] for side in (r - p, m + p - n)])
