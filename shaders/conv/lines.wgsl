@@ -18,15 +18,18 @@ const OUT_WORD: u32 = 4u;           // 4 where lines of out are whole vectors, e
 const HAS_BIAS: bool = false;
 const TURNED: bool = false;
 
-const TILE_L: u32 = 128u;
+const WIDE: bool = false;
 const CHANNELS: u32 = 8u;
-const THREADS: u32 = 2u * TILE_O;
-const LANES_O: u32 = 4u;            // threads of a warp along o, eight along l
+const TILE_L: u32 = 128u;
+const SPAN: u32 = select(8u, 16u, WIDE);    // neighbours of a thread
+const WARPS_L: u32 = TILE_L / SPAN / 8u;    // a warp has four threads along o, eight along l
 const BLOCKS_O: u32 = TILE_O / 8u;  // threads along o
+const THREADS: u32 = BLOCKS_O * (TILE_L / SPAN);
+const UNITS_W: u32 = CHANNELS * TAPS * TILE_O / 4u / THREADS;
 const UNITS_X: u32 = CHANNELS * TILE_L / 4u / THREADS;
 const STRIDE_W: u32 = TILE_O / 4u + 1u;
-const STRIDE_X: u32 = TILE_L / 4u + 1u;
-const ODD: u32 = TILE_L / 8u + 1u;
+const ODD: u32 = TILE_L / SPAN + 1u;
+const STRIDE_X: u32 = ODD * SPAN / 4u;
 const START_X: u32 = CHANNELS * TAPS * STRIDE_W;
 
 struct Params {
@@ -43,14 +46,16 @@ var<immediate> p: Params;
 
 var<workgroup> tiles: array<vec4<f32>, START_X + CHANNELS * STRIDE_X>;
 
-var<private> acc: array<vec4<f32>, 16>;     // of channel c of block b: 8b + 2c and the next
-var<private> next_w: array<vec4<f32>, TAPS>;
+var<private> acc: array<vec4<f32>, 32>;     // of channel c of block b: 8b + 2c and the next
+var<private> next_w: array<vec4<f32>, UNITS_W>;
 var<private> next_x: array<vec4<f32>, UNITS_X>;
 var<private> beyond: vec4<f32>;             // the last vector of the line of one channel
-var<private> at_w: array<u32, TAPS>;
+var<private> at_w: array<u32, UNITS_W>;
 var<private> v0: vec4<f32>;                 // the twelve values that a thread's windows see
 var<private> v1: vec4<f32>;
 var<private> v2: vec4<f32>;
+var<private> v3: vec4<f32>;
+var<private> v4: vec4<f32>;
 
 // Four values of a channel's line from place `at` of the tile, that begins at `first` of the line.
 fn line(base: u32, first: i32, at: u32, there: bool) -> vec4<f32> {
@@ -73,10 +78,10 @@ fn fetch_x(image: u32, first: i32, c0: u32, lane: u32) {
 }
 
 // Where the vector `v` of a channel's line lies in its part of the tile.
-fn parity(v: u32) -> u32 { return (v & 1u) * ODD + (v >> 1u); }
+fn parity(v: u32) -> u32 { return v % (SPAN / 4u) * ODD + v / (SPAN / 4u); }
 
 fn stash(lane: u32) {
-    for (var i = 0u; i < TAPS; i++) {
+    for (var i = 0u; i < UNITS_W; i++) {
         let u = lane + i * THREADS;
         tiles[u % (CHANNELS * TAPS) * STRIDE_W + u / (CHANNELS * TAPS)] = next_w[i];
     }
@@ -89,7 +94,7 @@ fn stash(lane: u32) {
 
 // Four channels of the weight at a tap and channel, o apart by rows; `room` is how many rows there are beyond the first.
 fn fetch_w(row0: u32, c0: u32, lane: u32) {
-    for (var i = 0u; i < TAPS; i++) {
+    for (var i = 0u; i < UNITS_W; i++) {
         let u = lane + i * THREADS;
         let kk = u % (CHANNELS * TAPS);
         let room = p.outputs - 1u - min(row0 + u / (CHANNELS * TAPS) * 4u, p.outputs - 1u);
@@ -121,9 +126,29 @@ fn tap(at: u32) {
     acc[13] = fma(vec4<f32>(w1.z), v1, acc[13]);
     acc[14] = fma(vec4<f32>(w1.w), v0, acc[14]);
     acc[15] = fma(vec4<f32>(w1.w), v1, acc[15]);
+    if (WIDE) {
+        acc[16] = fma(vec4<f32>(w0.x), v2, acc[16]);
+        acc[17] = fma(vec4<f32>(w0.x), v3, acc[17]);
+        acc[18] = fma(vec4<f32>(w0.y), v2, acc[18]);
+        acc[19] = fma(vec4<f32>(w0.y), v3, acc[19]);
+        acc[20] = fma(vec4<f32>(w0.z), v2, acc[20]);
+        acc[21] = fma(vec4<f32>(w0.z), v3, acc[21]);
+        acc[22] = fma(vec4<f32>(w0.w), v2, acc[22]);
+        acc[23] = fma(vec4<f32>(w0.w), v3, acc[23]);
+        acc[24] = fma(vec4<f32>(w1.x), v2, acc[24]);
+        acc[25] = fma(vec4<f32>(w1.x), v3, acc[25]);
+        acc[26] = fma(vec4<f32>(w1.y), v2, acc[26]);
+        acc[27] = fma(vec4<f32>(w1.y), v3, acc[27]);
+        acc[28] = fma(vec4<f32>(w1.z), v2, acc[28]);
+        acc[29] = fma(vec4<f32>(w1.z), v3, acc[29]);
+        acc[30] = fma(vec4<f32>(w1.w), v2, acc[30]);
+        acc[31] = fma(vec4<f32>(w1.w), v3, acc[31]);
+    }
     v0 = vec4<f32>(v0.yzw, v1.x);
     v1 = vec4<f32>(v1.yzw, v2.x);
-    v2 = vec4<f32>(v2.yzw, 0.0);
+    v2 = vec4<f32>(v2.yzw, v3.x);
+    v3 = vec4<f32>(v3.yzw, v4.x);
+    v4 = vec4<f32>(v4.yzw, 0.0);
 }
 
 fn multiply(from_w: u32, from_x: u32) {
@@ -132,7 +157,11 @@ fn multiply(from_w: u32, from_x: u32) {
         let at_x = from_x + c * STRIDE_X;
         v0 = tiles[at_x];
         v1 = tiles[at_x + ODD];
-        v2 = tiles[at_x + 1u];
+        if (WIDE) {
+            v2 = tiles[at_x + 2u * ODD];
+            v3 = tiles[at_x + 3u * ODD];
+            v4 = tiles[at_x + 1u];
+        } else { v2 = tiles[at_x + 1u]; }
         tap(at);
         tap(at + STRIDE_W);
         if (TAPS > 2u) { tap(at + 2u * STRIDE_W); }
@@ -164,7 +193,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) lane: u32) {
     let row0 = group / p.tiles_l % p.tiles_o * TILE_O;
     let from_image = p.x_offset + image * p.x_image;
     let begin = i32(first) - i32(p.padding);
-    for (var i = 0u; i < TAPS; i++) {
+    for (var i = 0u; i < UNITS_W; i++) {
         let u = lane + i * THREADS;
         let kk = u % (CHANNELS * TAPS);
         let t = select(kk % TAPS, TAPS - 1u - kk % TAPS, TURNED);
@@ -174,9 +203,9 @@ fn main(grid: Grid, @builtin(local_invocation_index) lane: u32) {
     // As in matmul.wgsl: neighbouring lanes share a place and lanes two apart channels, so that most reads of a warp are broadcasts.
     let seat = lane % 32u;
     let warp = lane / 32u;
-    let o4 = warp / 2u * LANES_O + seat / 16u * 2u + seat % 2u;
-    let l8 = warp % 2u * 8u + seat / 2u % 8u;
-    for (var i = 0u; i < 16u; i++) { acc[i] = vec4<f32>(0.0); }
+    let o4 = warp / WARPS_L * 4u + seat / 16u * 2u + seat % 2u;
+    let l8 = warp % WARPS_L * 8u + seat / 2u % 8u;
+    for (var i = 0u; i < select(16u, 32u, WIDE); i++) { acc[i] = vec4<f32>(0.0); }
 
     fetch_w(row0, 0u, lane);
     fetch_x(from_image, begin, 0u, lane);
@@ -194,11 +223,15 @@ fn main(grid: Grid, @builtin(local_invocation_index) lane: u32) {
     }
 
     let base = image * p.outputs * p.out_length;
-    let at = first + l8 * 8u;
+    let at = first + l8 * SPAN;
     for (var c = 0u; c < 4u; c++) {
         for (var j = 0u; j < 2u; j++) {
             store(base, row0 + 4u * o4 + c, at + 4u * j, acc[2u * c + j]);
             store(base, row0 + 4u * (o4 + BLOCKS_O) + c, at + 4u * j, acc[8u + 2u * c + j]);
+            if (WIDE) {
+                store(base, row0 + 4u * o4 + c, at + 4u * j + 8u, acc[16u + 2u * c + j]);
+                store(base, row0 + 4u * (o4 + BLOCKS_O) + c, at + 4u * j + 8u, acc[24u + 2u * c + j]);
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ from volta.devices.gpu.common import ceil_div
 from volta.devices.gpu.plans import At, Plan
 
 TILE = 128                  # of a line, that a workgroup makes, and of channels where there are as many
+VARIANT = {}                # of a timing run
 MOST_TAPS = 5               # that the registers of a thread reach
 FEWEST_CHANNELS = 8         # of x: of a step
 FULL = 3 / 4                # of a GPU's multiprocessors that have to have work
@@ -43,5 +44,5 @@ def add(plan: Plan, x, weight, bias, out, out_shape: tuple, padding: int, turned
     plan.step("conv/lines", (0, 1, None if bias is None else 2, out), (
         At(0), At(1), 0 if bias is None else At(2), images, channels, outputs, length, out_length, padding, *x._strides[:2], *strides,
         tiles_o, tiles_l), images * tiles_o * tiles_l,
-        TAPS=taps, TILE_O=tile, OUT_WORD=1 if out_length & 3 else 4, HAS_BIAS=bias is not None, TURNED=turned)
+        TAPS=taps, TILE_O=tile, OUT_WORD=1 if out_length & 3 else 4, HAS_BIAS=bias is not None, TURNED=turned, **VARIANT)
     return plan
