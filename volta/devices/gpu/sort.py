@@ -309,17 +309,32 @@ def _cut_search(run, sorted, values, *, right=False):
 def _middle(x, *, dim, skip=False, place=None):
     """(values, indices) of the element of each line that sorting puts at its middle, or at a place."""
     length, inner = (x.shape[dim], prod(x.shape[dim + 1:])) if x.shape else (1, 1)
-    if length > NTH_LONGEST and x._size < NTH_LINES * length:
-        return _middle_by_sorting
-    if inner > 1 and x._size > NTH_ACROSS:
+    long = length > NTH_LONGEST and x._size < NTH_LINES * length
+    if inner > 1 and (long or x._size > NTH_ACROSS):
         return _middle_across
     plan, shape = Plan(x), x.shape[:dim] + (1,) + x.shape[dim + 1:] if x.shape else ()
     results = [plan.output(shape, dtype) for dtype in (x.dtype, INT64)]
+    if long:
+        return _middle_of_long(plan, x, length, results, place, skip)
     if x._size:
         keys, lines, short = _keys(x.dtype, False), x._size // length, length <= RANKED
         plan.step("sort/rank" if short else "sort/nth", (0, *results), (x._size if short else lines, length, inner, place or 0, At(0)),
                   ceil_div(x._size, THREADS) if short else lines, E=STORED[x.dtype.code], MEDIAN=place is None, SKIP=skip, key=keys.key,
                   **({} if short else {"BITS": keys.bits, "AHEAD": min(ceil_div(length, THREADS), 8)}))
+    return plan
+
+
+def _middle_of_long(plan: Plan, x, length: int, results: list, place: int | None, skip: bool) -> Plan:
+    """Few long lines, each of which many workgroups look at: once for each eight bits of a key, then for where it is."""
+    lines, keys, chunks = x._size // length, _keys(x.dtype, False), ceil_div(length, THREADS * ROWS)
+    passes = ceil_div(keys.bits, 8)
+    found, equal = plan.scratch(4 * lines * (passes * DIGITS + 1)), plan.scratch(4 * lines * chunks)
+    add_elementwise(plan, "0", (found,), (lines * (passes * DIGITS + 1),), ((1,),), INT32)
+    floating = x.dtype.is_floating_point
+    for entry, number in (*(("histogram", i) for i in range(passes)), ("count", 0), ("find", 0)):
+        plan.step("sort/middle", (0, found, equal, *results), (lines, length, place or 0, chunks, number, At(0)), lines * chunks,
+                  entry=entry, E=STORED[x.dtype.code], PASSES=passes, ROWS=ROWS, MEDIAN=place is None, SKIP=skip, key=keys.key,
+                  **({} if floating else {"missing": "false"}))
     return plan
 
 
