@@ -1,12 +1,15 @@
 // index_copy: out[outer, index[k], inner] = values[outer, k, inner]; of several k that name a place the last one counts.
 //
-// Each workgroup finds the last entries of all places, in workgroup memory, for many elements; RAW: any entry counts.
+// Each workgroup finds the last entries of all places, in workgroup memory, for many elements; RAW: any entry counts. FILL: all entries have
+// the one value.
 //
 // Bindings: 0 values, 1 index (read), 2 out (read_write).
 // Launch:   x = ceil(count / chunk) workgroups of 256; count, inner, chunk and the offsets but for index_offset are in V's.
 // Sums:     none. Copies bits: V is of u32 for every type of 32 bits.
 
 alias V = u32;
+alias S = u32;                          // of values: a V, or with FILL an element
+const FILL: bool = false;
 const RAW: bool = false;
 const PLACES: u32 = 1024u;              // at most
 const EACH: u32 = 4u;                   // elements of a thread that are on their way at once
@@ -17,7 +20,7 @@ struct Params {
     values_offset: u32, index_offset: u32, out_offset: u32,
 }
 var<immediate> p: Params;
-@group(0) @binding(0) var<storage, read> values: array<V>;
+@group(0) @binding(0) var<storage, read> values: array<S>;
 @group(0) @binding(1) var<storage, read> index: array<i32>;
 @group(0) @binding(2) var<storage, read_write> out: array<V>;
 
@@ -37,7 +40,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     }
     for (var first = begin + local; first < end; first += EACH * 256u) {
         var found: array<V, EACH>;
-        for (var e = 0u; e < EACH; e++) { found[e] = values[p.values_offset + min(first + e * 256u, end - 1u)]; }
+        for (var e = 0u; e < EACH; e++) { found[e] = V(values[p.values_offset + select(min(first + e * 256u, end - 1u), 0u, FILL)]); }
         for (var e = 0u; e < EACH; e++) {
             let i = first + e * 256u;
             let line = i / p.inner;

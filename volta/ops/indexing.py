@@ -16,7 +16,16 @@ from volta.ops.copy import to
 from volta.ops.join import pad
 from volta.ops.parts import narrow, select, slice_view, unbind
 from volta.ops.records.copy import cast
-from volta.ops.records.index import gather_op, index_add_into_op, index_add_op, index_select_op, one_hot_op, scatter_add_into_op, scatter_add_op, scatter_sum_op
+from volta.ops.records.index import (
+    gather_op,
+    index_add_into_op,
+    index_add_op,
+    index_select_op,
+    one_hot_op,
+    scatter_add_into_op,
+    scatter_add_op,
+    scatter_sum_op,
+)
 from volta.ops.records.join import triangle_op
 from volta.ops.records.math import add_op, remainder, where_op, wrapped
 from volta.ops.records.places import changes_op, true_starts

@@ -230,7 +230,8 @@ def _add_all_into(run, g, index, out, *, dim):
 
 
 _INTO = Kernel("index_add_into", _added_into, writes=(2,), cut=_add_all_into)
-_SUMMED_INTO = Kernel("scatter_add_into", _summed_into, writes=(2,), cut=lambda run, *operands, **params: _added_to_all(*operands, **params))
+_SUMMED_INTO = Kernel("scatter_add_into", _summed_into, writes=(2,),
+                      cut=lambda run, *operands, **params: _added_to_all(*operands, **params))
 _SUMMED = Kernel("scatter_sum", _summed, cut=lambda run, *operands, **params: _added_to(*operands, **params))
 KERNELS = {
     **{name: Kernel(name, partial(_selected, full), windows=partial(_selected, full, windows=True), cut=cut)

@@ -32,8 +32,8 @@ def _index_put(out, index, values, *, rank, unique=False, windows=False):
     if not index._size or not inner:
         return plan
     along = _dim_in_memory(out) if rank == 1 and not windows else 0
-    if along and not fill and along == _dim_in_memory(values) and out.shape[0] <= TABLE and index._size <= TABLE:
-        return _put_along(plan, out, values, along, unique)
+    if along and (fill or along == _dim_in_memory(values) and max(out.shape[0], index._size) <= TABLE):
+        return _put_along(plan, out, values, along, index._size, unique or fill, fill)
     if not values._contiguous:
         return _put_dense
     geometry = sizes, strides, inner, prod(out.shape[:rank])
@@ -56,13 +56,14 @@ def _dim_in_memory(x) -> int:
     return 0
 
 
-def _put_along(plan: Plan, out, values, dim: int, unique: bool) -> Plan:
-    """One step that writes slices along another dimension than the first in memory, in the order of the values."""
-    inner, entries = prod(out.shape[dim + 1:]), values.shape[0]
-    width = 1 if inner % 4 or (out.offset | values.offset) % 4 else 4
-    count = values._size // width
-    plan.step("index/copy", (2, 1, 0), (count, inner // width, entries, out.shape[0], CHUNK, At(2, width), At(1), At(0, width)),
-              ceil_div(count, CHUNK), V=bits_of(out.dtype, width), RAW=unique, PLACES=1 << max(out.shape[0] - 1, 1).bit_length())
+def _put_along(plan: Plan, out, values, dim: int, entries: int, raw: bool, fill: bool) -> Plan:
+    """One step that writes slices along another dimension than the first in memory, in the order in which they lie."""
+    inner, size = prod(out.shape[dim + 1:]), out.shape[0]
+    width = 1 if inner % 4 or out.offset % 4 or values.offset % 4 and not fill else 4
+    count = out._size // size * entries // width
+    plan.step("index/copy", (2, 1, 0), (count, inner // width, entries, size, CHUNK, At(2, 1 if fill else width), At(1), At(0, width)),
+              ceil_div(count, CHUNK), V=bits_of(out.dtype, width), S=bits_of(out.dtype, 1 if fill else width), RAW=raw, FILL=fill,
+              PLACES=1 << max(size - 1, 1).bit_length())
     return plan
 
 
