@@ -15,6 +15,7 @@
 const TAPS: u32 = 3u;               // 2 to 5
 const TILE_O: u32 = 128u;
 const OUT_WORD: u32 = 4u;           // 4 where lines of out are whole vectors, else 1
+const WHOLE: bool = false;          // outputs are a multiple of four, and channels of CHANNELS
 const HAS_BIAS: bool = false;
 const TURNED: bool = false;
 
@@ -95,6 +96,11 @@ fn stash(lane: u32) {
 // Four channels of the weight at a tap and channel, o apart by rows; `room` is how many rows there are beyond the first.
 fn fetch_w(row0: u32, c0: u32, lane: u32) {
     for (var i = 0u; i < UNITS_W; i++) {
+        if (WHOLE) {
+            let at = at_w[i] + c0 * p.weight_channel;
+            next_w[i] = vec4<f32>(weight[at], weight[at + p.weight_row], weight[at + 2u * p.weight_row], weight[at + 3u * p.weight_row]);
+            continue;
+        }
         let u = lane + i * THREADS;
         let kk = u % (CHANNELS * TAPS);
         let room = p.outputs - 1u - min(row0 + u / (CHANNELS * TAPS) * 4u, p.outputs - 1u);
@@ -197,7 +203,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) lane: u32) {
         let u = lane + i * THREADS;
         let kk = u % (CHANNELS * TAPS);
         let t = select(kk % TAPS, TAPS - 1u - kk % TAPS, TURNED);
-        at_w[i] = p.weight_offset + min(row0 + u / (CHANNELS * TAPS) * 4u, p.outputs - 1u) * p.weight_row
+        at_w[i] = p.weight_offset + min(row0 + u / (CHANNELS * TAPS) * 4u, p.outputs - select(1u, 4u, WHOLE)) * p.weight_row
                   + min(kk / TAPS, p.channels - 1u) * p.weight_channel + t;
     }
     // As in matmul.wgsl: neighbouring lanes share a place and lanes two apart channels, so that most reads of a warp are broadcasts.

@@ -10,7 +10,7 @@ from volta.devices.gpu.plans import At, Plan
 TILE = 128                  # of a line, that a workgroup makes, and of channels where there are as many
 VARIANT = {}                # of a timing run
 MOST_TAPS = 5               # that the registers of a thread reach
-FEWEST_CHANNELS = 8         # of x: of a step
+CHANNELS = 8                # of x, of a step, and at least
 FULL = 3 / 4                # of a GPU's multiprocessors that have to have work
 
 
@@ -25,7 +25,7 @@ def takes(outputs: int, channels: int, x_shape: tuple, out_length: int, geometry
     tile = _tile(outputs)
     tiles_o, tiles_l = ceil_div(outputs, tile), ceil_div(out_length, TILE)
     whole = 5 * tiles_l * TILE <= 6 * out_length and 5 * tiles_o * tile <= 6 * outputs
-    return whole and channels >= FEWEST_CHANNELS and images * tiles_o * tiles_l >= FULL * units
+    return whole and channels >= CHANNELS and images * tiles_o * tiles_l >= FULL * units
 
 
 def _tile(outputs: int) -> int:
@@ -44,5 +44,6 @@ def add(plan: Plan, x, weight, bias, out, out_shape: tuple, padding: int, turned
     plan.step("conv/lines", (0, 1, None if bias is None else 2, out), (
         At(0), At(1), 0 if bias is None else At(2), images, channels, outputs, length, out_length, padding, *x._strides[:2], *strides,
         tiles_o, tiles_l), images * tiles_o * tiles_l,
-        TAPS=taps, TILE_O=tile, OUT_WORD=1 if out_length & 3 else 4, HAS_BIAS=bias is not None, TURNED=turned, **VARIANT)
+        TAPS=taps, TILE_O=tile, OUT_WORD=1 if out_length & 3 else 4, WHOLE=not (outputs % 4 or channels % CHANNELS), HAS_BIAS=bias is not None,
+        TURNED=turned, **VARIANT)
     return plan
