@@ -7,7 +7,8 @@ from __future__ import annotations
 from volta.devices.gpu.common import ceil_div
 from volta.devices.gpu.plans import At, Plan
 
-TILE = 128                  # of a line, that a workgroup makes, and of channels where there are as many
+TILE = 128                  # channels that a workgroup makes, where there are as many
+LENGTH = 128                # of a line, of which it makes them
 VARIANT = {}                # of a timing run
 MOST_TAPS = 5               # that the registers of a thread reach
 CHANNELS = 8                # of x, of a step, and at least
@@ -23,8 +24,8 @@ def takes(outputs: int, channels: int, x_shape: tuple, out_length: int, geometry
             and dilation[1] == 1):
         return False
     tile = _tile(outputs)
-    tiles_o, tiles_l = ceil_div(outputs, tile), ceil_div(out_length, TILE)
-    whole = 5 * tiles_l * TILE <= 6 * out_length and 5 * tiles_o * tile <= 6 * outputs
+    tiles_o, tiles_l = ceil_div(outputs, tile), ceil_div(out_length, LENGTH)
+    whole = 5 * tiles_l * LENGTH <= 6 * out_length and 5 * tiles_o * tile <= 6 * outputs
     return whole and channels >= CHANNELS and images * tiles_o * tiles_l >= FULL * units
 
 
@@ -38,12 +39,12 @@ def add(plan: Plan, x, weight, bias, out, out_shape: tuple, padding: int, turned
     (images, channels, _, length), taps = x.shape, weight.shape[3]
     outputs, out_length = out_shape[1], out_shape[3]
     tile = _tile(outputs)
-    tiles_o, tiles_l = ceil_div(outputs, tile), ceil_div(out_length, TILE)
+    tiles_o, tiles_l = ceil_div(outputs, tile), ceil_div(out_length, LENGTH)
     rows = weight.shape[1] * taps
     strides = (taps, rows) if turned else (rows, taps)
     plan.step("conv/lines", (0, 1, None if bias is None else 2, out), (
         At(0), At(1), 0 if bias is None else At(2), images, channels, outputs, length, out_length, padding, *x._strides[:2], *strides,
         tiles_o, tiles_l), images * tiles_o * tiles_l,
-        TAPS=taps, TILE_O=tile, OUT_WORD=1 if out_length & 3 else 4, WHOLE=not (outputs % 4 or channels % CHANNELS), HAS_BIAS=bias is not None,
-        TURNED=turned, **VARIANT)
+        TAPS=taps, TILE_O=tile, OUT_WORD=1 if out_length & 3 else 4, WHOLE=not (outputs % 4 or channels % CHANNELS),
+        HAS_BIAS=bias is not None, TURNED=turned, **VARIANT)
     return plan
