@@ -123,11 +123,15 @@ def _summed_into(g, index, out, *, dim):
 def _added_into(g, index, out, *, dim):
     """In place: slices of g added to those of out at index."""
     plan, entries, size = Plan(g, index, out), g.shape[dim], out.shape[dim]
-    what = Sum(g.dtype, False, prod(out.shape[:dim]), prod(out.shape[dim + 1:]), entries, size, (g.offset | out.offset) & 3, True)
+    what = Sum(g.dtype, False, prod(out.shape[:dim]), prod(out.shape[dim + 1:]), entries, size, (g.offset | out.offset) & 3, True, True)
     if not g._size or not out._size:
         return plan
     if _is_small(entries, out._size):
         return _add(plan, what, out._size, False)
+    if g._size == entries >= MANY_ENTRIES:          # of a vector both are the same
+        return _SUMMED_INTO
+    if what.inner == 1 < what.outer and add_columns(plan, what):
+        return plan
     return plan if _collect(plan, what) else _add_sorted(plan, what, index._size, False)
 
 
