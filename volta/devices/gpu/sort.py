@@ -1,5 +1,5 @@
 """Sorting on the GPU, stable and the same on every run: lines in workgroup memory, by a network or by digits; longer ones by a radix sort,
-three or four dispatches per eight bits of a key; few elements of a long line by selection. And searching in what is sorted.
+three dispatches per eight bits of a key; few elements of a long line by selection. And searching in what is sorted.
 
 Time is proportional to the number of keys. `add_sort` adds steps to the plans of other families too; it must not know tensors.
 """
@@ -53,8 +53,16 @@ def _pass(plan, sources: tuple, targets: tuple, length: int, lines: int, shift: 
     counts = lines * DIGITS * tiles
     starts = plan.scratch(4 * counts, "counts")
     keys, at_keys = sources[0], at if first else 0
-    plan.step("sort/count", (keys, starts), (lines * tiles, length, tiles, shift, at_keys), lines * tiles, TILE=tile, **first)
-    add_scan(plan, starts, counts)
+    several, at_totals = counts > SCANNED, shift // 8 * lines * DIGITS          # else one workgroup scans them
+    totals = plan.scratch(4 * 4 * lines * DIGITS if several else 4, "digits")
+    if several and shift == 0:
+        add_elementwise(plan, "0", (totals,), (4 * lines * DIGITS,), ((1,),), INT32)
+    plan.step("sort/count", (keys, starts, totals), (lines * tiles, length, tiles, shift, at_keys, at_totals), lines * tiles, TILE=tile,
+              TOTALS=several, **first)
+    if several:
+        plan.step("sort/offsets", (totals, starts), (lines * DIGITS, length, tiles, at_totals), lines * DIGITS)
+    else:
+        add_scan(plan, starts, counts)
     plan.step("sort/scatter", (*sources[:2], starts, sources[2], *targets),
               (lines * tiles, length, tiles, shift, length if kept is None else kept, at_keys, at), lines * tiles,
               THREADS=threads, ITEMS=ITEMS, FIRST=shift == 0, **first, **(last or {}))
