@@ -42,9 +42,15 @@ def add(plan: Plan, x, weight, bias, out, out_shape: tuple, padding: int, turned
     tiles_o, tiles_l = ceil_div(outputs, tile), ceil_div(out_length, LENGTH)
     rows = weight.shape[1] * taps
     strides = (taps, rows) if turned else (rows, taps)
+    whole = not (outputs % 4 or channels % CHANNELS)
+    by_fours = not any(n % 4 for n in (x.offset, padding, length, *x._strides[:2])), whole and not (turned or rows % 4 or weight.offset % 4)
+    overrides = {}
+    for name, fours in zip(("X", "W"), by_fours):
+        overrides |= {name: "vec4<f32>" if fours else "f32", f"{name}_WORD": 4 if fours else 1}
+    if out_length % 4:
+        overrides |= {"O": "f32", "OUT_WORD": 1, "put_four": "return;"}
     plan.step("conv/lines", (0, 1, None if bias is None else 2, out), (
         At(0), At(1), 0 if bias is None else At(2), images, channels, outputs, length, out_length, padding, *x._strides[:2], *strides,
         tiles_o, tiles_l), images * tiles_o * tiles_l,
-        TAPS=taps, TILE_O=tile, OUT_WORD=1 if out_length & 3 else 4, WHOLE=not (outputs % 4 or channels % CHANNELS),
-        HAS_BIAS=bias is not None, TURNED=turned, **VARIANT)
+        TAPS=taps, TILE_O=tile, WHOLE=whole, HAS_BIAS=bias is not None, TURNED=turned, **(overrides | VARIANT))
     return plan
