@@ -204,7 +204,7 @@ def _add_sorted(plan: Plan, what: Sum, count: int, windows: bool):
     targets = _row_windows(plan.limit, what.dtype, outer, rows, inner) if windows else [(0, rows, 2)]
     for first, some, target in targets:
         starts, vectors = plan.scratch(4 * some + 4, "starts"), outer * some * inner // width
-        plan.step("index/starts", (keys, starts), (some + 1, first, count), ceil_div(some + 1, THREADS))
+        plan.step("index/starts", (keys, starts), (some + 1, first, count, 0), ceil_div(some + 1, THREADS))
         plan.step("index/sum", (0, places, starts, sums, target), (vectors, inner // width, entries, some, At(0, width), chunks,
                                                                        At(2, width) if what.based else 0),
                   ceil_div(vectors, THREADS), PARTS=chunks > 0, BASED=what.based, **overrides)
