@@ -26,7 +26,7 @@ var<immediate> p: Params;
 
 // Of the k-th in the order of the keys, what it adds to up to four channels.
 fn term(k: u32, tap: u32, first: u32, image: u32, some: u32) -> vec4<f32> {
-    let entry = sorted[k] + select(0u, image * p.places, LINES);
+    let entry = sorted[k] + select(0u, image * p.places * select(COUNT, 1u, BY_CELL), LINES);
     let place = select(entry / COUNT, entry, BY_CELL);
     let weight = weights[select(entry, entry * COUNT + tap, BY_CELL)];
     let source = p.g_offset + first * p.places + place - image * p.places;
