@@ -29,6 +29,7 @@ const BUFFERS: u32 = 1u;
 const FLAT: bool = false;
 
 const TILE_L: u32 = 128u;
+const WARPS_L: u32 = TILE_L / 64u;  // a warp has four threads along o, eight along l
 const BLOCKS_O: u32 = TILE_O / 8u;  // threads along o
 const THREADS: u32 = BLOCKS_O * TILE_L / 8u;
 const ROWS_W: u32 = CHANNELS * TAPS;
@@ -260,8 +261,8 @@ fn main(grid: Grid, @builtin(local_invocation_index) lane: u32) {
     // As in matmul.wgsl: neighbouring lanes share a place and lanes two apart channels, so that most reads of a warp are broadcasts.
     let seat = lane % 32u;
     let warp = lane / 32u;
-    let o4 = warp / 2u * 4u + seat / 16u * 2u + seat % 2u;
-    let l8 = warp % 2u * 8u + seat / 2u % 8u;
+    let o4 = warp / WARPS_L * 4u + seat / 16u * 2u + seat % 2u;
+    let l8 = warp % WARPS_L * 8u + seat / 2u % 8u;
     for (var i = 0u; i < 16u; i++) { acc[i] = vec4<f32>(0.0); }
 
     fetch_w(row0, 0u, lane);

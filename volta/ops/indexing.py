@@ -196,12 +196,12 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     return _gather("take_along_dim", wide, d, index, True)
 
 
-def _takes_sums(input, *others):
+def _takes_sums(input, index, source):
     """Whether a kernel may add to a tensor of a GPU where it lies, unrecorded."""
-    tensors = (input, *others)
-    return (input.device.is_gpu and input._contiguous and input._size > 0 and input.ndim > 0 and not any(map(core.stands_in, tensors))
-            and all(x.device is input.device for x in others)
-            and not (graph.is_grad_enabled() and any(x.requires_grad for x in tensors)))
+    device = input.device
+    return (device.is_gpu and input._contiguous and input._size > 0 and input.ndim > 0 and index.device is device
+            and source.device is device and not (core.stands_in(input) or core.stands_in(index) or core.stands_in(source))
+            and not (graph.is_grad_enabled() and (input.requires_grad or source.requires_grad)))
 
 
 def _add_elements_in_place(input, dim, index, src):

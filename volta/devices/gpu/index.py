@@ -13,7 +13,7 @@ from functools import partial
 from math import gcd, prod
 
 from volta._kernels import core
-from volta.devices.gpu.collect import add_collected
+from volta.devices.gpu.collect import add_collected, add_entries
 from volta.devices.gpu.common import (
     THREADS,
     ceil_div,
@@ -171,8 +171,10 @@ def _added_by_parts(g, index, *, dim, size):
 def _collect(plan: Plan, what: Sum) -> bool:
     """Whether workgroups that look at all entries can add them up."""
     width = what.width(what.inner)
-    return add_collected(plan, (what.outer, what.inner // width, what.entries, what.size), At(2, width) if what.based else 0, what.based,
-                         sums_of(what.dtype, width), width)
+    sizes, sums = (what.outer, what.inner // width, what.entries, what.size), sums_of(what.dtype, width)
+    if what.into and add_entries(plan, sizes, At(2, width), sums, width):
+        return True
+    return add_collected(plan, sizes, At(2, width) if what.based else 0, what.based, sums, width)
 
 
 def _add(plan: Plan, what: Sum, total: int, windows: bool) -> Plan:

@@ -11,6 +11,7 @@ TILE = 128                  # channels that a workgroup makes, where there are a
 LENGTH = 128                # of a line, of which it makes them
 VARIANT = {}                # of a timing run
 MOST_TAPS = 5               # that the registers of a thread reach
+MOST_ROWS = 32              # of the weight in a step, of which threads read by fours
 CHANNELS = 8                # of x, of a step, and at least
 FULL = 3 / 4                # of a GPU's multiprocessors that have to have work
 
@@ -43,7 +44,8 @@ def add(plan: Plan, x, weight, bias, out, out_shape: tuple, padding: int, turned
     rows = weight.shape[1] * taps
     strides = (taps, rows) if turned else (rows, taps)
     whole = not (outputs % 4 or channels % CHANNELS)
-    by_fours = not any(n % 4 for n in (x.offset, padding, length, *x._strides[:2])), whole and not (turned or rows % 4 or weight.offset % 4)
+    by_fours = not any(n % 4 for n in (x.offset, padding, length, *x._strides[:2])), (
+        whole and not (turned or rows % 4 or weight.offset % 4) and CHANNELS * taps <= MOST_ROWS)
     overrides = {}
     for name, fours in zip(("X", "W"), by_fours):
         overrides |= {name: "vec4<f32>" if fours else "f32", f"{name}_WORD": 4 if fours else 1}
