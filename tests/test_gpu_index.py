@@ -245,3 +245,37 @@ def test_sums_of_norms_by_columns(rows, length):
     for found, same, true in zip(first, again, ((g * normal).sum(0), g.sum(0))):
         np.testing.assert_array_equal(found, same)
         np.testing.assert_allclose(found, true, atol=2e-6 * np.abs(true).max(), rtol=0)
+
+
+@pytest.mark.parametrize("shape, entries, dim", [((50, 8), 30, 0), ((40, 600), 500, 1), ((300,), 9000, 0), ((5000,), 9000, 0),
+                                                 ((3, 1500, 14), 300, 1)])
+def test_additions_in_place_are_one_dispatch_less(shape, entries, dim):
+    """What is added where it lies takes no more dispatches than its sums alone."""
+    generator, places = np.random.default_rng(8), tuple(entries if d == dim else n for d, n in enumerate(shape))
+    x, g, index = numbers(*shape), numbers(*places, seed=1), generator.integers(0, shape[dim], places)
+    for name, at in (("scatter_add", index), ("index_add", generator.integers(0, shape[dim], entries))):
+        target, source, named = (volta.tensor(a, device="gpu") for a in (np.concatenate([numbers(3), x.reshape(-1)]), g, at))
+        target = target[3:].reshape(shape)
+        order = (dim, named, source)
+        sums = getattr(volta.zeros_like(target), name)(*order)
+        before = gpu.stats()
+        assert getattr(target, name + "_")(*order) is target
+        assert (gpu.stats() - before).dispatches <= 5
+        np.testing.assert_allclose(target.numpy(), x + sums.numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape, dim", [((6, 40), 1), ((3, 20, 8), 1), ((3, 5, 20, 3), 2)])
+@pytest.mark.parametrize("entries", [1, 7, 5000])
+def test_index_copy_and_fill_along_inner_dimensions(shape, dim, entries):
+    """Of several entries for a place the last one counts."""
+    generator = np.random.default_rng(10)
+    x, index = numbers(*shape), generator.integers(0, shape[dim], entries)
+    source = numbers(*(entries if d == dim else n for d, n in enumerate(shape)), seed=2)
+    want = x.copy()
+    for k, place in enumerate(index):
+        np.moveaxis(want, dim, 0)[place] = np.moveaxis(source, dim, 0)[k]
+    t, at = volta.tensor(x, device="gpu"), volta.tensor(index, device="gpu")
+    np.testing.assert_array_equal(t.index_copy(dim, at, volta.tensor(source, device="gpu")).numpy(), want)
+    np.moveaxis(want, dim, 0)[index] = 2.5
+    np.testing.assert_array_equal(t.index_fill(dim, at, 2.5).index_copy_(dim, at[:0], t.narrow(dim, 0, 0)).numpy(),
+                                  np.where(np.isin(np.arange(shape[dim]), index).reshape((-1,) + (1,) * (len(shape) - 1 - dim)), 2.5, x))

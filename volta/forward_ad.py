@@ -281,6 +281,7 @@ def _refuse(level, op, inputs, params):
 
 
 _WRITTEN: dict[str, Callable] = {"copy_into": _copied, "fill_into": _filled, "draw_into": _filled, "index_add_into": _put_at,
+                                 "scatter_add_into": _put_at,
                                  "index_put": _put_at, "batch_norm_update": _left}
 
 

@@ -59,6 +59,8 @@ const ALL: u32 = select(0u, PLACES, BLOCKS);
 const UNEVEN: u32 = select(0u, PLACES + 1u, BLOCKS);                    // whether a block has more than EVEN of them
 
 fn finish(v: A) -> O { return O(v); }
+fn base_at(i: u32) -> O { return base[i]; }                             // in place: what out has
+fn at_out(i: u32) -> u32 { return i; }
 fn bits(v: V) -> u32 { return bitcast<u32>(v); }
 fn named(i: u32) -> vec2<u32> { return vec2<u32>(); }                   // of buckets
 fn row_at(at: u32) -> u32 { return u32(clamp(index[p.index_offset + at], 0, i32(p.size) - 1)); }
@@ -257,7 +259,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     var held: array<O, OWN>;
     for (var i = 0u; i < OWN && BASED; i++) {
         let to = to_of(group, local + i * THREADS);
-        held[i] = base[p.base_offset + select(to, 0u, to == NONE)];
+        held[i] = base_at(p.base_offset + select(to, 0u, to == NONE));
     }
     for (var j = local; j < PLACES; j += THREADS) {
         atomicStore(&lows[j], 0u);
@@ -280,7 +282,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
             var sum = A();
             if (FLOAT) { sum = A(sum_of(j, few)); } else { sum = bitcast<A>(atomicLoad(&lows[j])); }
             if (BASED) { sum += A(held[i]); }
-            out[to] = finish(sum);
+            out[at_out(to)] = finish(sum);
         }
     }
 }

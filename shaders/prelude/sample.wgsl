@@ -65,10 +65,15 @@ fn coordinate(mode: u32, padding: u32, aligned: bool, at: f32, size: u32) -> Coo
                       select(nan(), moved.place - first, is_finite(moved.place)), slope * moved.slope);
 }
 
-// The first element of one or two that lie side by side, of two counted from -1 on; -1 where none is inside.
+// The first element of those that lie side by side, of two counted from -1 on, of four from -3; -1 where none is inside.
 fn cell_of(mode: u32, c: Coordinate) -> i32 {
     if (mode == 0u) {
         return c.elements.x;
+    }
+    if (mode == 2u) {
+        let firsts = c.elements + vec4<i32>(3, 2, 1, 0);
+        let upper = select(select(-1, firsts.w, c.elements.w >= 0), firsts.z, c.elements.z >= 0);
+        return select(select(upper, firsts.y, c.elements.y >= 0), firsts.x, c.elements.x >= 0);
     }
     return select(select(-1, c.elements.x + 1, c.elements.x >= 0), c.elements.y, c.elements.y >= 0);
 }

@@ -1,14 +1,17 @@
 // sample_input: out[n, c, element] = sum of weight * g[n, c, place] over the places that take the element, which sorting by keys.wgsl has
-// put together: those of the element itself, or of the cells from which it is reached.
+// put together: those of the element itself, or BY_CELL of the cells from which it is reached. LINES: each image's by themselves.
 //
-// Bindings: 0 g, 1 places (of "bicubic" their entries) in the order of the keys, 2 starts of these, 3 weights (read), 4 out (read_write).
+// Bindings: 0 g, 1 places (but for BY_CELL their entries) in the order of the keys, 2 starts of these, 3 weights (read), 4 out (read_write).
 // Launch:   x = blocks * ceil(channels / 4) workgroups of 256; a thread makes one element of up to 4 channels.
 // Sums:     in f32, cell by cell in the order of the places.
 
 const MODE: u32 = 1u;
 const RANK: u32 = 2u;
 const COUNT: u32 = 1u << (MODE * RANK);
-const CELLS: u32 = select(COUNT, 1u, MODE == 2u);
+const BY_CELL: bool = true;
+const LINES: bool = false;
+const CELLS: u32 = select(1u, COUNT, BY_CELL);
+const MORE: u32 = select(0u, (1u << MODE) - 1u, BY_CELL);
 
 struct Params {
     width: u32, height: u32, depth: u32, channels: u32,
@@ -23,9 +26,9 @@ var<immediate> p: Params;
 
 // Of the k-th in the order of the keys, what it adds to up to four channels.
 fn term(k: u32, tap: u32, first: u32, image: u32, some: u32) -> vec4<f32> {
-    let entry = sorted[k];
-    let place = select(entry, entry / COUNT, MODE == 2u);
-    let weight = weights[select(entry * COUNT + tap, entry, MODE == 2u)];
+    let entry = sorted[k] + select(0u, image * p.places * select(COUNT, 1u, BY_CELL), LINES);
+    let place = select(entry / COUNT, entry, BY_CELL);
+    let weight = weights[select(entry, entry * COUNT + tap, BY_CELL)];
     let source = p.g_offset + first * p.places + place - image * p.places;
     let second = source + select(0u, p.places, some > 1u);
     let third = second + select(0u, p.places, some > 2u);
@@ -47,15 +50,15 @@ fn main(launch: Grid, @builtin(local_invocation_index) local: u32) {
     let y = line - plane * p.height;
     let image = plane / p.depth;
     let z = plane - image * p.depth;
-    let more = select(0u, 1u, MODE == 1u);
-    let more_z = select(0u, more, RANK == 3u);
+    let more_z = select(0u, MORE, RANK == 3u);
+    let cells = (p.depth + more_z) * (p.height + MORE) * (p.width + MORE) + select(0u, 1u, LINES);
     let first = image * p.channels + channel;
     let some = min(p.channels - channel, 4u);
     var total = vec4<f32>(0.0);
     for (var tap = 0u; tap < CELLS; tap++) {
-        let own = tap_of(MODE, select(tap, 0u, MODE == 2u));
-        let at_z = image * (p.depth + more_z) + z + more_z - own.z;
-        let cell = (at_z * (p.height + more) + y + more - own.y) * (p.width + more) + x + more - own.x;
+        let own = tap_of(MODE, select(0u, tap, BY_CELL));
+        let in_image = ((z + more_z - own.z) * (p.height + MORE) + y + MORE - own.y) * (p.width + MORE) + x + MORE - own.x;
+        let cell = image * cells + in_image;
         let end = starts[cell + 1u];
         var k = starts[cell];
         for (; k + 4u <= end; k += 4u) { // what is read for four, before it is added: runs may be long

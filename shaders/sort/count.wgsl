@@ -2,21 +2,25 @@
 //
 // A tile lies within a line of keys. counts[line, digit, tile], for sort_scan.
 //
-// Bindings: 0 keys (read), 1 counts (read_write).
+// TOTALS: also how often in the line.
+//
+// Bindings: 0 keys (read), 1 counts, 2 totals[line, digit], zero at first, any buffer without TOTALS (read_write).
 // Launch:   x = lines * tiles workgroups of 256, tiles = ceil(length / TILE).
 // Sums:     integers: exact in any order.
 
 alias E = u32;
 const TILE: u32 = 4096u;
+const TOTALS: bool = false;
 fn key(x: E) -> u32 { return x; }
 
 struct Params {
     groups: u32, length: u32, tiles: u32, shift: u32,
-    keys_offset: u32,
+    keys_offset: u32, totals_offset: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> keys: array<E>;
 @group(0) @binding(1) var<storage, read_write> counts: array<u32>;
+@group(0) @binding(2) var<storage, read_write> totals: array<atomic<u32>>;
 
 var<workgroup> histogram: array<atomic<u32>, 256>;
 
@@ -43,5 +47,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         }
     }
     workgroupBarrier();
-    counts[(line * 256u + local) * p.tiles + group % p.tiles] = atomicLoad(&histogram[local]);
+    let count = atomicLoad(&histogram[local]);
+    counts[(line * 256u + local) * p.tiles + group % p.tiles] = count;
+    if (TOTALS && count > 0u) { atomicAdd(&totals[p.totals_offset + line * 256u + local], count); }
 }

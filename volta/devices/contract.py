@@ -61,6 +61,7 @@ index        gather(x, index, dim)                 as torch.gather; same rank
              one_hot(index, classes)               [*index.shape, classes], int64: 1 at the place that each index names, else 0
              index_add(g, index[n], dim, size)     zeros with `size` along dim, slices of g added: index_select's derivative
              index_add_into(out, g, index[n], dim) in place: slices of g added to those of out
+             scatter_add_into(out, g, index, dim)  in place: g added to what is at index
              index_put(out, index[n], values, rank, unique=False)    in place: out[i] = values[k], i = index[k] counting the places of the
                                                    first `rank` dims of out; the last k for an i wins; values: (n, *out.shape[rank:]) or
                                                    one element for all; `unique`: no i is named twice

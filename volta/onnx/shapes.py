@@ -234,6 +234,12 @@ def _scattered(g: Graph, c: Call):
     return g.node("ScatterElements", _full(g, c.out, 0), index, c[0], axis=c.dim, reduction=None if c.op == "scatter_unique" else "add")
 
 
+@translates("scatter_add_into", "index_add_into")
+def _added_into(g: Graph, c: Call):
+    index = _as_elements(g, c[2], c.dim, c.shape(1)) if c.op == "index_add_into" else c[2]
+    return g.node("ScatterElements", c[0], index, c[1], axis=c.dim, reduction="add")
+
+
 @translates("scatter_reduce", "scatter_sum")
 def _scatter_reduce(g: Graph, c: Call):
     how = "add" if c.op == "scatter_sum" else {"prod": "mul", "amax": "max", "amin": "min", "last": None}[c.reduce]

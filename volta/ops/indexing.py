@@ -16,7 +16,16 @@ from volta.ops.copy import to
 from volta.ops.join import pad
 from volta.ops.parts import narrow, select, slice_view, unbind
 from volta.ops.records.copy import cast
-from volta.ops.records.index import gather_op, index_add_op, index_select_op, one_hot_op, scatter_add_op, scatter_sum_op
+from volta.ops.records.index import (
+    gather_op,
+    index_add_into_op,
+    index_add_op,
+    index_select_op,
+    one_hot_op,
+    scatter_add_into_op,
+    scatter_add_op,
+    scatter_sum_op,
+)
 from volta.ops.records.join import triangle_op
 from volta.ops.records.math import add_op, remainder, where_op, wrapped
 from volta.ops.records.places import changes_op, true_starts
@@ -189,8 +198,30 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     return _gather("take_along_dim", wide, d, index, True)
 
 
+def _takes_sums(input, index, source):
+    """Whether a kernel may add to a tensor of a GPU where it lies, unrecorded."""
+    device = input.device
+    return (device.is_gpu and input._contiguous and input._size > 0 and input.ndim > 0 and index.device is device
+            and source.device is device and not (core.stands_in(input) or core.stands_in(index) or core.stands_in(source))
+            and not (graph.is_grad_enabled() and (input.requires_grad or source.requires_grad)))
+
+
+def _add_elements_in_place(input, dim, index, src):
+    if not _takes_sums(input, index, src) or src.dtype is not input.dtype or src.shape != index.shape or index.ndim != input.ndim:
+        return None
+    d = as_dim("scatter_add", dim, input.ndim)
+    if index.shape[:d] + index.shape[d + 1:] != input.shape[:d] + input.shape[d + 1:] or not index._size:
+        return None
+    for x in (index, src):
+        inplace.check_apart("scatter_add_", input, x, whole=True)
+    inplace.check_elements("scatter_add", input)
+    at = positions("scatter_add", index, input.shape[d], kernel_checks=True)
+    run_kernel(scatter_add_into_op, input.device, (input, src, at), {"dim": d})
+    return input
+
+
 @composed(samples=(case((3, 5), 1, Labels((3, 2), 5), (3, 2)), case((4, 3), 0, Labels((6, 3), 4), (6, 3))), kinds="fi", inplace=True,
-          apart=1, numpy=_np_added)
+          apart=1, numpy=_np_added, one=_add_elements_in_place)
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """input + src added at `index` along `dim`; `index` may be smaller than `src`, and than `input` in the other dimensions.
 
@@ -219,8 +250,8 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return out if input.shape else reshape_op(out, shape=())
 
 
-def _slices_added(input, dim, index, source, alpha):
-    """What index_add adds to the input: zeros of its shape, to which alpha * source has been added."""
+def _slices_to_add(input, dim, index, source, alpha):
+    """(alpha * source, index, dimension, size) of what index_add adds to the input."""
     d = as_dim("index_add", dim, input.ndim)
     needed = input.shape[:d] + (index._size,) + input.shape[d + 1:] if input.shape else ()
     if index.ndim > 1 or source.shape != needed or not input.shape and index._size != 1:
@@ -228,19 +259,32 @@ def _slices_added(input, dim, index, source, alpha):
                          f"of the positions {index.shape}")
     if source.dtype is not input.dtype:
         raise DTypeError(f"index_add: source must be {input.dtype} as input is, got {source.dtype}; convert it with .to({input.dtype})")
-    if not input._size and input.ndim > 1 and index._size:          # nothing is added, wherever it would be
-        return sum_op(source, dim=tuple(range(source.ndim)), keepdim=False)
-    index = positions("index_add", as_vector(index), input.shape[d] if input.shape else 1, kernel_checks=True)
+    size = input.shape[d] if input.shape else 1
+    if input._size or input.ndim < 2 or not index._size:            # else nothing is added, wherever it would be
+        index = positions("index_add", as_vector(index), size, kernel_checks=True)
     factor = (alpha if input.dtype.is_floating_point else bool(alpha) if input.dtype is bool_
               else as_integer("index_add", alpha, input.dtype))
-    added = index_add_op(as_vector(source if factor == 1 else source * factor), index, dim=d, size=input.shape[d] if input.shape else 1)
+    return as_vector(source if factor == 1 else source * factor), index, d, size
+
+
+def _slices_added(input, dim, index, source, alpha):
+    """What index_add adds to the input: zeros of its shape, to which alpha * source has been added."""
+    source, index, d, size = _slices_to_add(input, dim, index, source, alpha)
+    if not input._size and input.ndim > 1 and index._size:
+        return sum_op(source, dim=tuple(range(source.ndim)), keepdim=False)
+    added = index_add_op(source, index, dim=d, size=size)
     return added if input.shape else reshape_op(added, shape=())
 
 
 def _add_slices_in_place(input, dim, index, source, *, alpha=1):
     for x in (index, source):
         inplace.check_apart("index_add_", input, x, whole=True)
-    return add_op, (input, _slices_added(input, dim, index, source, alpha))
+    if not _takes_sums(input, index, source):
+        return add_op, (input, _slices_added(input, dim, index, source, alpha))
+    source, index, d, _ = _slices_to_add(input, dim, index, source, alpha)
+    inplace.check_elements("index_add", input)
+    run_kernel(index_add_into_op, input.device, (input, source, index), {"dim": d})
+    return input
 
 
 @composed(samples=(case((3, 5), 1, Labels((4,), 5), (3, 4)), case((4, 3), 0, Labels((2,), 4), (2, 3), alpha=2)), kinds="fi", inplace=True,

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import graph
-from volta.dtypes import int64
+from volta._kernels.core.call import run_kernel
+from volta.dtypes import bool_, int64
 from volta.errors import IndexRangeError, ShapeError
 from volta.ops.creation import full, ones, zeros
-from volta.ops.indexing import changed_places, index_select, true_places, true_values
+from volta.ops.indexing import changed_places, index_select, known_range, true_places, true_values
 from volta.ops.join import cat
 from volta.ops.parts import narrow
-from volta.ops.records.index import gather_op, index_select_op
+from volta.ops.records.copy import cast
+from volta.ops.records.index import gather_op, index_put_op, index_select_op
 from volta.ops.records.places import changes_op
 from volta.ops.records.reduce import any_op
 from volta.ops.records.scan import cumsum_op
@@ -25,6 +27,8 @@ from volta.shapes import as_dim
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
+
+_NEAR, _WIDEST = 1 << 16, 1 << 24       # numbers of a table that is looked at whatever the size, and at most
 
 
 def _flat(x):
@@ -78,6 +82,22 @@ def _is_plain(input, return_inverse, return_counts):
     return input.device.is_gpu and not return_inverse and not return_counts and not (graph.is_grad_enabled() and input.requires_grad)
 
 
+def _listed(input):
+    """`unique` of whole numbers of a GPU that lie close together, by a table of which there are; None of others."""
+    extremes = None if input.dtype.is_floating_point else known_range(input)
+    if extremes is None:
+        return None
+    low, high = min(extremes[0], 0) if extremes[0] < _NEAR else extremes[0], extremes[1]
+    if high - low >= max(_NEAR, min(8 * input._size, _WIDEST)):
+        return None
+    device, numbers = input.device, cast(_flat(input), int64)
+    there = zeros(high - low + 1, dtype=bool_, device=device)
+    run_kernel(index_put_op, device, (there, numbers - low if low else numbers, ones((), dtype=bool_, device=device)),
+               {"rank": 1, "unique": True})
+    found = true_places(there)
+    return cast(found + low if low else found, input.dtype)
+
+
 def _slices(name, input, dim):
     """(dimension, the slices along it as rows)."""
     d = as_dim(name, dim, input.ndim)
@@ -117,8 +137,11 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
     n = rows.shape[0]
     if not n:
         return _of_none(input, dim, return_inverse, return_counts)
+    plain = dim is None and _is_plain(input, return_inverse, return_counts)
+    if plain and (found := _listed(input)) is not None:
+        return found
     in_order, order = sort_op(rows.detach() if dim is None else _ranks(rows.detach()), dim=0)
-    if dim is None and _is_plain(input, return_inverse, return_counts):
+    if plain:
         return true_values(in_order, in_order, changes=True)
     starts = changed_places(in_order)
     values = _picked(rows if dim is None else input, d, index_select_op(order, starts, dim=0))

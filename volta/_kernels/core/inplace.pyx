@@ -40,7 +40,8 @@ def configure_batches(written, put, shown):
 cdef class InPlace(Op):
     """The in-place form of an op, `x.exp_()`: an elementwise record's kernel writes into the tensor, a function's result is copied in. A
     function with options may have a `record` for calls without them. With `geometry` (`x.squeeze_()`) the tensor shows its data in
-    another way. `one` gives, for a call, the elementwise record that does all of it and its operands, or None."""
+    another way. `one` gives, for a call, the elementwise record that does all of it and its operands, the tensor, where it has
+    done it, or None."""
 
     cdef readonly Op op
     cdef readonly Primitive record
@@ -75,6 +76,8 @@ cdef class InPlace(Op):
                     found = self.one(input, *args, **options)
                 except TypeError:                                       # other arguments, of which `_replace` knows more
                     found = None
+                if found is input:
+                    return input
                 if found is not None and _alike(<TensorBase>input, <tuple>found[1], <Primitive>found[0]):
                     record = (<Primitive>found[0]).name
                     return run_into(<Primitive>found[0], <TensorBase>input, <tuple>found[1])

@@ -240,6 +240,14 @@ def index_add_into(TensorBase out not None, TensorBase g not None, TensorBase in
         copy_data(out, found)
 
 
+def scatter_add_into(TensorBase out not None, TensorBase g not None, TensorBase index not None, int dim):
+    """In place: g added at the places of out that index sends it to along dim."""
+    same_type("scatter_add_into", out, g)
+    found = scattered("scatter_add", ADD, True, out, g, index, dim, out.shape[dim], True)
+    if not out.contiguous:
+        copy_data(out, found)
+
+
 def scatter_reduce(TensorBase x not None, TensorBase src not None, TensorBase index not None, int dim, str reduce):
     """x, with the elements of src combined, in their order, with what is at the places that index sends them to along dim, or, for
     "last", instead of it."""
@@ -249,4 +257,4 @@ def scatter_reduce(TensorBase x not None, TensorBase src not None, TensorBase in
 
 
 KERNELS = {"scatter_add": scatter_add, "scatter_sum": scatter_sum, "scatter_reduce": scatter_reduce, "index_add": index_add,
-           "index_add_into": index_add_into}
+           "index_add_into": index_add_into, "scatter_add_into": scatter_add_into}

@@ -1,4 +1,5 @@
 """Slices of few entries, added to the rows that an index names, on the GPU: one dispatch, whose workgroups each look at the whole index.
+In place, where there are fewer entries than rows, they have entries each, else rows.
 
 Knows plans; must not know operands of several bindings, which index.py sees through windows.
 """
@@ -11,6 +12,7 @@ MOST_ENTRIES = 4096         # that workgroup memory lists
 MOST_READS = 1 << 25        # of the index by all workgroups; from there, sorting costs less
 GROUPS = 264                # workgroups that fill a large GPU
 MOST_GROUPS = 2048          # from where each rather has more rows
+MOST_OWN = 32               # entries of a workgroup
 STRIP = 8                   # columns of a workgroup at least: one access to memory of V's
 
 
@@ -37,4 +39,19 @@ def add_collected(plan: Plan, sizes: tuple, offset, based: bool, sums: dict, wid
         return False
     plan.step("index/collect", (0, 1, 2), (groups, inner, entries, size, strips, blocks, At(0, width), At(1), offset), groups,
               BASED=based, THREADS=THREADS, COLUMNS=columns, ROWS=rows, MOST=most, **sums)
+    return True
+
+
+def add_entries(plan: Plan, sizes: tuple, offset, sums: dict, width: int) -> bool:
+    """Whether the step that adds operand 0 in place at index operand 1 could be added, of no more entries than rows. IN: as above."""
+    outer, inner, entries, size = sizes
+    columns = min(_power(inner), THREADS)
+    own, words = THREADS // columns, _power(max(entries, THREADS)) // 32
+    strips, blocks = ceil_div(inner, columns), ceil_div(entries, own)
+    if (entries > min(MOST_ENTRIES, size) or own > MOST_OWN or outer * blocks * strips * entries > MOST_READS
+            or 4 * own * (words + 2) > plan.ctx.limits["max-compute-workgroup-storage-size"]):
+        return False
+    groups = outer * blocks * strips
+    plan.step("index/rows", (0, 1, 2), (groups, inner, entries, size, strips, blocks, At(0, width), At(1), offset), groups,
+              COLUMNS=columns, WORDS=words, **sums)
     return True

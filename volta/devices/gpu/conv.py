@@ -15,13 +15,13 @@ from __future__ import annotations
 from math import prod
 
 from volta.devices import volume
-from volta.devices.gpu import depthwise
+from volta.devices.gpu import depthwise, lines
 from volta.devices.gpu.common import FLOAT32, THREADS, ceil_div
 from volta.devices.gpu.copy import contiguous, full
 from volta.devices.gpu.join import add_extended
 from volta.devices.gpu.limits import images as cuts
 from volta.devices.gpu.limits.cut import KERNELS as TABLE
-from volta.devices.gpu.linalg import Source, add_product
+from volta.devices.gpu.linalg import Source, add_product, units_of
 from volta.devices.gpu.map import add_elementwise
 from volta.devices.gpu.matmul import Operand, Windows
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, unsigned, vector_type, vectors
@@ -148,6 +148,9 @@ def _conv2d(x, weight, bias, *, stride, padding, dilation, groups):
     out = plan.output(c.out_shape, FLOAT32)
     if not c.positions or not c.out_channels:
         return plan
+    geometry = kernel, stride, dilation, padding[0], groups
+    if lines.takes(c.out_channels, c.channels, x.shape, c.out_width, geometry, units_of(plan.ctx)):
+        return lines.add(plan, x, weight, bias, out, c.out_shape, padding[1]) if x._strides[3] == 1 else _dense_first
     w = c.weight(1, weight)
     apart = depthwise.takes(c.channels, weight.shape, groups, stride, dilation)
     if (c.pointwise or apart) and not x._contiguous:
@@ -239,6 +242,9 @@ def _conv2d_grad_input(g, weight, *, height, width, stride, padding, dilation, g
     if not c.positions or not c.out_channels:
         return lambda g, weight, **params: full(x_shape, 0.0, FLOAT32, g.storage.device)
     out, w = plan.output(x_shape, FLOAT32), c.weight(1, weight)
+    geometry = weight.shape[2:], stride, dilation, padding[0], groups
+    if padding[1] < weight.shape[3] and lines.takes(c.channels, c.out_channels, g.shape, width, geometry, units_of(plan.ctx)):
+        return lines.add(plan, g, weight, None, out, x_shape, weight.shape[3] - 1 - padding[1], turned=True)
     if depthwise.takes(c.channels, weight.shape, groups, stride, dilation):
         return depthwise.add_grad_input(plan, g, weight, x_shape, out, stride, padding, dilation)
     columns = out if c.pointwise else c.columns(c.rows)

@@ -45,7 +45,8 @@ class Sum(NamedTuple):
     entries: int
     size: int
     offset: int         # of g, modulo 4
-    based: bool = False # onto a third operand; by index_add in place
+    based: bool = False # onto a third operand
+    into: bool = False  # which is changed in place
 
     def width(self, inner: int) -> int:
         return width_of(self.dtype, inner, self.offset)
@@ -91,9 +92,10 @@ def _bits_of(dtype) -> dict:
 def _add_sums(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, sizes: tuple, shift: int = 0, lines: tuple = (1, 1, 1),
               **more) -> Plan:
     """The last step of an exact addition."""
-    plan.step("index/accumulate", (0, *bound, 2 if what.based else None, plan.last),
+    there = {"at_out": "p.base_offset + i", "base_at": "out[i]"} if what.into else {}
+    plan.step("index/accumulate", (0, *bound, 2 if what.based and not what.into else None, 2 if what.into else plan.last),
               (groups, *sizes, At(0), At(1), shift, At(2) if what.based else 0, *lines), groups, PLACES=places,
-              FLOAT=what.dtype.is_floating_point, BASED=what.based, **(sums_of(what.dtype, 1) | _bits_of(what.dtype)), **more)
+              FLOAT=what.dtype.is_floating_point, BASED=what.based, **there, **(sums_of(what.dtype, 1) | _bits_of(what.dtype)), **more)
     return plan
 
 

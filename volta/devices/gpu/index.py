@@ -13,7 +13,7 @@ from functools import partial
 from math import gcd, prod
 
 from volta._kernels import core
-from volta.devices.gpu.collect import add_collected
+from volta.devices.gpu.collect import add_collected, add_entries
 from volta.devices.gpu.common import (
     THREADS,
     ceil_div,
@@ -22,6 +22,7 @@ from volta.devices.gpu.copy import contiguous, copy_into
 from volta.devices.gpu.exact import Sum, add_columns, add_exactly, is_across, sums_of, width_of
 from volta.devices.gpu.gather import add_gather, bits_of
 from volta.devices.gpu.limits import rows as cuts
+from volta.devices.gpu.limits.cut import KERNELS as TABLE
 from volta.devices.gpu.limits.cut import call, narrow
 from volta.devices.gpu.plans import At, Kernel, Plan
 from volta.devices.gpu.sort import add_sort, swapped
@@ -106,19 +107,40 @@ def _summed(g, index, x, *, dim):
     return add_exactly(plan, what, index._size, x._size) or _added_to
 
 
-def _added_into(g, index, out, *, dim):
-    """In place: slices of g added to those of out at index."""
+def _summed_into(g, index, out, *, dim):
+    """In place: g added at index along dim."""
     plan, entries, size = Plan(g, index, out), g.shape[dim], out.shape[dim]
-    what = Sum(g.dtype, False, prod(out.shape[:dim]), prod(out.shape[dim + 1:]), entries, size, (g.offset | out.offset) & 3, True)
+    what = Sum(g.dtype, True, prod(out.shape[:dim]), prod(out.shape[dim + 1:]), entries, size, (g.offset | out.offset) & 3, True, True)
     if not g._size or not out._size:
         return plan
     if _is_small(entries, out._size):
         return _add(plan, what, out._size, False)
+    if _in_parts(g, size) or is_across(plan, what):
+        return _added_to_all
+    return add_exactly(plan, what, index._size, out._size) or _added_to_all
+
+
+def _added_into(g, index, out, *, dim):
+    """In place: slices of g added to those of out at index."""
+    plan, entries, size = Plan(g, index, out), g.shape[dim], out.shape[dim]
+    what = Sum(g.dtype, False, prod(out.shape[:dim]), prod(out.shape[dim + 1:]), entries, size, (g.offset | out.offset) & 3, True, True)
+    if not g._size or not out._size:
+        return plan
+    if _is_small(entries, out._size):
+        return _add(plan, what, out._size, False)
+    if g._size == entries >= MANY_ENTRIES:          # of a vector both are the same
+        return _SUMMED_INTO
+    if what.inner == 1 < what.outer and add_columns(plan, what):
+        return plan
     return plan if _collect(plan, what) else _add_sorted(plan, what, index._size, False)
 
 
 def _added_to(g, index, x, *, dim):
     return call("add", x, KERNELS["scatter_add"](g, index, dim=dim, size=x.shape[dim]))
+
+
+def _added_to_all(g, index, out, *, dim):
+    TABLE["add"].into(out, out, KERNELS["scatter_add"](g, index, dim=dim, size=out.shape[dim]))
 
 
 def _added_across(g, index, *, dim, size):
@@ -149,8 +171,10 @@ def _added_by_parts(g, index, *, dim, size):
 def _collect(plan: Plan, what: Sum) -> bool:
     """Whether workgroups that look at all entries can add them up."""
     width = what.width(what.inner)
-    return add_collected(plan, (what.outer, what.inner // width, what.entries, what.size), At(2, width) if what.based else 0, what.based,
-                         sums_of(what.dtype, width), width)
+    sizes, sums = (what.outer, what.inner // width, what.entries, what.size), sums_of(what.dtype, width)
+    if what.into and add_entries(plan, sizes, At(2, width), sums, width):
+        return True
+    return add_collected(plan, sizes, At(2, width) if what.based else 0, what.based, sums, width)
 
 
 def _add(plan: Plan, what: Sum, total: int, windows: bool) -> Plan:
@@ -182,7 +206,7 @@ def _add_sorted(plan: Plan, what: Sum, count: int, windows: bool):
     targets = _row_windows(plan.limit, what.dtype, outer, rows, inner) if windows else [(0, rows, 2)]
     for first, some, target in targets:
         starts, vectors = plan.scratch(4 * some + 4, "starts"), outer * some * inner // width
-        plan.step("index/starts", (keys, starts), (some + 1, first, count), ceil_div(some + 1, THREADS))
+        plan.step("index/starts", (keys, starts), (some + 1, first, count, 0), ceil_div(some + 1, THREADS))
         plan.step("index/sum", (0, places, starts, sums, target), (vectors, inner // width, entries, some, At(0, width), chunks,
                                                                        At(2, width) if what.based else 0),
                   ceil_div(vectors, THREADS), PARTS=chunks > 0, BASED=what.based, **overrides)
@@ -212,6 +236,8 @@ def _add_all_into(run, g, index, out, *, dim):
 
 
 _INTO = Kernel("index_add_into", _added_into, writes=(2,), cut=_add_all_into)
+_SUMMED_INTO = Kernel("scatter_add_into", _summed_into, writes=(2,),
+                      cut=lambda run, *operands, **params: _added_to_all(*operands, **params))
 _SUMMED = Kernel("scatter_sum", _summed, cut=lambda run, *operands, **params: _added_to(*operands, **params))
 KERNELS = {
     **{name: Kernel(name, partial(_selected, full), windows=partial(_selected, full, windows=True), cut=cut)
@@ -219,4 +245,5 @@ KERNELS = {
     **{name: Kernel(name, partial(_added, full), windows=partial(_added, full, windows=True), cut=cuts.indexed_sum)
        for name, full in (("scatter_add", True), ("index_add", False))},
     "index_add_into": lambda out, g, index, *, dim: _INTO(g, index, out, dim=dim),
+    "scatter_add_into": lambda out, g, index, *, dim: _SUMMED_INTO(g, index, out, dim=dim),
     "scatter_sum": lambda x, src, index, *, dim: _SUMMED(src, index, x, dim=dim)}

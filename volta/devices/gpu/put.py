@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
-from volta.devices.gpu.common import INT32, MAX_RANK, THREADS, ceil_div, collapse, extent
+from volta.devices.gpu.common import INT32, MAX_RANK, THREADS, ceil_div, collapse, extent, row_major
 from volta.devices.gpu.copy import contiguous, copy_into
 from volta.devices.gpu.gather import bits_of
 from volta.devices.gpu.index import add_keys
@@ -18,6 +18,8 @@ from volta.devices.gpu.sort import add_sort
 from volta.devices.gpu.windows import Place, pieces, step_of, window
 
 FEW_WINNERS = 4096          # entries of which workgroups that write them each look at all
+TABLE = 4096                # places along a dimension of which each workgroup finds the last entries by itself
+CHUNK = 4096                # V's that it then writes
 
 
 def _index_put(out, index, values, *, rank, unique=False, windows=False):
@@ -29,6 +31,11 @@ def _index_put(out, index, values, *, rank, unique=False, windows=False):
     plan, inner, fill = Plan(out, index, values), prod(out.shape[rank:]), values._size == 1
     if not index._size or not inner:
         return plan
+    along = _dim_in_memory(out) if rank == 1 and not windows else 0
+    if along and (fill or along == _dim_in_memory(values) and max(out.shape[0], index._size) <= TABLE):
+        return _put_along(plan, out, values, along, index._size, unique or fill, fill)
+    if not values._contiguous:
+        return _put_dense
     geometry = sizes, strides, inner, prod(out.shape[:rank])
     if not windows:
         return _put(plan, out, geometry, index._size, Place(1, At(1)), values, unique, fill, False)
@@ -37,6 +44,31 @@ def _index_put(out, index, values, *, rank, unique=False, windows=False):
         places = window(1, index.dtype, index.offset + first, entries)
         _put(plan, out, geometry, entries, places, values, unique, fill, True, first)
     return plan
+
+
+def _dim_in_memory(x) -> int:
+    """The dimension whose place in memory the first one has, of a tensor that is else row-major and dense; 0 where there is no other."""
+    order = sorted(range(len(x.shape)), key=lambda d: (-x._strides[d], d))
+    if order and [d for d in order if d] == list(range(1, len(order))):
+        strides = row_major(tuple([x.shape[d] for d in order]))
+        if all(x._strides[d] == s for d, s in zip(order, strides)):
+            return order.index(0)
+    return 0
+
+
+def _put_along(plan: Plan, out, values, dim: int, entries: int, raw: bool, fill: bool) -> Plan:
+    """One step that writes slices along another dimension than the first in memory, in the order in which they lie."""
+    inner, size = prod(out.shape[dim + 1:]), out.shape[0]
+    width = 1 if inner % 4 or out.offset % 4 or values.offset % 4 and not fill else 4
+    count = out._size // size * entries // width
+    plan.step("index/copy", (2, 1, 0), (count, inner // width, entries, size, CHUNK, At(2, 1 if fill else width), At(1), At(0, width)),
+              ceil_div(count, CHUNK), V=bits_of(out.dtype, width), S=bits_of(out.dtype, 1 if fill else width), RAW=raw, FILL=fill,
+              PLACES=1 << max(size - 1, 1).bit_length())
+    return plan
+
+
+def _put_dense(out, index, values, **params):
+    KERNELS["index_put"](out, index, contiguous(values), **params)
 
 
 def _put_packed(out, index, values, **params):
@@ -99,4 +131,4 @@ def _add_winners(plan: Plan, places: Place, entries: int, size: int) -> int:
     return add_keys(plan, places, sizes, entries, False, method, helper)
 
 
-KERNELS = {"index_put": Kernel("index_put", _index_put, strided=(0,), writes=(0,), windows=partial(_index_put, windows=True))}
+KERNELS = {"index_put": Kernel("index_put", _index_put, strided=(0, 2), writes=(0,), windows=partial(_index_put, windows=True))}

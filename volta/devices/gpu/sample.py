@@ -14,6 +14,7 @@ PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
 CHANNELS = 4                # of a thread
 MANY_CHANNELS = 16          # of one, where places alone are FULL_GPU threads
 FULL_GPU = 1 << 16
+LONG = 1024                 # entries of an image from which it may be sorted by itself
 ACROSS = 32                 # places of a workgroup that shares the channels
 
 
@@ -50,19 +51,28 @@ def _input(g, grid, direction, *, size, mode, **options):
     taps, rows, blocks = 1 << variant["MODE"] * len(size), images * prod(size), ceil_div(images * prod(size), THREADS)
     if not rows or not channels:
         return plan
-    # "bicubic" sorts what each place takes, one by one; the others places, by the cell that they lie in.
-    entries, cells = (images * places * taps, rows) if mode == "bicubic" else (
-        images * places, images * prod([n + (mode == "bilinear") for n in size]))
-    keys, weights = plan.scratch(4 * max(entries, 1)), plan.scratch(4 * max(images * places * taps, 1))
-    found, starts = keys, plan.scratch(4 * cells + 4)
+    # A place is sorted by the cell that it lies in; where "bicubic" moves elements into the image, these are, one by one.
+    by_cell, more = mode != "bicubic" or options["padding_mode"] == "zeros", (1 << variant["MODE"]) - 1
+    entries, cells = (places, prod([n + more for n in size])) if by_cell else (places * taps, prod(size))
+    lines = _by_image(images, entries, cells)
+    count, below = (entries, cells) if lines > 1 else (images * entries, images * cells)
+    how = {"BY_CELL": by_cell, "LINES": lines > 1}
+    keys, weights = plan.scratch(4 * max(images * entries, 1)), plan.scratch(4 * max(images * places * taps, 1))
+    found, starts = keys, plan.scratch(4 * lines * (below + 1))
     if entries:
-        plan.step("sample/keys", (1, along, keys, weights), (*_sizes(size), places, images * places, cells, At(1), At(along)),
-                  ceil_div(images * places, THREADS), **variant)
-        keys, found = add_sort(plan, keys, entries, cells + 1)
-    plan.step("index/starts", (keys, starts), (cells + 1, 0, entries), ceil_div(cells + 1, THREADS))
+        plan.step("sample/keys", (1, along, keys, weights), (*_sizes(size), places, images * places, below, At(1), At(along)),
+                  ceil_div(images * places, THREADS), **how, **variant)
+        keys, found = add_sort(plan, keys, count, below + 1, lines)
+    plan.step("index/starts", (keys, starts), (lines * (below + 1), 0, count, below + 1), ceil_div(lines * (below + 1), THREADS),
+              LINES=lines > 1)
     plan.step("sample/input", (0, found, starts, weights, out), (*_sizes(size), channels, places, rows, blocks, At(0)),
-              blocks * ceil_div(channels, CHANNELS), MODE=variant["MODE"], RANK=len(size))
+              blocks * ceil_div(channels, CHANNELS), MODE=variant["MODE"], RANK=len(size), **how)
     return plan
+
+
+def _by_image(images: int, entries: int, cells: int) -> int:
+    """How many lines are sorted: as many as images, where these are long and their keys have fewer digits than all together."""
+    return images if entries >= LONG and (cells.bit_length() - 1) // 8 < ((images * cells).bit_length() - 1) // 8 else 1
 
 
 def _grid(g, x, grid, direction, **options):

@@ -102,7 +102,7 @@ def _products(x, src, index, *, dim):
         keys = add_keys(plan, Place(2, At(2)), (inner, entries, size), index._size, True)
         keys, places = add_sort(plan, keys, index._size, count)
         starts = plan.scratch(4 * count + 4, "starts")
-        plan.step("index/starts", (keys, starts), (count + 1, 0, index._size), ceil_div(count + 1, THREADS))
+        plan.step("index/starts", (keys, starts), (count + 1, 0, index._size, 0), ceil_div(count + 1, THREADS))
     plan.step("index/reduce", (0, 1, places, starts, 3), (count, inner, entries, size, At(0), At(1), At(2)), ceil_div(count, THREADS),
               SORTED=not few, **overrides)
     return plan

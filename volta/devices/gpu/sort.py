@@ -1,5 +1,5 @@
 """Sorting on the GPU, stable and the same on every run: lines in workgroup memory, by a network or by digits; longer ones by a radix sort,
-three or four dispatches per eight bits of a key; few elements of a long line by selection. And searching in what is sorted.
+three dispatches per eight bits of a key; few elements of a long line by selection. And searching in what is sorted.
 
 Time is proportional to the number of keys. `add_sort` adds steps to the plans of other families too; it must not know tensors.
 """
@@ -53,8 +53,16 @@ def _pass(plan, sources: tuple, targets: tuple, length: int, lines: int, shift: 
     counts = lines * DIGITS * tiles
     starts = plan.scratch(4 * counts, "counts")
     keys, at_keys = sources[0], at if first else 0
-    plan.step("sort/count", (keys, starts), (lines * tiles, length, tiles, shift, at_keys), lines * tiles, TILE=tile, **first)
-    add_scan(plan, starts, counts)
+    several, at_totals = counts > SCANNED, shift // 8 * lines * DIGITS          # else one workgroup scans them
+    totals = plan.scratch(4 * 4 * lines * DIGITS if several else 4, "digits")
+    if several and shift == 0:
+        add_elementwise(plan, "0", (totals,), (4 * lines * DIGITS,), ((1,),), INT32)
+    plan.step("sort/count", (keys, starts, totals), (lines * tiles, length, tiles, shift, at_keys, at_totals), lines * tiles, TILE=tile,
+              TOTALS=several, **first)
+    if several:
+        plan.step("sort/offsets", (totals, starts), (lines * DIGITS, length, tiles, at_totals), lines * DIGITS)
+    else:
+        add_scan(plan, starts, counts)
     plan.step("sort/scatter", (*sources[:2], starts, sources[2], *targets),
               (lines * tiles, length, tiles, shift, length if kept is None else kept, at_keys, at), lines * tiles,
               THREADS=threads, ITEMS=ITEMS, FIRST=shift == 0, **first, **(last or {}))
@@ -309,17 +317,32 @@ def _cut_search(run, sorted, values, *, right=False):
 def _middle(x, *, dim, skip=False, place=None):
     """(values, indices) of the element of each line that sorting puts at its middle, or at a place."""
     length, inner = (x.shape[dim], prod(x.shape[dim + 1:])) if x.shape else (1, 1)
-    if length > NTH_LONGEST and x._size < NTH_LINES * length:
-        return _middle_by_sorting
-    if inner > 1 and x._size > NTH_ACROSS:
+    long = length > NTH_LONGEST and x._size < NTH_LINES * length
+    if inner > 1 and (long or x._size > NTH_ACROSS):
         return _middle_across
     plan, shape = Plan(x), x.shape[:dim] + (1,) + x.shape[dim + 1:] if x.shape else ()
     results = [plan.output(shape, dtype) for dtype in (x.dtype, INT64)]
+    if long:
+        return _middle_of_long(plan, x, length, results, place, skip)
     if x._size:
         keys, lines, short = _keys(x.dtype, False), x._size // length, length <= RANKED
         plan.step("sort/rank" if short else "sort/nth", (0, *results), (x._size if short else lines, length, inner, place or 0, At(0)),
                   ceil_div(x._size, THREADS) if short else lines, E=STORED[x.dtype.code], MEDIAN=place is None, SKIP=skip, key=keys.key,
                   **({} if short else {"BITS": keys.bits, "AHEAD": min(ceil_div(length, THREADS), 8)}))
+    return plan
+
+
+def _middle_of_long(plan: Plan, x, length: int, results: list, place: int | None, skip: bool) -> Plan:
+    """Few long lines, each of which many workgroups look at: once for each eight bits of a key, then for where it is."""
+    lines, keys, chunks = x._size // length, _keys(x.dtype, False), ceil_div(length, THREADS * ROWS)
+    passes = ceil_div(keys.bits, 8)
+    found, equal = plan.scratch(4 * lines * (passes * DIGITS + 1)), plan.scratch(4 * lines * chunks)
+    add_elementwise(plan, "0", (found,), (lines * (passes * DIGITS + 1),), ((1,),), INT32)
+    floating = x.dtype.is_floating_point
+    for entry, number in (*(("histogram", i) for i in range(passes)), ("count", 0), ("find", 0)):
+        plan.step("sort/middle", (0, found, equal, *results), (lines, length, place or 0, chunks, number, At(0)), lines * chunks,
+                  entry=entry, E=STORED[x.dtype.code], PASSES=passes, ROWS=ROWS, MEDIAN=place is None, SKIP=skip, key=keys.key,
+                  **({} if floating else {"missing": "false"}))
     return plan
 
 

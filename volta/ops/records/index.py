@@ -76,6 +76,12 @@ index_add_into_op = register(
     cases=(case((5, 3), (7, 3), Labels((7,), 5), dim=0), case((2, 4, 3), (2, 6, 3), Labels((6,), 4), dim=1),
            case((90, 8), (5000, 8), Labels((5000,), 90), dim=0), case((20, 3), (300, 3), Labels((300,), 9), dim=0),
            case((3, 4), (3, 0), Labels((0,), 4), dim=1)))
+scatter_add_into_op = register(
+    "scatter_add_into", ("out", "g", "index"), writes=("out",), takes={"out": "fib", "g": "=out", "index": "int64"}, family="inplace",
+    kinds="fib", numpy=lambda out, g, index, dim: (np.asarray(out + _np_scatter_add(g, index, dim, out.shape[dim]), out.dtype), None, None),
+    cases=(case((3, 5), (3, 4), Labels((3, 4), 5), dim=1), case((4, 3), (90, 3), Labels((90, 3), 4), dim=0),
+           case((2, 3, 70), (2, 400, 70), Labels((2, 400, 70), 3), dim=1), case((300,), (9000,), Labels((9000,), 300), dim=0),
+           case((3, 4), (3, 0), Labels((3, 0), 4), dim=1)))
 
 
 def _np_index_put(out, index, values, rank, unique=False):
