@@ -97,9 +97,10 @@ def both_ways(lib, device: str, arguments: list, function: Callable) -> tuple[Ca
     inputs = [lib.tensor(a, device=device, requires_grad=a.dtype.kind == "f") if isinstance(a, np.ndarray) else
               lib.tensor(rng.standard_normal(a, dtype=np.float32), device=device, requires_grad=True) for a in arguments]
     plain, wanted = [x.detach() for x in inputs], [x for x in inputs if x.requires_grad]
-    if not wanted:
+    if not (wanted and function(lib, *inputs).requires_grad):
         return (lambda: function(lib, *plain),)
-    g = lib.tensor(rng.standard_normal(tuple(function(lib, *plain).shape), dtype=np.float32), device=device)
+    out = function(lib, *plain)
+    g = lib.tensor(rng.standard_normal(tuple(out.shape), dtype=np.float32), device=device).to(out.dtype)
 
     def backward():
         return lib.autograd.grad(function(lib, *inputs), wanted, g)[0]

@@ -134,9 +134,68 @@ def products() -> Iterator[Call]:
                        lambda lib, q, k, v, c=causal: lib.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=c))
 
 
+def short_calls() -> Iterator[Call]:
+    """Calls of which most of the time is that of calling."""
+    for side in (4, 64):
+        shape = (side, side)
+        for name in ("median", "count_nonzero", "diagonal", "flipud", "rot90", "tril", "trace", "diff", "max", "aminmax", "t"):
+            yield (f"short {name} {shape}", [shape],
+                   lambda lib, x, name=name: out[0] if isinstance(out := getattr(lib, name)(x), tuple) else out)
+        for name in ("inner", "lerp", "kron" if side < 64 else "cdist", "outer"):
+            yield (f"short {name} {shape}", [shape if name != "outer" else (side,)] * 2,
+                   lambda lib, x, y, name=name: getattr(lib, name)(x, y, *[0.3] * (name == "lerp")))
+        for name in ("cosine_similarity", "pairwise_distance", "mse_loss"):
+            yield f"short {name} {shape}", [shape, shape], lambda lib, x, y, name=name: getattr(lib.nn.functional, name)(x, y)
+        yield (f"short binary_cross_entropy {shape}", [shape],
+               lambda lib, x: lib.nn.functional.binary_cross_entropy(x.sigmoid(), (x.detach() > 0).float()))
+        yield f"short addcmul {shape}", [shape] * 3, lambda lib, x, y, z: lib.addcmul(x, y, z)
+        yield f"short sum {shape} dim -1", [shape], lambda lib, x: lib.sum(x, -1)
+        yield f"short movedim {shape}", [shape], lambda lib, x: lib.movedim(x, 0, 1)
+        yield f"short stack {shape} dim -1", [shape] * 4, lambda lib, *x: lib.stack(x, -1)
+        yield f"short interpolate {shape}", [(1, 2, *shape)], lambda lib, x: lib.nn.functional.interpolate(x, scale_factor=2)
+        at = np.arange(side)
+        for name, given in (("index_fill", (1.0,)), ("index_select", ())):
+            yield f"short {name} {shape}", [shape, at], lambda lib, x, i, name=name, given=given: getattr(lib, name)(x, 0, i, *given)
+        for name in ("index_add", "index_copy"):
+            yield f"short {name} {shape}", [shape, at, shape], lambda lib, x, i, y, name=name: getattr(lib, name)(x, 0, i, y)
+
+
+def matrices() -> Iterator[Call]:
+    """Inverses and decompositions, of what is well-conditioned."""
+    for side in (4, 64, 256):
+        shape, right = (side, side), (side, 3)
+        for name in ("inv", "det", "slogdet", "cholesky", "svdvals", "eigvalsh"):
+            def made(lib, x, name=name, side=side):
+                y = lib.eye(side) + x @ x.mT / (4 * side)
+                return lib.linalg.slogdet(y)[1] if name == "slogdet" else getattr(lib.linalg, name)(y)
+            yield f"linalg.{name} {shape}", [shape], made
+        yield f"linalg.solve {shape}", [shape, right], lambda lib, x, y, n=side: lib.linalg.solve(x + 2 * n * lib.eye(n), y)
+        yield f"linalg.lstsq {shape}", [shape, right], lambda lib, x, y, n=side: lib.linalg.lstsq(x + 2 * n * lib.eye(n), y)[0]
+    yield "linalg.lstsq (1000, 10)", [(1000, 10), (1000, 1)], lambda lib, x, y: lib.linalg.lstsq(x, y)[0]
+    for rows, width in ((64, 16), (128, 64)):
+        yield f"pdist {(rows, width)}", [(rows, width)], lambda lib, x: lib.nn.functional.pdist(x)
+
+
+def bags(rng: np.random.Generator) -> Iterator[Call]:
+    index = rng.integers(0, 2000, (256, 16))
+    for width in (64, 256, 2048):
+        for mode in ("sum", "mean"):
+            yield (f"embedding_bag {(2000, width)} {mode}", [index, (2000, width)],
+                   lambda lib, i, w, mode=mode: lib.nn.functional.embedding_bag(i, w, mode=mode))
+
+
+def doubles(rng: np.random.Generator) -> Iterator[Call]:
+    for side in (64, 512):
+        x = rng.random((side, side)) * 0.9 + 0.05
+        for name in ("log", "log2", "log10", "exp", "asin", "atan", "cosh", "sigmoid"):
+            yield f"float64 {name} {x.shape}", [x], lambda lib, x, name=name: getattr(lib, name)(x)
+        yield f"float64 atan2 {x.shape}", [x, x.T.copy()], lambda lib, x, y: lib.atan2(x, y)
+
+
 def families() -> dict[str, list[Call]]:
     """All calls by the name of their family."""
     return {"elementwise": [*elementwise()], "reductions": [*reductions()], "matmuls": [*matmuls()], "products": [*products()],
-            "scans and sorts": [*scans_and_sorts()],
+            "scans and sorts": [*scans_and_sorts()], "short calls": [*short_calls()], "matrices": [*matrices()],
+            "bags": [*bags(np.random.default_rng(2))], "float64": [*doubles(np.random.default_rng(3))],
             "movement and indices": [*movement(np.random.default_rng(1))],
             "layouts": [*layouts()], "random numbers": [*random_numbers()]}

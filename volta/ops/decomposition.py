@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import TensorBase
+from volta._kernels.core import TensorBase, graph
 from volta.dtypes import finfo, int64
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.creation import new_empty
@@ -190,6 +190,8 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
         endless = A.isinf().any(-1).any(-1)             # NaN, but for matrices with NaN an error, as PyTorch without vectors
         values = linalg_svd(where_op(reshape_op(endless, shape=endless.shape + (1, 1)) & ~A.isnan(), 0.0, A), False).S
         return where_op(reshape_op(endless, shape=endless.shape + (1,)), math.nan, values)
+    if not (driver or A.ndim < 2 or graph.wants_derivative(A)):
+        return svd_op(A, full_matrices=False, vectors=False)[1]
     return linalg_svd(A, False, driver=driver).S
 
 
@@ -234,6 +236,8 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     >>> volta.linalg.eigvalsh(volta.tensor([[3.0, 0.0], [0.0, 2.0]]))
     tensor([2., 3.])
     """
+    if A._size and A.ndim > 1 and A.shape[-1] == A.shape[-2] and UPLO in ("L", "U") and not graph.wants_derivative(A):
+        return eigh_op(A, uplo=UPLO, vectors=False)[0]
     return eigh(A, UPLO).eigenvalues
 
 

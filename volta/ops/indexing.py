@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 _BLOCK, _MOST_RANK = 4096, 8            # elements whose places are counted together, dimensions that a GPU's kernel takes
 _SUMMED = 4096                          # blocks whose counts the host adds up
+_FEW = 65536                            # indices that are looked at sooner than their extremes are found
 _MANY = 1024                            # elements from which two kernels find their extremes sooner than one loop
 
 
@@ -85,6 +86,8 @@ def check_index(op: str, index: Tensor, size: int, least: int = 0) -> bool:
     """Raise unless `index` holds integers in [least, size), as far as the host knows; a GPU kernel clamps the others. Gives whether
     some may be negative and are to count from the end."""
     check_integers(op, index)
+    if index._size <= _FEW and core.host_sees(index) and indexing.all_within(index, size):
+        return False
     known = known_range(index)
     if known is None and size > 0:
         return least < 0 and index._size > 0

@@ -126,7 +126,7 @@ def _singular(name, ord, A):
         beyond_gpu(DeviceError(f"{name}: ord={ord!r} needs singular values, which are computed on the CPU alone; use A.cpu()"),
                    "Computed there, and copied back.")
         return svd_op(A.cpu(), full_matrices=False)[1].to(A.device)
-    return svd_op(A, full_matrices=False)[1]
+    return svd_op(A, full_matrices=False, vectors=graph.wants_derivative(A))[1]
 
 
 def _np_matrix_norm(x, ord="fro", dim=(-2, -1), keepdim=False):

@@ -112,7 +112,7 @@ def _fitted(op, input, dim, index, src):
     x, at = as_vector(input), as_vector(index)
     if isinstance(src, TensorBase):
         at, src = alike(op, input, at, as_vector(src))
-    if isinstance(src, TensorBase) and src.shape == at.shape == x.shape:
+    if isinstance(src, TensorBase) and src._shape == at._shape == x._shape:
         return d, x, at, src
     fits = at.ndim == x.ndim and all(n <= m or i == d for i, (n, m) in enumerate(zip(at.shape, x.shape)))
     if at._size and not (fits and (not isinstance(src, TensorBase) or src.ndim == x.ndim and all(map(int.__le__, at.shape, src.shape)))):
@@ -126,7 +126,7 @@ def _fitted(op, input, dim, index, src):
 def _combined(op, input, x, d, at, source, reduce):
     """The elements of `source` that `at` sends to each place of x, the input, along d: combined with what is there, or the last of them."""
     at = positions(op, at, x.shape[d], kernel_checks=reduce == "last")
-    if at.shape == x.shape or all(n == m for i, (n, m) in enumerate(zip(at.shape, x.shape)) if i != d):
+    if at._shape == x._shape or all(n == m for i, (n, m) in enumerate(zip(at._shape, x._shape)) if i != d):
         out = scatter_reduce_op(x, source, at, dim=d, reduce=reduce)
     else:
         if reduce != "last" and x.requires_grad:        # what is not finite in the rest, too, has the gradient NaN

@@ -122,6 +122,11 @@ cdef bint _all_within(const long long* x, Py_ssize_t n, long long length) noexce
     return outside >= 0
 
 
+def all_within(TensorBase t not None, long long length):
+    """Whether a host tensor holds integers of [0, length) alone; False where this can't tell: unless it is contiguous and int64."""
+    return t.dtype.code == INT64 and t.contiguous and _all_within(<long long*>address(t), t.size, length)
+
+
 def extremes(TensorBase t not None):
     """(least, largest) of a contiguous host tensor of integers, which must not be empty."""
     cdef long long found[2]

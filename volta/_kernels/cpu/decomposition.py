@@ -25,7 +25,9 @@ def _array(x):
 
 def _tensor(array, by_columns=False):
     shape = np.shape(array)
-    array = np.ascontiguousarray(np.swapaxes(array, -1, -2) if by_columns else array).reshape(shape)    # one of 0 dimensions has 0 again
+    array = np.ascontiguousarray(array.swapaxes(-1, -2) if by_columns else array)
+    if array.shape != shape:                    # one of 0 dimensions has 0 again
+        array = array.reshape(shape)
     storage = core.borrowed_storage(array, array.__array_interface__["data"][0], array.nbytes)
     strides = None
     if by_columns and array.size:
@@ -159,6 +161,8 @@ def _finite(function):
     """NaN for matrices with infinite elements, of which some of LAPACK's iterations never end. As in PyTorch an error for NaN, and for
     matrices of rank 3 and more that are infinite throughout."""
     def checked(a, *others, read=lambda a: a):
+        if np.isfinite(a).all():                # most are
+            return tuple(function(a, *others))
         whole = read(a)
         if np.isnan(whole).any():
             raise np.linalg.LinAlgError("an element is NaN")
@@ -173,6 +177,8 @@ def _finite(function):
 
 
 _singular, _proper = _finite(np.linalg.svd), _finite(np.linalg.eigh)
+_singular_values, _proper_values = (_finite(lambda *a, of=of: (of(*a),)) for of in (
+    lambda a: np.linalg.svd(a, compute_uv=False), np.linalg.eigvalsh))
 
 
 def _columns(a):
@@ -205,16 +211,18 @@ def _cholesky(a):
 
 
 # ---------------------------------------------------------------- what always has a result
-def _svd(a, full_matrices):
-    return _singular(a, full_matrices)
+def _svd(a, full_matrices, vectors=True):
+    """Values alone, beside vectors of none, take a third of the time."""
+    return _singular(a, full_matrices) if vectors else (a[..., :0], *_singular_values(a), a[..., :0, :])
 
 
 def _qr(a, mode):
     return tuple(np.linalg.qr(a, mode))
 
 
-def _eigh(a, uplo):
-    return _proper(a, uplo, read=np.tril if uplo == "L" else np.triu)
+def _eigh(a, uplo, vectors=True):
+    read = np.tril if uplo == "L" else np.triu
+    return _proper(a, uplo, read=read) if vectors else (*_proper_values(a, uplo, read=read), a[..., :0])
 
 
 def _pinv(a, atol, rtol, hermitian):
