@@ -341,3 +341,10 @@ def test_edges_that_were_given_are_given_back():
 def test_what_refuses_a_dtype_is_not_implemented_for_it():
     with pytest.raises(NotImplementedError, match="floating point"):
         volta.softmax(volta.ones(2, dtype=volta.int64), 0)
+
+
+@pytest.mark.parametrize("named", [0, 1])
+def test_groups_of_an_optimizer_have_names_or_none_has(named):
+    groups = [{"params": [volta.ones(1, requires_grad=True)]}, {"params": [("b", volta.ones(1, requires_grad=True))]}]
+    with pytest.raises(ValueError, match="SGD: all groups must hold .name, parameter. pairs, or none; this one holds pa"):
+        volta.optim.SGD(groups[::1 - 2 * named], lr=0.1)

@@ -66,6 +66,9 @@ class Optimizer(Hooks):
             if not all(isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str) for p in params):
                 raise ArgumentError(f"{name}: a group must hold parameters, or (name, parameter) pairs only")
             names, params = {"param_names": [n for n, _ in params]}, [p for _, p in params]
+        if any(("param_names" in group) != bool(names) for group in self.param_groups):
+            raise ArgumentError(f"{name}: all groups must hold (name, parameter) pairs, or none; this one holds "
+                                f"{'pairs' if names else 'parameters without names'}")
         held = {p for group in self.param_groups for p in group["params"]}
         for p in params:
             if not isinstance(p, core.TensorBase):
