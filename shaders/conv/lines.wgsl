@@ -27,6 +27,7 @@ const TURNED: bool = false;
 const CHANNELS: u32 = 8u;
 const BUFFERS: u32 = 1u;
 const FLAT: bool = false;
+const PREFETCH: bool = true;
 
 const TILE_L: u32 = 128u;
 const WARPS_L: u32 = TILE_L / 64u;  // a warp has four threads along o, eight along l
@@ -265,12 +266,22 @@ fn main(grid: Grid, @builtin(local_invocation_index) lane: u32) {
     let l8 = warp % WARPS_L * 8u + seat / 2u % 8u;
     for (var i = 0u; i < 16u; i++) { acc[i] = vec4<f32>(0.0); }
 
-    fetch_w(row0, 0u, lane);
-    fetch_x(from_image, begin, 0u, lane);
-    stash(0u, lane);
-    workgroupBarrier();
     let count = (p.channels + CHANNELS - 1u) / CHANNELS;
-    for (var step = 0u; step < count; step++) {
+    for (var step = 0u; !PREFETCH && step < count; step++) {
+        fetch_w(row0, step * CHANNELS, lane);
+        fetch_x(from_image, begin, step * CHANNELS, lane);
+        stash(step % BUFFERS, lane);
+        workgroupBarrier();
+        multiply(step % BUFFERS * SIZE + o4, step % BUFFERS * SIZE + START_X + l8);
+        if (BUFFERS == 1u) { workgroupBarrier(); }
+    }
+    if (PREFETCH) {
+        fetch_w(row0, 0u, lane);
+        fetch_x(from_image, begin, 0u, lane);
+        stash(0u, lane);
+    }
+    workgroupBarrier();
+    for (var step = 0u; PREFETCH && step < count; step++) {
         let next = min(step + 1u, count - 1u) * CHANNELS;       // without a branch: the last step is fetched twice
         let now = step % BUFFERS * SIZE;
         fetch_w(row0, next, lane);

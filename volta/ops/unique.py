@@ -15,7 +15,7 @@ from volta.ops.join import cat
 from volta.ops.parts import narrow
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, index_put_op, index_select_op
-from volta.ops.records.places import changes_op
+from volta.ops.records.places import changes_op, counts_op
 from volta.ops.records.reduce import any_op
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.sort import scatter_unique, sort_op
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
 
 _NEAR, _WIDEST = 1 << 16, 1 << 24       # numbers of a table that is looked at whatever the size, and at most
+_COUNTED = 4096                         # that a GPU counts in workgroup memory
 
 
 def _flat(x):
@@ -90,10 +91,13 @@ def _listed(input):
     low, high = min(extremes[0], 0) if extremes[0] < _NEAR else extremes[0], extremes[1]
     if high - low >= max(_NEAR, min(8 * input._size, _WIDEST)):
         return None
-    device, numbers = input.device, cast(_flat(input), int64)
-    there = zeros(high - low + 1, dtype=bool_, device=device)
-    run_kernel(index_put_op, device, (there, numbers - low if low else numbers, ones((), dtype=bool_, device=device)),
-               {"rank": 1, "unique": True})
+    device, size, numbers = input.device, high - low + 1, cast(_flat(input), int64)
+    numbers = numbers - low if low else numbers
+    if size <= _COUNTED:                    # many that go to one place are slow
+        there = counts_op(numbers, None, None, bins=size, between=None)
+    else:
+        there = zeros(size, dtype=bool_, device=device)
+        run_kernel(index_put_op, device, (there, numbers, ones((), dtype=bool_, device=device)), {"rank": 1, "unique": True})
     found = true_places(there)
     return cast(found + low if low else found, input.dtype)
 

@@ -6,7 +6,7 @@ positions are done in pieces: whole images where one fits, else parts of an imag
 
 With one group and large images, each image has its own matrix of columns instead, and the product's batch is the images: then
 it writes and reads images as they lie, and nothing has to be permuted. Forward, the product finds the windows in the padded images itself,
-those of volumes too; a 1 x 1 kernel needs no columns either.
+those of volumes too; a 1 x 1 kernel needs no columns either. Lines, images of one row, go without columns where they are many (lines.py).
 
 Knows tensors, the runtime's context and the matrix product's steps. Must not know derivatives.
 """
