@@ -1,6 +1,7 @@
 # Distances of rows, of those of two tensors or of the pairs of one, in any norm, and their gradients.
 #
 # Layout: x1[batch, n, m] and x2[batch, r, m], contiguous; without x2 the pair (i, j), i < j, is number i (2n - i - 1) / 2 + j - i - 1.
+# For Euclidean distances of short rows, a copy of the others lies as columns.
 # Threads: over rows, and blocks of the others; the gradient of a row is a sum over all others, in their order, so that it does not depend
 # on how many there are.
 # Sizes: the front end.
