@@ -175,3 +175,24 @@ def test_derivative_of_pinv_of_what_is_not_symmetric(rng):
     a, b = (lib.from_numpy(values.copy()).requires_grad_() for lib in (torch, volta))
     theirs, ours = (lib.autograd.grad(lib.linalg.pinv(x, hermitian=True).sin().sum(), x)[0] for lib, x in ((torch, a), (volta, b)))
     np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-9)
+
+
+def test_values_without_vectors_are_those_with_them(rng):
+    x = volta.tensor(rng.uniform(-1, 1, (2, 5, 3)))
+    known, whole = x.detach().requires_grad_(), symmetric(x[:, :3])
+    assert volta.allclose(linalg.svdvals(x), linalg.svdvals(known).detach())
+    for triangle in "LU":
+        assert volta.allclose(linalg.eigvalsh(whole, triangle), linalg.eigh(whole, triangle).eigenvalues)
+    assert linalg.svdvals(volta.full((2, 2), float("inf"))).isnan().all()
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (6, 3), (3, 6), (2, 5, 2)])
+def test_least_squares_of_full_and_of_lower_rank(shape, rng):
+    a, b = rng.uniform(-1, 1, shape), rng.uniform(-1, 1, (*shape[:-1], 2))
+    low = a.copy()
+    low[..., -1, :] = low[..., 0, :]
+    low[..., -1] = low[..., 0]
+    for matrix in a, low:
+        found = linalg.lstsq(volta.tensor(matrix), volta.tensor(b))
+        np.testing.assert_allclose(found.solution.numpy(), np.linalg.pinv(matrix) @ b, rtol=1e-9, atol=1e-9)
+        np.testing.assert_array_equal(found.rank.numpy(), np.linalg.matrix_rank(matrix))

@@ -307,8 +307,9 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     d = as_dim("index_copy", dim, input.ndim)
     index, source = _slices("index_copy", d, input, index, source)
     index = positions("index_copy", index, input.shape[d] if input.shape else 1)
-    if source._size > 1 and index.device.is_gpu and not (stands_in(input) or stands_in(index) or stands_in(source) or (
-            is_grad_enabled() and (input.requires_grad or source.requires_grad))):
+    recorded = is_grad_enabled() and (input.requires_grad or source.requires_grad)
+    if source._size > 1 and input._shape and (index.device.is_gpu or host_sees(index) and host_sees(input)) and not (
+            recorded or stands_in(input) or stands_in(index) or stands_in(source)):
         _put_slices(input, d, index, source)
         return input
     if not host_sees(index) and known_range(index) is None:         # a subscript's would count from the end

@@ -1,6 +1,7 @@
 # Distances of rows, of those of two tensors or of the pairs of one, in any norm, and their gradients.
 #
 # Layout: x1[batch, n, m] and x2[batch, r, m], contiguous; without x2 the pair (i, j), i < j, is number i (2n - i - 1) / 2 + j - i - 1.
+# For Euclidean distances of short rows, a copy of the others lies as columns.
 # Threads: over rows, and blocks of the others; the gradient of a row is a sum over all others, in their order, so that it does not depend
 # on how many there are.
 # Sizes: the front end.
@@ -201,7 +202,7 @@ cdef void some_rows(const real* x1, const real* x2, const real* turned, const Si
 
 cdef void all_rows(const real* x1, const real* x2, real* turned, const Sizes* s, real* out) noexcept nogil:
     cdef Py_ssize_t tasks = s.batch * s.n * ((s.r + BLOCK - 1) // BLOCK), task
-    cdef int threads = threads_for(s.batch * s.apart * (s.m + 16))
+    cdef int threads = threads_for(s.batch * s.apart * (s.m + 16) // (8 if s.step else 1))
     if s.step:
         turn_rows(x2, s, turned)
     if threads == 1:
