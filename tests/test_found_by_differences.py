@@ -348,3 +348,37 @@ def test_groups_of_an_optimizer_have_names_or_none_has(named):
     groups = [{"params": [volta.ones(1, requires_grad=True)]}, {"params": [("b", volta.ones(1, requires_grad=True))]}]
     with pytest.raises(ValueError, match="SGD: all groups must hold .name, parameter. pairs, or none; this one holds pa"):
         volta.optim.SGD(groups[::1 - 2 * named], lr=0.1)
+
+
+@pytest.mark.filterwarnings("ignore:.*out of shape")
+def test_what_grows_into_what_is_read_is_refused():
+    index = volta.tensor([2, 1, 0])
+    with pytest.raises(RuntimeError, match="gather: unsupported operation"):
+        volta.gather(index.clone(), 0, index[1:], out=index[:1])
+    assert index.tolist() == [2, 1, 0]
+    x = volta.arange(6)
+    volta.cat([x[:2], x[:1]], out=x[3:4])
+    assert x.tolist() == [0, 1, 2, 0, 1, 0]
+
+
+@pytest.mark.parametrize("dtype", [volta.int64, volta.bool])
+def test_nothing_is_left_of_integers_whose_elements_all_drop(dtype):
+    x = volta.tensor([[1, 2]]).to(dtype)
+    for drop in (F.dropout, F.alpha_dropout, F.feature_alpha_dropout):
+        out = drop(x, 1.0, True)
+        assert out.dtype is dtype and not out.any()
+
+
+@pytest.mark.parametrize("dtype", [volta.int64, volta.bool])
+def test_nothing_to_compute_is_taken_of_any_dtype(dtype):
+    x = volta.zeros(2, 0, dtype=dtype)
+    for op in (volta.softmax, volta.log_softmax, F.softmax):
+        out = op(x, -1)
+        assert out.shape == (2, 0) and out.dtype is dtype
+    assert volta.bucketize(x, volta.zeros(3, dtype=dtype)).dtype is volta.int64
+    assert volta.linspace(1, 2, 0, dtype=dtype).tolist() == [] and volta.linspace(1, 2, 1, dtype=dtype).tolist() == [1]
+    if dtype is volta.bool:
+        with pytest.raises(DTypeError, match="searchsorted: sorted must be floating point or integer"):
+            volta.searchsorted(x[0], volta.ones(3, dtype=dtype))
+        with pytest.raises(DTypeError, match="linspace: needs a dtype of numbers"):
+            volta.linspace(0, 1, 2, dtype=dtype)

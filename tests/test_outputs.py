@@ -32,7 +32,7 @@ def test_every_op_writes_into_out(op, device):
                  [volta.zeros(each.shape[::-1], dtype=each.dtype, device=device).permute(range(each.ndim)[::-1]) for each in expected]):
         several = isinstance(made, (tuple, list))
         result = op(*tensors, **case.params, out=tuple(outs) if several else outs[0])
-        for given, each, value in zip(outs, _results(result), expected):
+        for given, each, value in zip(outs, outs if result is None else _results(result), expected):     # None: copies of parts
             assert each is given
             np.testing.assert_array_equal(given.numpy(), value.numpy())
 

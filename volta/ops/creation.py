@@ -174,11 +174,11 @@ def linspace(start: Number | Tensor, end: Number | Tensor, steps: int, *, dtype:
     dtype, place = get_default_dtype() if dtype is None else as_dtype(dtype), as_device(device)
     whole = not dtype.is_floating_point
     start, end = number("linspace", "start", start, whole), number("linspace", "end", end, whole)
-    if dtype is bool_:
+    if dtype is bool_ and steps > 1:
         raise DTypeError(f"linspace: needs a dtype of numbers, got {dtype}")
     if not dtype.is_floating_point:
         start, end, i = int(start), int(end), np.arange(steps)
-        if not np.iinfo(to_numpy(dtype)).min <= min(start, end) <= max(start, end) <= np.iinfo(to_numpy(dtype)).max:
+        if dtype is not bool_ and not np.iinfo(to_numpy(dtype)).min <= min(start, end) <= max(start, end) <= np.iinfo(to_numpy(dtype)).max:
             raise DTypeError(f"linspace: {start} to {end} do not fit into {dtype}")
         step = (end - start) / max(steps - 1, 1)
         values = np.where(i < (steps // 2 or steps), start + step * i, end - step * (steps - 1 - i))

@@ -10,7 +10,7 @@ from volta._kernels.core.graph import is_grad_enabled, wants_grad
 from volta._kernels.core.inplace import check_apart, check_elements, write
 from volta._kernels.core.order import dense_strides
 from volta._kernels.core.record import Composed, Op, Primitive
-from volta.dtypes import bool_, can_cast, uint8
+from volta.dtypes import bool_, can_cast, float16, uint8
 from volta.errors import ArgumentError, AutogradError, DeviceError, DTypeError, ShapeError
 from volta.ops.records.copy import cast_op
 from volta.ops.records.reduce import amax_op, sum_op
@@ -88,19 +88,14 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
     name, place = _BESIDE.get(op.name, ("", 0))
     if len(args) <= place and name not in options and not (name == "dim" and "axis" in options) and name:
         raise TypeError(f"{op.name}() missing a required argument: out= needs {name!r} to be given too")
-    straight = op.name in _STRAIGHT
-    rule, apart = op.details.out or ("cast" if record is not None and _casts(record) else "same"), op.details.apart
+    rule = op.details.out or ("cast" if record is not None and _casts(record) else "same")
     rule = _special(op.name, args, options, outs[0], rule)
     if is_grad_enabled() and op.name not in _UNDERIVED and any(map(wants_grad, (*outs, *_tensors((*args, *options.values()))))):
         raise AutogradError(f"{op.name}: out= is not differentiable, but one of the tensors requires grad; detach it, or call without out")
-    for i, each in enumerate(outs):
-        for other in outs[:i]:
-            check_apart(op.name, each, other, True)
-    if (apart is not None or record is not None or op.details.elementwise or straight or rule == "copy") and op.name not in _WHOLE:
-        for place, x in enumerate((*args, *options.values())):
-            for read in _tensors((x,)):
-                for each in outs:
-                    check_apart(op.name, each, read, apart is not None and place >= apart)
+    _check_outs_apart(op, outs)
+    if (op.details.apart is not None or record is not None or op.details.elementwise or op.name in _STRAIGHT or rule == "copy") and (
+            op.name not in _WHOLE):
+        _check_apart(op, args, options, outs)
     with GradMode(False):
         if isinstance(out, core.TensorBase):
             if record is not None and record.promotion and not options and write(record, out, args):
@@ -112,7 +107,31 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
         result = op(*args, **options)
         if op.name in _FURTHER and isinstance(result, core.TensorBase):
             result = _further(op, args, options, result, outs[0])
+        if op.details.apart is not None and isinstance(result, core.TensorBase) and result.shape != outs[0].shape:
+            _check_apart(op, args, options, _grown(outs[0], result))
         return _keep(op.name, result, out, outs, rule, _quiet(op.name, args, options))
+
+
+def _check_outs_apart(op, outs):
+    for i, each in enumerate(outs):
+        for other in outs[:i]:
+            check_apart(op.name, each, other, True)
+
+
+def _check_apart(op, args, options, outs):
+    """Raise where one of `outs` shares memory with what the op reads."""
+    place = op.details.apart
+    for i, x in enumerate((*args, *options.values())):
+        for read in _tensors((x,)):
+            for each in outs:
+                check_apart(op.name, each, read, place is not None and i >= place)
+
+
+def _grown(out, result):
+    """What `out` is in its memory as soon as it has the result's shape, or nothing where it then gets memory of its own."""
+    held = out.storage.nbytes // (4 if out.device.is_gpu and out.dtype is not float16 else out.itemsize)
+    fits = out._size and out.offset + result._size <= held
+    return (core.view(out, result._shape, core.strides_of(result._shape), out.offset),) if fits else ()
 
 
 def _repeated(out):

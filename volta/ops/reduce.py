@@ -84,6 +84,8 @@ def _along(name, record, x, dim, dtype):
     if dtype is not None:
         x = cast(x, as_dtype(dtype))
     dim = as_dim(name, need_dim(name, dim), x.ndim)
+    if not x._size and not x.dtype.is_floating_point:   # nothing to compute, which PyTorch takes of any dtype
+        return clone(x)
     return record(x, dim=dim) if x.ndim else reshape_op(record(reshape_op(x, shape=(1,)), dim=0), shape=())
 
 

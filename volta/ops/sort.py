@@ -7,7 +7,7 @@ import numpy as np
 
 from volta._kernels.core import TensorBase, graph, host_sees, stands_in
 from volta._kernels.core.order import dense_strides
-from volta.dtypes import iinfo, int32, int64, result_type
+from volta.dtypes import bool_, iinfo, int32, int64, result_type, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.layout import contiguous_format
 from volta.ops.copy import clone
@@ -301,6 +301,8 @@ def searchsorted(sorted_sequence: Tensor, input: Tensor | Number, *, out_int32: 
         check_index("searchsorted", sorter, lines[-1])
         sorted_sequence = gather_op(sorted_sequence, sorter, dim=len(lines) - 1)
     dtype = result_type(sorted_sequence, input)
+    if dtype is bool_ and not input._size:              # nothing to compare, which PyTorch takes of any dtype
+        dtype = uint8
     out = searchsorted_op(cast(sorted_sequence, dtype).detach(), cast(input, dtype).detach(), right=bool(right or side == "right"))
     return cast(out, int32) if out_int32 else out
 

@@ -54,9 +54,9 @@ def _channels(op, input):
 
 def _shifted(op, input, p, shape):
     """Elements set to SELU's limit by a mask of this shape, and all scaled and shifted back to mean 0 and variance 1."""
-    floating_dtype(op, input.dtype)
     if p == 1.0:
-        return input * 0.0
+        return _none(input)
+    floating_dtype(op, input.dtype)
     scale = ((LIMIT * LIMIT * p + 1) * (1 - p)) ** -0.5
     x = cast(input, float32) if input.dtype in HALVES else input
     keep = cast(draw(op, uniform_op, shape, 0.0, 1.0, float32, input.device, None) >= p, x.dtype)
