@@ -22,6 +22,9 @@ ROWS = 32                   # of 256 elements, of a workgroup that selects
 ITEMS = 16                  # elements of a thread where a workgroup sorts by digits
 LONGEST = 8192              # elements of a line that it sorts, at most
 FEWEST = 64 * ITEMS         # places that it has, at least: `running_sum` takes 64 threads and multiples of them
+RUN = 4096                  # of a run that is sorted so, of longer lines
+MERGED = 16 * RUN           # elements of a line whose runs are put together, rather than that all are passed over by their digits
+FEW_MERGED = 1 << 18        # and of all lines
 TILES = (4096, 2048, 1024)  # keys that it has in a pass over longer lines, as its memory allows
 SHORT = 2048                # elements of a line up to which it is sorted in workgroup memory
 RANKED = 64                 # elements of a line up to which each is compared with all others, to find that at a place
@@ -184,8 +187,10 @@ def _sort(x, *, dim, descending=False, count=None):
                   RUN=max(1 << (kept - 1).bit_length(), 2), key=keys.key)
     elif inner == 1 and LEAST <= size <= LONGEST and fits(plan, max(size, FEWEST)):
         size = max(size, FEWEST)
-        plan.step("sort/line", (0, values, indices), (lines, length, kept, At(0)), lines, E=element, THREADS=size // ITEMS, ITEMS=ITEMS,
+        plan.step("sort/line", (0, values, indices), (lines, length, kept, At(0), length), lines, E=element, THREADS=size // ITEMS, ITEMS=ITEMS,
                   BITS=keys.bits, PLACE_BITS=size.bit_length() - 1, key=keys.key, **_copied(x.dtype))
+    elif inner == 1 and length <= MERGED and x._size <= FEW_MERGED and fits(plan, RUN):
+        _add_merged_sort(plan, (values, indices), x, lines, kept, keys)
     elif length <= SHORT:
         tile = max(size, LEAST)
         plan.step("sort/short", (0, values, indices), (lines, length, inner, kept, At(0)), ceil_div(lines, tile // size), E=element,
@@ -193,6 +198,16 @@ def _sort(x, *, dim, descending=False, count=None):
     else:
         _add_elements_sort(plan, (values, indices), length, lines, kept, keys, element)
     return plan
+
+
+def _add_merged_sort(plan: Plan, results: tuple, x, lines: int, kept: int, keys: Keys) -> None:
+    """Two steps from operand 0 to the results: runs in order, and these put together."""
+    length, element = x.shape[-1] if x.shape else 1, STORED[x.dtype.code]
+    runs, sorted_runs = ceil_div(length, RUN), [plan.scratch(4 * x._size) for _ in results]
+    plan.step("sort/line", (0, *sorted_runs), (lines, RUN, RUN, At(0), length), lines * runs, E=element, THREADS=RUN // ITEMS, ITEMS=ITEMS,
+              BITS=keys.bits, PLACE_BITS=RUN.bit_length() - 1, RUNS=runs, key=keys.key, **_copied(x.dtype))
+    plan.step("sort/merge", (*sorted_runs, *results), (x._size, length, RUN, kept), ceil_div(x._size, THREADS), E=element, RUNS=runs,
+              STEPS=RUN.bit_length(), key=keys.key)
 
 
 def _add_elements_sort(plan, results: tuple, length: int, lines: int, kept: int, keys: Keys, element: str) -> None:
