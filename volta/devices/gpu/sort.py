@@ -1,5 +1,6 @@
-"""Sorting on the GPU, stable and the same on every run: lines in workgroup memory, by a network or by digits; longer ones by a radix sort,
-three dispatches per eight bits of a key; few elements of a long line by selection. And searching in what is sorted.
+"""Sorting on the GPU, stable and the same on every run: lines in workgroup memory, by a network or by digits; longer ones by runs that are
+put together, or by a radix sort, three dispatches per eight bits of a key; few elements of a long line by selection. And searching in what
+is sorted.
 
 Time is proportional to the number of keys. `add_sort` adds steps to the plans of other families too; it must not know tensors.
 """
@@ -39,12 +40,31 @@ def add_sort(plan, keys: int, count: int, below: int, lines: int = 1) -> tuple:
 
     IN: keys, a buffer of the plan with `count` u32 in [0, below) for each line, which is used up.
     """
+    if count <= MERGED and count * lines <= FEW_MERGED and fits(plan, RUN):
+        results = plan.scratch(4 * count * lines), plan.scratch(4 * count * lines)
+        _add_runs(plan, keys, results, (lines, count, count), max((below - 1).bit_length(), 1), {"E": "u32", "key": "x"},
+                  {"bits": "x", "element": "b"})
+        return results
     spares, places = (None, None), keys
     for shift in range(0, max((below - 1).bit_length(), 1), 8):
         targets = tuple([plan.scratch(4 * count * lines) if spare is None else spare for spare in spares])
         _pass(plan, (keys, places, keys), targets, count, lines, shift)
         spares, (keys, places) = (keys, None if shift == 0 else places), targets
     return keys, places
+
+
+def _add_runs(plan, source: int, results: tuple, sizes: tuple, bits: int, typed: dict, copied: dict, at=0) -> None:
+    """At most two steps from elements, which begin at `at`, to them in order and their places: runs in order, and these put together. IN:
+    sizes, (lines, elements of one, how many of them are kept); typed, overrides that say what an element is."""
+    lines, length, kept = sizes
+    runs, size = ceil_div(length, RUN), RUN if length > RUN else max(1 << (length - 1).bit_length(), FEWEST)
+    total = lines * length
+    found = results if runs == 1 else tuple([plan.scratch(4 * total) for _ in results])
+    plan.step("sort/line", (source, *found), (lines, min(length, RUN), kept if runs == 1 else RUN, at, length), lines * runs,
+              THREADS=size // ITEMS, ITEMS=ITEMS, BITS=bits, PLACE_BITS=size.bit_length() - 1, RUNS=runs, **typed, **copied)
+    if runs > 1:
+        plan.step("sort/merge", (*found, *results), (total, length, RUN, kept), ceil_div(total, THREADS), RUNS=runs,
+                  STEPS=RUN.bit_length(), **typed)
 
 
 def _pass(plan, sources: tuple, targets: tuple, length: int, lines: int, shift: int, kept: int | None = None, first: dict | None = None,
@@ -190,7 +210,8 @@ def _sort(x, *, dim, descending=False, count=None):
         plan.step("sort/line", (0, values, indices), (lines, length, kept, At(0), length), lines, E=element, THREADS=size // ITEMS, ITEMS=ITEMS,
                   BITS=keys.bits, PLACE_BITS=size.bit_length() - 1, key=keys.key, **_copied(x.dtype))
     elif inner == 1 and length <= MERGED and x._size <= FEW_MERGED and fits(plan, RUN):
-        _add_merged_sort(plan, (values, indices), x, lines, kept, keys)
+        _add_runs(plan, 0, (values, indices), (lines, length, kept), keys.bits, {"E": element, "key": keys.key}, _copied(x.dtype),
+                  At(0))
     elif length <= SHORT:
         tile = max(size, LEAST)
         plan.step("sort/short", (0, values, indices), (lines, length, inner, kept, At(0)), ceil_div(lines, tile // size), E=element,
@@ -198,16 +219,6 @@ def _sort(x, *, dim, descending=False, count=None):
     else:
         _add_elements_sort(plan, (values, indices), length, lines, kept, keys, element)
     return plan
-
-
-def _add_merged_sort(plan: Plan, results: tuple, x, lines: int, kept: int, keys: Keys) -> None:
-    """Two steps from operand 0 to the results: runs in order, and these put together."""
-    length, element = x.shape[-1] if x.shape else 1, STORED[x.dtype.code]
-    runs, sorted_runs = ceil_div(length, RUN), [plan.scratch(4 * x._size) for _ in results]
-    plan.step("sort/line", (0, *sorted_runs), (lines, RUN, RUN, At(0), length), lines * runs, E=element, THREADS=RUN // ITEMS, ITEMS=ITEMS,
-              BITS=keys.bits, PLACE_BITS=RUN.bit_length() - 1, RUNS=runs, key=keys.key, **_copied(x.dtype))
-    plan.step("sort/merge", (*sorted_runs, *results), (x._size, length, RUN, kept), ceil_div(x._size, THREADS), E=element, RUNS=runs,
-              STEPS=RUN.bit_length(), key=keys.key)
 
 
 def _add_elements_sort(plan, results: tuple, length: int, lines: int, kept: int, keys: Keys, element: str) -> None:
