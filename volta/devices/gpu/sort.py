@@ -207,8 +207,8 @@ def _sort(x, *, dim, descending=False, count=None):
                   RUN=max(1 << (kept - 1).bit_length(), 2), key=keys.key)
     elif inner == 1 and LEAST <= size <= LONGEST and fits(plan, max(size, FEWEST)):
         size = max(size, FEWEST)
-        plan.step("sort/line", (0, values, indices), (lines, length, kept, At(0), length), lines, E=element, THREADS=size // ITEMS, ITEMS=ITEMS,
-                  BITS=keys.bits, PLACE_BITS=size.bit_length() - 1, key=keys.key, **_copied(x.dtype))
+        plan.step("sort/line", (0, values, indices), (lines, length, kept, At(0), length), lines, E=element, THREADS=size // ITEMS,
+                  ITEMS=ITEMS, BITS=keys.bits, PLACE_BITS=size.bit_length() - 1, key=keys.key, **_copied(x.dtype))
     elif inner == 1 and length <= MERGED and x._size <= FEW_MERGED and fits(plan, RUN):
         _add_runs(plan, 0, (values, indices), (lines, length, kept), keys.bits, {"E": element, "key": keys.key}, _copied(x.dtype),
                   At(0))
