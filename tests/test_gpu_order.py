@@ -52,3 +52,20 @@ def test_unique_of_numbers_whose_range_is_not_known():
     before = gpu.stats()
     assert volta.unique(volta.tensor([1 << 30, -5], device="gpu")).tolist() == [-5, 1 << 30]      # too far apart for a table
     assert (gpu.stats() - before).dispatches > 0
+
+
+@pytest.mark.parametrize("kind", ["numbers", "ties", "with NaN", "integers", "float16"])
+@pytest.mark.parametrize("shape", [(8193,), (65536,), (3, 20000), (5, 66000)])
+def test_sorts_of_long_lines(kind, shape):
+    """By runs that are put together, and by their digits: stable both."""
+    x = _lines(kind, shape)
+    if kind == "with NaN":
+        x.reshape(-1)[::55], x.reshape(-1)[::65] = -0.0, 0.0
+    values, places = volta.sort(volta.tensor(x, device="gpu"), dim=-1)
+    want = np.argsort(x, axis=-1, kind="stable")
+    np.testing.assert_array_equal(places.numpy(), want)
+    found, want_values = values.numpy(), np.take_along_axis(x, want, -1)
+    np.testing.assert_array_equal(found, want_values)
+    np.testing.assert_array_equal(np.signbit(found[found == 0]), np.signbit(want_values[want_values == 0]))
+    found = volta.topk(volta.tensor(x, device="gpu"), shape[-1] // 2, largest=False)
+    np.testing.assert_array_equal(found.indices.numpy(), want[..., :shape[-1] // 2])

@@ -1,5 +1,6 @@
-"""Sorting on the GPU, stable and the same on every run: lines in workgroup memory, by a network or by digits; longer ones by a radix sort,
-three dispatches per eight bits of a key; few elements of a long line by selection. And searching in what is sorted.
+"""Sorting on the GPU, stable and the same on every run: lines in workgroup memory, by a network or by digits; longer ones by runs that are
+put together, or by a radix sort, three dispatches per eight bits of a key; few elements of a long line by selection. And searching in what
+is sorted.
 
 Time is proportional to the number of keys. `add_sort` adds steps to the plans of other families too; it must not know tensors.
 """
@@ -22,6 +23,9 @@ ROWS = 32                   # of 256 elements, of a workgroup that selects
 ITEMS = 16                  # elements of a thread where a workgroup sorts by digits
 LONGEST = 8192              # elements of a line that it sorts, at most
 FEWEST = 64 * ITEMS         # places that it has, at least: `running_sum` takes 64 threads and multiples of them
+RUN = 4096                  # of a run that is sorted so, of longer lines
+MERGED = 16 * RUN           # elements of a line whose runs are put together, rather than that all are passed over by their digits
+FEW_MERGED = 1 << 18        # and of all lines
 TILES = (4096, 2048, 1024)  # keys that it has in a pass over longer lines, as its memory allows
 SHORT = 2048                # elements of a line up to which it is sorted in workgroup memory
 RANKED = 64                 # elements of a line up to which each is compared with all others, to find that at a place
@@ -36,12 +40,31 @@ def add_sort(plan, keys: int, count: int, below: int, lines: int = 1) -> tuple:
 
     IN: keys, a buffer of the plan with `count` u32 in [0, below) for each line, which is used up.
     """
+    if count <= MERGED and count * lines <= FEW_MERGED and fits(plan, RUN):
+        results = plan.scratch(4 * count * lines), plan.scratch(4 * count * lines)
+        _add_runs(plan, keys, results, (lines, count, count), max((below - 1).bit_length(), 1), {"E": "u32", "key": "x"},
+                  {"bits": "x", "element": "b"})
+        return results
     spares, places = (None, None), keys
     for shift in range(0, max((below - 1).bit_length(), 1), 8):
         targets = tuple([plan.scratch(4 * count * lines) if spare is None else spare for spare in spares])
         _pass(plan, (keys, places, keys), targets, count, lines, shift)
         spares, (keys, places) = (keys, None if shift == 0 else places), targets
     return keys, places
+
+
+def _add_runs(plan, source: int, results: tuple, sizes: tuple, bits: int, typed: dict, copied: dict, at=0) -> None:
+    """At most two steps from elements, which begin at `at`, to them in order and their places: runs in order, and these put together. IN:
+    sizes, (lines, elements of one, how many of them are kept); typed, overrides that say what an element is."""
+    lines, length, kept = sizes
+    runs, size = ceil_div(length, RUN), RUN if length > RUN else max(1 << (length - 1).bit_length(), FEWEST)
+    total = lines * length
+    found = results if runs == 1 else tuple([plan.scratch(4 * total) for _ in results])
+    plan.step("sort/line", (source, *found), (lines, min(length, RUN), kept if runs == 1 else RUN, at, length), lines * runs,
+              THREADS=size // ITEMS, ITEMS=ITEMS, BITS=bits, PLACE_BITS=size.bit_length() - 1, RUNS=runs, **typed, **copied)
+    if runs > 1:
+        plan.step("sort/merge", (*found, *results), (total, length, RUN, kept), ceil_div(total, THREADS), RUNS=runs,
+                  STEPS=RUN.bit_length(), **typed)
 
 
 def _pass(plan, sources: tuple, targets: tuple, length: int, lines: int, shift: int, kept: int | None = None, first: dict | None = None,
@@ -184,8 +207,11 @@ def _sort(x, *, dim, descending=False, count=None):
                   RUN=max(1 << (kept - 1).bit_length(), 2), key=keys.key)
     elif inner == 1 and LEAST <= size <= LONGEST and fits(plan, max(size, FEWEST)):
         size = max(size, FEWEST)
-        plan.step("sort/line", (0, values, indices), (lines, length, kept, At(0)), lines, E=element, THREADS=size // ITEMS, ITEMS=ITEMS,
-                  BITS=keys.bits, PLACE_BITS=size.bit_length() - 1, key=keys.key, **_copied(x.dtype))
+        plan.step("sort/line", (0, values, indices), (lines, length, kept, At(0), length), lines, E=element, THREADS=size // ITEMS,
+                  ITEMS=ITEMS, BITS=keys.bits, PLACE_BITS=size.bit_length() - 1, key=keys.key, **_copied(x.dtype))
+    elif inner == 1 and length <= MERGED and x._size <= FEW_MERGED and fits(plan, RUN):
+        _add_runs(plan, 0, (values, indices), (lines, length, kept), keys.bits, {"E": element, "key": keys.key}, _copied(x.dtype),
+                  At(0))
     elif length <= SHORT:
         tile = max(size, LEAST)
         plan.step("sort/short", (0, values, indices), (lines, length, inner, kept, At(0)), ceil_div(lines, tile // size), E=element,
