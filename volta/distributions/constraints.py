@@ -10,7 +10,7 @@ from typing import Any
 from volta._kernels import core
 from volta.linalg import eigvalsh
 from volta.ops import join
-from volta.ops.indexing import tril
+from volta.ops.join import tril
 from volta.tensor import Tensor
 
 __all__ = ["Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property",

@@ -24,7 +24,7 @@ from volta.linalg import cholesky, inv, slogdet, solve_triangular
 from volta.ops.arrange import diag_embed
 from volta.ops.creation import eye
 from volta.ops.decomposition import cholesky_solve
-from volta.ops.indexing import tril
+from volta.ops.join import tril
 from volta.ops.linalg import matmul
 from volta.ops.ranges import arange
 from volta.ops.special import mvlgamma

@@ -19,7 +19,7 @@ from volta.linalg import cholesky
 from volta.nn.functional import pad, softplus
 from volta.ops.arrange import diag_embed
 from volta.ops.creation import ones
-from volta.ops.indexing import tril
+from volta.ops.join import tril
 from volta.ops.linalg import matmul
 from volta.ops.ranges import arange
 from volta.ops.scan import cumprod, cumsum

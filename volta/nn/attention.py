@@ -15,7 +15,7 @@ from volta.nn.module import Module
 from volta.nn.norm import LayerNorm
 from volta.nn.parameter import Parameter
 from volta.ops.creation import empty, full
-from volta.ops.indexing import triu
+from volta.ops.join import triu
 from volta.ops.view import transpose
 from volta.tensor import Tensor
 from volta.types import DeviceLike, DTypeLike

@@ -11,8 +11,8 @@ from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from volta.ops.creation import new_empty
 from volta.ops.decomposition import linalg_qr, linalg_svd
 from volta.ops.draws import randn
-from volta.ops.indexing import tril, triu
 from volta.ops.inverse import DECLARED, MATRICES, matrices, solve_triangular, square, succeeded
+from volta.ops.join import tril, triu
 from volta.ops.linalg import matmul
 from volta.ops.records.copy import from_array
 from volta.ops.records.decomposition import by_columns, cholesky_inverse_op, leading

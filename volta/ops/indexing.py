@@ -26,7 +26,6 @@ from volta.ops.records.index import (
     scatter_add_op,
     scatter_sum_op,
 )
-from volta.ops.records.join import triangle_op
 from volta.ops.records.math import add_op, remainder, where_op, wrapped
 from volta.ops.records.places import changes_op, true_starts
 from volta.ops.records.places import true_places as true_places_op
@@ -376,35 +375,6 @@ def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
     elif not -65504.0 <= value <= 65504.0:
         check_held("masked_fill", value, input.dtype)
     return where_op(row_major(mask), value, row_major(input))
-
-
-@composed(samples=(case((3, 4), diagonal=1), case((2, 3, 3))), kinds="fib", inplace=True, numpy=lambda x, diagonal=0: np.tril(x, diagonal))
-def tril(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The lower triangle of the last two dimensions; zeros above `diagonal`.
-
-    >>> volta.tril(volta.ones(2, 2)).tolist()
-    [[1.0, 0.0], [1.0, 1.0]]
-    """
-    return _triangle("tril", input, diagonal, False)
-
-
-@composed(samples=(case((3, 4), diagonal=-1), case((2, 3, 3))), kinds="fib", inplace=True, numpy=lambda x, diagonal=0: np.triu(x, diagonal))
-def triu(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The upper triangle of the last two dimensions; zeros below `diagonal`.
-
-    >>> volta.triu(volta.ones(2, 2)).tolist()
-    [[1.0, 1.0], [0.0, 1.0]]
-    """
-    return _triangle("triu", input, diagonal, True)
-
-
-def _triangle(op, input, diagonal, upper):
-    shape = input._shape
-    if len(shape) < 2:
-        raise ShapeError(f"{op}: needs at least 2 dimensions, got shape {input.shape}")
-    if diagonal:
-        diagonal = min(max(diagonal, -shape[-2]), shape[-1])
-    return triangle_op(input, diagonal=diagonal, upper=upper)         # beyond the corners nothing changes
 
 
 def true_places(mask: Tensor) -> Tensor:

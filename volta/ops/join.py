@@ -13,7 +13,7 @@ from volta.errors import ArgumentError, IndexRangeError, ShapeError
 from volta.ops.copy import pixels_as
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast, cat_op
-from volta.ops.records.join import extend_op, roll_op
+from volta.ops.records.join import extend_op, roll_op, triangle_op
 from volta.ops.records.view import clone_op, contiguous_op, place, reshape_op
 from volta.ops.table import Many, case, composed
 from volta.ops.view import movedim
@@ -284,3 +284,32 @@ def _extension(shape, pad, mode):
         shape = done
         before[first:], after[first:] = [0] * (rank - first), [0] * (rank - first)
     return cut, tuple(steps)
+
+
+@composed(samples=(case((3, 4), diagonal=1), case((2, 3, 3))), kinds="fib", inplace=True, numpy=lambda x, diagonal=0: np.tril(x, diagonal))
+def tril(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The lower triangle of the last two dimensions; zeros above `diagonal`.
+
+    >>> volta.tril(volta.ones(2, 2)).tolist()
+    [[1.0, 0.0], [1.0, 1.0]]
+    """
+    return _triangle("tril", input, diagonal, False)
+
+
+@composed(samples=(case((3, 4), diagonal=-1), case((2, 3, 3))), kinds="fib", inplace=True, numpy=lambda x, diagonal=0: np.triu(x, diagonal))
+def triu(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The upper triangle of the last two dimensions; zeros below `diagonal`.
+
+    >>> volta.triu(volta.ones(2, 2)).tolist()
+    [[1.0, 1.0], [0.0, 1.0]]
+    """
+    return _triangle("triu", input, diagonal, True)
+
+
+def _triangle(op, input, diagonal, upper):
+    shape = input._shape
+    if len(shape) < 2:
+        raise ShapeError(f"{op}: needs at least 2 dimensions, got shape {input.shape}")
+    if diagonal:
+        diagonal = min(max(diagonal, -shape[-2]), shape[-1])
+    return triangle_op(input, diagonal=diagonal, upper=upper)         # beyond the corners nothing changes
