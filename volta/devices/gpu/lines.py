@@ -9,7 +9,6 @@ from volta.devices.gpu.plans import At, Plan
 
 TILE = 128                  # channels that a workgroup makes, where there are as many
 LENGTH = 128                # of a line, of which it makes them
-VARIANT = {}                # of a timing run
 MOST_TAPS = 5               # that the registers of a thread reach
 MOST_ROWS = 32              # of the weight in a step, of which threads read by fours
 CHANNELS = 8                # of x, of a step, and at least
@@ -54,5 +53,5 @@ def add(plan: Plan, x, weight, bias, out, out_shape: tuple, padding: int, turned
     plan.step("conv/lines", (0, 1, None if bias is None else 2, out), (
         At(0), At(1), 0 if bias is None else At(2), images, channels, outputs, length, out_length, padding, *x._strides[:2], *strides,
         tiles_o, tiles_l), images * tiles_o * tiles_l,
-        TAPS=taps, TILE_O=tile, WHOLE=whole, HAS_BIAS=bias is not None, TURNED=turned, **(overrides | VARIANT))
+        TAPS=taps, TILE_O=tile, WHOLE=whole, HAS_BIAS=bias is not None, TURNED=turned, **overrides)
     return plan
