@@ -25,9 +25,6 @@ const WHOLE: bool = false;          // outputs are a multiple of four, and chann
 const HAS_BIAS: bool = false;
 const TURNED: bool = false;
 const CHANNELS: u32 = 8u;
-const BUFFERS: u32 = 1u;
-const FLAT: bool = false;
-const PREFETCH: bool = true;
 
 const TILE_L: u32 = 128u;
 const WARPS_L: u32 = TILE_L / 64u;  // a warp has four threads along o, eight along l
@@ -42,7 +39,7 @@ const ODD: u32 = TILE_L / 8u + 1u;
 const START_X: u32 = ROWS_W * STRIDE_W;
 const SIZE: u32 = START_X + CHANNELS * STRIDE_X;
 const STRIDE_OUT: u32 = TILE_L / 4u + 1u;
-const SHARED: u32 = max(BUFFERS * SIZE, select(0u, 2u * BLOCKS_O * STRIDE_OUT, OUT_WORD == 1u));
+const SHARED: u32 = max(SIZE, select(0u, 2u * BLOCKS_O * STRIDE_OUT, OUT_WORD == 1u));
 
 struct Params {
     x_offset: u32, weight_offset: u32, bias_offset: u32, images: u32,
@@ -136,11 +133,10 @@ fn aim(row0: u32, lane: u32) {
     }
 }
 
-fn stash(buffer: u32, lane: u32) {
-    let begin = buffer * SIZE;
+fn stash(lane: u32) {
     if (W_WORD == 4u) {
         if (lane < ROWS_W * TILE_O / 16u) {
-            let to = begin + lane % (ROWS_W / 4u) * 4u * STRIDE_W + lane / (ROWS_W / 4u);
+            let to = lane % (ROWS_W / 4u) * 4u * STRIDE_W + lane / (ROWS_W / 4u);
             tiles[to] = vec4<f32>(next_w[0].x, next_w[1].x, next_w[2].x, next_w[3].x);
             tiles[to + STRIDE_W] = vec4<f32>(next_w[0].y, next_w[1].y, next_w[2].y, next_w[3].y);
             tiles[to + 2u * STRIDE_W] = vec4<f32>(next_w[0].z, next_w[1].z, next_w[2].z, next_w[3].z);
@@ -149,14 +145,14 @@ fn stash(buffer: u32, lane: u32) {
     } else {
         for (var i = 0u; i < UNITS_W; i++) {
             let u = lane + i * THREADS;
-            if (u < ROWS_W * TILE_O / 4u) { tiles[begin + u % ROWS_W * STRIDE_W + u / ROWS_W] = next_w[i]; }
+            if (u < ROWS_W * TILE_O / 4u) { tiles[u % ROWS_W * STRIDE_W + u / ROWS_W] = next_w[i]; }
         }
     }
     for (var i = 0u; i < UNITS_X; i++) {
         let u = THREADS - 1u - lane + i * THREADS;
-        if (u < CHANNELS * TILE_L / 4u) { tiles[begin + START_X + u / (TILE_L / 4u) * STRIDE_X + parity(u % (TILE_L / 4u))] = next_x[i]; }
+        if (u < CHANNELS * TILE_L / 4u) { tiles[START_X + u / (TILE_L / 4u) * STRIDE_X + parity(u % (TILE_L / 4u))] = next_x[i]; }
     }
-    if (lane >= THREADS - CHANNELS) { tiles[begin + START_X + (THREADS - 1u - lane) * STRIDE_X + parity(TILE_L / 4u)] = beyond; }
+    if (lane >= THREADS - CHANNELS) { tiles[START_X + (THREADS - 1u - lane) * STRIDE_X + parity(TILE_L / 4u)] = beyond; }
 }
 
 // The products of one tap; the window then moves on by one.
@@ -198,15 +194,6 @@ fn channel(c: u32, from_w: u32, from_x: u32) {
 }
 
 fn multiply(from_w: u32, from_x: u32) {
-    if (FLAT) {
-        channel(0u, from_w, from_x);
-        channel(1u, from_w, from_x);
-        if (CHANNELS > 2u) { channel(2u, from_w, from_x); channel(3u, from_w, from_x); }
-        if (CHANNELS > 4u) {
-            channel(4u, from_w, from_x); channel(5u, from_w, from_x); channel(6u, from_w, from_x); channel(7u, from_w, from_x);
-        }
-        return;
-    }
     for (var c = 0u; c < CHANNELS; c++) { channel(c, from_w, from_x); }
 }
 
@@ -267,28 +254,17 @@ fn main(grid: Grid, @builtin(local_invocation_index) lane: u32) {
     for (var i = 0u; i < 16u; i++) { acc[i] = vec4<f32>(0.0); }
 
     let count = (p.channels + CHANNELS - 1u) / CHANNELS;
-    for (var step = 0u; !PREFETCH && step < count; step++) {
-        fetch_w(row0, step * CHANNELS, lane);
-        fetch_x(from_image, begin, step * CHANNELS, lane);
-        stash(step % BUFFERS, lane);
-        workgroupBarrier();
-        multiply(step % BUFFERS * SIZE + o4, step % BUFFERS * SIZE + START_X + l8);
-        if (BUFFERS == 1u) { workgroupBarrier(); }
-    }
-    if (PREFETCH) {
-        fetch_w(row0, 0u, lane);
-        fetch_x(from_image, begin, 0u, lane);
-        stash(0u, lane);
-    }
+    fetch_w(row0, 0u, lane);
+    fetch_x(from_image, begin, 0u, lane);
+    stash(lane);
     workgroupBarrier();
-    for (var step = 0u; PREFETCH && step < count; step++) {
+    for (var step = 0u; step < count; step++) {
         let next = min(step + 1u, count - 1u) * CHANNELS;       // without a branch: the last step is fetched twice
-        let now = step % BUFFERS * SIZE;
         fetch_w(row0, next, lane);
         fetch_x(from_image, begin, next, lane);
-        multiply(now + o4, now + START_X + l8);
-        if (BUFFERS == 1u) { workgroupBarrier(); }
-        stash((step + 1u) % BUFFERS, lane);
+        multiply(o4, START_X + l8);
+        workgroupBarrier();
+        stash(lane);
         workgroupBarrier();
     }
 

@@ -149,7 +149,7 @@ def _conv2d(x, weight, bias, *, stride, padding, dilation, groups):
     if not c.positions or not c.out_channels:
         return plan
     geometry = kernel, stride, dilation, padding[0], groups
-    if lines.takes(c.out_channels, c.channels, x.shape, c.out_width, geometry, units_of(plan.ctx)):
+    if c.out_channels > FEW_OUTPUTS and lines.takes(c.out_channels, c.channels, x.shape, c.out_width, geometry, units_of(plan.ctx)):
         return lines.add(plan, x, weight, bias, out, c.out_shape, padding[1]) if x._strides[3] == 1 else _dense_first
     w = c.weight(1, weight)
     apart = depthwise.takes(c.channels, weight.shape, groups, stride, dilation)
