@@ -55,7 +55,7 @@ def test_unique_of_numbers_whose_range_is_not_known():
 
 
 @pytest.mark.parametrize("kind", ["numbers", "ties", "with NaN", "integers", "float16"])
-@pytest.mark.parametrize("shape", [(8193,), (65536,), (3, 20000), (5, 66000)])
+@pytest.mark.parametrize("shape", [(8193,), (65536,), (300001,), (3, 20000), (5, 66000)])
 def test_sorts_of_long_lines(kind, shape):
     """By runs that are put together, and by their digits: stable both."""
     x = _lines(kind, shape)

@@ -1,6 +1,6 @@
 """Sorting on the GPU, stable and the same on every run: lines in workgroup memory, by a network or by digits; longer ones by runs that are
-put together, or by a radix sort, three dispatches per eight bits of a key; few elements of a long line by selection. And searching in what
-is sorted.
+put together, or by a radix sort, three to five dispatches per eight bits of a key; few elements of a long line by selection. And searching
+in what is sorted.
 
 Time is proportional to the number of keys. `add_sort` adds steps to the plans of other families too; it must not know tensors.
 """
@@ -18,7 +18,9 @@ from volta.devices.gpu.map import Geometry, add_elementwise, elementwise_step
 from volta.devices.gpu.plans import At, Kernel, Plan
 
 DIGITS = 256
-SCANNED = 2048              # counts of a workgroup of the scan between a pass's two looks at the keys
+SCANNED = 2048              # counts of a workgroup of the scan between a pass's two looks at the keys,
+MOST_COUNTS = 1 << 18       # and of those that need none: where each workgroup that counts adds to totals of all, of
+FEWEST_TILES = 64           # few lines, each of many
 ROWS = 32                   # of 256 elements, of a workgroup that selects
 ITEMS = 16                  # elements of a thread where a workgroup sorts by digits
 LONGEST = 8192              # elements of a line that it sorts, at most
@@ -76,7 +78,7 @@ def _pass(plan, sources: tuple, targets: tuple, length: int, lines: int, shift: 
     counts = lines * DIGITS * tiles
     starts = plan.scratch(4 * counts, "counts")
     keys, at_keys = sources[0], at if first else 0
-    several, at_totals = counts > SCANNED, shift // 8 * lines * DIGITS          # else one workgroup scans them
+    several, at_totals = SCANNED < counts <= MOST_COUNTS and tiles >= FEWEST_TILES, shift // 8 * lines * DIGITS
     totals = plan.scratch(4 * 4 * lines * DIGITS if several else 4, "digits")
     if several and shift == 0:
         add_elementwise(plan, "0", (totals,), (4 * lines * DIGITS,), ((1,),), INT32)
