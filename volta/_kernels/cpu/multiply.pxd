@@ -2,8 +2,8 @@
 from volta._kernels.cpu.real cimport real
 
 cdef void multiply_ahead(Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const real* b,
-                                Py_ssize_t b_step, const real* next, Py_ssize_t next_step, Py_ssize_t stretch, real* out,
-                                Py_ssize_t out_row, int columns, const real* bias, bint add, real* copy, bint whole) noexcept nogil
+                         Py_ssize_t b_step, const real* next, Py_ssize_t next_step, Py_ssize_t stretch, real* out,
+                         Py_ssize_t out_row, int columns, const real* bias, bint add, real* copy, bint whole) noexcept nogil
 
 
 cdef inline void multiply(Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const real* b, Py_ssize_t b_step,

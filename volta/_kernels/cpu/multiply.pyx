@@ -125,8 +125,8 @@ cdef extern from *:
 
 
 cdef void multiply_ahead(Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const real* b,
-                                Py_ssize_t b_step, const real* next, Py_ssize_t next_step, Py_ssize_t stretch, real* out,
-                                Py_ssize_t out_row, int columns, const real* bias, bint add, real* copy, bint whole) noexcept nogil:
+                         Py_ssize_t b_step, const real* next, Py_ssize_t next_step, Py_ssize_t stretch, real* out,
+                         Py_ssize_t out_row, int columns, const real* bias, bint add, real* copy, bint whole) noexcept nogil:
     """`multiply`, during which the caches fetch what is read next: the beginning of a line every `stretch` of k, from `next` on
     `next_step` apart. Where MASKED, b is copied to `copy`, too, a row of whole vectors behind the other; NULL for not. IN: whole, that b
     has whole vectors anyway."""

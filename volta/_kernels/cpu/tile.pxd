@@ -1,4 +1,4 @@
-# Register tiles of matrix products, the innermost loops of convolution.
+# Vectors of the instruction set, of which the tiles of products in multiply.pyx and weight_tile.pxd are made, and lines copied in them.
 #
 # A tile is TILE_ROWS x (3 vectors) accumulators, which fills the vector registers of the instruction set. C, since it
 # needs vector types: GCC and Clang have them; elsewhere a "vector" is one number and the same code is correct but slow.
