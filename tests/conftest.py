@@ -46,6 +46,12 @@ def require_gpu() -> None:
     pytest.skip(reason)
 
 
+def pytest_runtest_setup(item):
+    """The marker is enough: a test of a GPU that asks for no fixture would else run on the CPU where there is none."""
+    if item.get_closest_marker("gpu"):
+        require_gpu()
+
+
 @pytest.fixture(params=["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
 def device(request) -> str:
     """Name of the device under test."""
