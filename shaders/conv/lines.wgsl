@@ -56,8 +56,8 @@ var<immediate> p: Params;
 var<workgroup> tiles: array<vec4<f32>, SHARED>;
 
 var<private> acc: array<vec4<f32>, 16>;     // of channel c of block b: 8b + 2c and the next
-var<private> next_w: array<vec4<f32>, max(UNITS_W, 4u)>;
-var<private> next_x: array<vec4<f32>, UNITS_X>;
+var<private> step_w: array<vec4<f32>, max(UNITS_W, 4u)>;
+var<private> step_x: array<vec4<f32>, UNITS_X>;
 var<private> beyond: vec4<f32>;             // the last vector of the line of one channel
 var<private> at_w: array<u32, UNITS_W>;
 var<private> v0: vec4<f32>;                 // the twelve values that a thread's windows see
@@ -86,7 +86,7 @@ fn fetch_x(image: u32, first: i32, c0: u32, lane: u32) {
         let u = THREADS - 1u - lane + i * THREADS;
         let c = c0 + u / (TILE_L / 4u);
         if (u < CHANNELS * TILE_L / 4u) {
-            next_x[i] = line(image + min(c, p.channels - 1u) * p.x_channel, first, u % (TILE_L / 4u) * 4u, WHOLE || c < p.channels);
+            step_x[i] = line(image + min(c, p.channels - 1u) * p.x_channel, first, u % (TILE_L / 4u) * 4u, WHOLE || c < p.channels);
         }
     }
     if (lane >= THREADS - CHANNELS) {
@@ -103,7 +103,7 @@ fn fetch_w(row0: u32, c0: u32, lane: u32) {
     if (W_WORD == 4u) {
         if (lane < ROWS_W * TILE_O / 16u) {
             let at = at_w[0] + c0 * p.weight_channel / 4u;
-            for (var r = 0u; r < 4u; r++) { next_w[r] = word_w(at + r * (p.weight_row / 4u)); }
+            for (var r = 0u; r < 4u; r++) { step_w[r] = word_w(at + r * (p.weight_row / 4u)); }
         }
         return;
     }
@@ -116,7 +116,7 @@ fn fetch_w(row0: u32, c0: u32, lane: u32) {
         let read = vec4<f32>(word_w(at).x, word_w(at + select(min(1u, room), 1u, WHOLE) * p.weight_row).x,
                              word_w(at + select(min(2u, room), 2u, WHOLE) * p.weight_row).x,
                              word_w(at + select(min(3u, room), 3u, WHOLE) * p.weight_row).x);
-        next_w[i] = select(vec4<f32>(0.0), read, vec4<bool>(there));
+        step_w[i] = select(vec4<f32>(0.0), read, vec4<bool>(there));
     }
 }
 
@@ -137,20 +137,20 @@ fn stash(lane: u32) {
     if (W_WORD == 4u) {
         if (lane < ROWS_W * TILE_O / 16u) {
             let to = lane % (ROWS_W / 4u) * 4u * STRIDE_W + lane / (ROWS_W / 4u);
-            tiles[to] = vec4<f32>(next_w[0].x, next_w[1].x, next_w[2].x, next_w[3].x);
-            tiles[to + STRIDE_W] = vec4<f32>(next_w[0].y, next_w[1].y, next_w[2].y, next_w[3].y);
-            tiles[to + 2u * STRIDE_W] = vec4<f32>(next_w[0].z, next_w[1].z, next_w[2].z, next_w[3].z);
-            tiles[to + 3u * STRIDE_W] = vec4<f32>(next_w[0].w, next_w[1].w, next_w[2].w, next_w[3].w);
+            tiles[to] = vec4<f32>(step_w[0].x, step_w[1].x, step_w[2].x, step_w[3].x);
+            tiles[to + STRIDE_W] = vec4<f32>(step_w[0].y, step_w[1].y, step_w[2].y, step_w[3].y);
+            tiles[to + 2u * STRIDE_W] = vec4<f32>(step_w[0].z, step_w[1].z, step_w[2].z, step_w[3].z);
+            tiles[to + 3u * STRIDE_W] = vec4<f32>(step_w[0].w, step_w[1].w, step_w[2].w, step_w[3].w);
         }
     } else {
         for (var i = 0u; i < UNITS_W; i++) {
             let u = lane + i * THREADS;
-            if (u < ROWS_W * TILE_O / 4u) { tiles[u % ROWS_W * STRIDE_W + u / ROWS_W] = next_w[i]; }
+            if (u < ROWS_W * TILE_O / 4u) { tiles[u % ROWS_W * STRIDE_W + u / ROWS_W] = step_w[i]; }
         }
     }
     for (var i = 0u; i < UNITS_X; i++) {
         let u = THREADS - 1u - lane + i * THREADS;
-        if (u < CHANNELS * TILE_L / 4u) { tiles[START_X + u / (TILE_L / 4u) * STRIDE_X + parity(u % (TILE_L / 4u))] = next_x[i]; }
+        if (u < CHANNELS * TILE_L / 4u) { tiles[START_X + u / (TILE_L / 4u) * STRIDE_X + parity(u % (TILE_L / 4u))] = step_x[i]; }
     }
     if (lane >= THREADS - CHANNELS) { tiles[START_X + (THREADS - 1u - lane) * STRIDE_X + parity(TILE_L / 4u)] = beyond; }
 }

@@ -125,7 +125,7 @@ def _singular(name, ord, A):
     if A.device.is_gpu:
         beyond_gpu(DeviceError(f"{name}: ord={ord!r} needs singular values, which are computed on the CPU alone; use A.cpu()"),
                    "Computed there, and copied back.")
-        return svd_op(A.cpu(), full_matrices=False)[1].to(A.device)
+        return _singular(name, ord, A.cpu()).to(A.device)
     return svd_op(A, full_matrices=False, vectors=graph.wants_derivative(A))[1]
 
 

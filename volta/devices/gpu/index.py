@@ -107,28 +107,33 @@ def _summed(g, index, x, *, dim):
     return add_exactly(plan, what, index._size, x._size) or _added_to
 
 
+def _into(g, index, out, dim: int, elements: bool) -> tuple:
+    """(plan, what is added in place, whether that is planned already: nothing, or so little that each place looks at all entries). IN:
+    elements, that the index names one for each of g, rather than slices."""
+    plan, entries, size = Plan(g, index, out), g.shape[dim], out.shape[dim]
+    what = Sum(g.dtype, elements, prod(out.shape[:dim]), prod(out.shape[dim + 1:]), entries, size, (g.offset | out.offset) & 3, True, True)
+    nothing, few = not g._size or not out._size, _is_small(entries, out._size)
+    if few and not nothing:
+        _add(plan, what, out._size, False)
+    return plan, what, nothing or few
+
+
 def _summed_into(g, index, out, *, dim):
     """In place: g added at index along dim."""
-    plan, entries, size = Plan(g, index, out), g.shape[dim], out.shape[dim]
-    what = Sum(g.dtype, True, prod(out.shape[:dim]), prod(out.shape[dim + 1:]), entries, size, (g.offset | out.offset) & 3, True, True)
-    if not g._size or not out._size:
+    plan, what, planned = _into(g, index, out, dim, True)
+    if planned:
         return plan
-    if _is_small(entries, out._size):
-        return _add(plan, what, out._size, False)
-    if _in_parts(g, size) or is_across(plan, what):
+    if _in_parts(g, what.size) or is_across(plan, what):
         return _added_to_all
     return add_exactly(plan, what, index._size, out._size) or _added_to_all
 
 
 def _added_into(g, index, out, *, dim):
     """In place: slices of g added to those of out at index."""
-    plan, entries, size = Plan(g, index, out), g.shape[dim], out.shape[dim]
-    what = Sum(g.dtype, False, prod(out.shape[:dim]), prod(out.shape[dim + 1:]), entries, size, (g.offset | out.offset) & 3, True, True)
-    if not g._size or not out._size:
+    plan, what, planned = _into(g, index, out, dim, False)
+    if planned:
         return plan
-    if _is_small(entries, out._size):
-        return _add(plan, what, out._size, False)
-    if g._size == entries >= MANY_ENTRIES:          # of a vector both are the same
+    if g._size == what.entries >= MANY_ENTRIES:     # of a vector both are the same
         return _SUMMED_INTO
     if what.inner == 1 < what.outer and add_columns(plan, what):
         return plan
