@@ -190,7 +190,7 @@ def test_a_compute_shader(device):
         op(a.half(), b, scale=2)
     with pytest.raises(DTypeError, match="scaled_outer: b must be a tensor, got float"):
         op(a, 1.0, scale=2)
-    for params, text in (({}, "missing a required argument: 'scale'"), ({"scale": 1, "size": 2}, "unexpected keyword argument 'size'")):
+    for params, text in (({}, "missing a required .*argument: 'scale'"), ({"scale": 1, "size": 2}, "unexpected keyword argument 'size'")):
         with pytest.raises(ArgumentError, match=f"scaled_outer: takes a, b and the parameters .*{text}"):
             op(a, b, **params)
     with pytest.raises(ArgumentError, match="scaled_outer: takes a, b, got 1 of 2"):

@@ -70,9 +70,17 @@ def roi_align(input: Tensor, boxes: Tensor | Sequence[Tensor], output_size: int 
     return matmul(found, along.transpose(1, 2).to(input.dtype)).reshape(-1, height, channels, width).transpose(1, 2)
 
 
+def _quotient(x, n):
+    """x / n, rounded as the CPU does: a GPU's division may be off in its last bit, which moves an edge by a pixel where it is a whole
+    number. The remainder is exact, since the quotient's halves times a small `n` are."""
+    q = x / n
+    high = q * 4097.0 - (q * 4097.0 - q)
+    return q + ((x - high * n) - (q - high) * n) / n
+
+
 def _largest(x, start, size, bins, length):
     """The largest along the last dimension in each bin of whole pixels, 0 in an empty one. Shape: (boxes, ..., length) -> (..., bins)."""
-    step, places, found = size / bins, arange(length, dtype=start.dtype, device=start.device), []
+    step, places, found = _quotient(size, bins), arange(length, dtype=start.dtype, device=start.device), []
     lead = (-1,) + (1,) * (x.ndim - 2) + (length,)
     for k in range(bins):
         low, high = (((k + edge) * step) for edge in (0, 1))
