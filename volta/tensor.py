@@ -268,7 +268,12 @@ class Tensor(operators.Operators):
         return self
 
     def retain_grad(self) -> None:
-        """Keep the gradient of this non-leaf in `.grad`."""
+        """Keep the gradient of this non-leaf in `.grad`.
+
+        Raises: AutogradError for a tensor that wants none.
+        """
+        if not self.requires_grad:
+            raise AutogradError("retain_grad: the tensor does not require grad, so that no gradient comes to it")
         if self.grad_fn is not None:
             self._node.retained = (self._node.retained or []) + [(self._index, weakref.ref(self))]
 

@@ -12,16 +12,17 @@ from volta.dtypes import finfo, int64
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.creation import new_empty
 from volta.ops.inverse import DECLARED, MATRICES, fitting, inv_ex, matrices, square, succeeded
-from volta.ops.join import cat
+from volta.ops.join import cat, stack
 from volta.ops.linalg import matmul
 from volta.ops.norms import matrix_norm
 from volta.ops.records.decomposition import by_columns, cholesky_op, cholesky_solve_op, eigh_op, pinv_op, qr_op, svd_op
 from volta.ops.records.linalg import turned
 from volta.ops.records.math import clamp_min, where_op
-from volta.ops.records.view import reshape_op
+from volta.ops.records.view import expand_op, reshape_op
 from volta.ops.reduce import amax, sum
 from volta.ops.table import Definite, Derived, case, composed
 from volta.results import Result
+from volta.shapes import broadcast_shapes
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -207,8 +208,11 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> USV:
     >>> volta.svd(volta.tensor([[3.0, 0.0], [0.0, 4.0]])).S
     tensor([4., 3.])
     """
+    if not compute_uv:
+        S, (rows, columns) = svdvals(input), input.shape[-2:]
+        return USV(S.new_zeros(input.shape[:-1] + (rows,)), S, turned(S.new_zeros(input.shape[:-2] + (columns, columns))))
     U, S, Vh = linalg_svd(input, not some)
-    return USV(U, S, turned(Vh)) if compute_uv else USV(U.new_zeros(U.shape), S, Vh.new_zeros(turned(Vh).shape))
+    return USV(U, S, turned(Vh))
 
 
 @composed(name="linalg.eigh", function=False, method=False, samples=(*MATRICES, case(Definite((2, 3, 3)), UPLO="U")),
@@ -274,7 +278,22 @@ def pinv(A: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False
         return turned(A)
     if hermitian:
         square("linalg.pinv", A)
-    return pinv_op(A, atol=float(atol), rtol=float(rtol), hermitian=hermitian)
+    if isinstance(atol, TensorBase) or isinstance(rtol, TensorBase):
+        return _pinv_of_each(A, atol, rtol, hermitian)
+    return pinv_op(A, atol=atol, rtol=rtol, hermitian=hermitian)
+
+
+def _pinv_of_each(A, atol, rtol, hermitian):
+    """Pseudo-inverses of matrices, each with tolerances of its own."""
+    batch = broadcast_shapes(A.shape[:-2], *[x.shape[:-1] for x in (atol, rtol) if isinstance(x, TensorBase)])
+    count, rows, columns = math.prod(batch), *A.shape[-2:]
+    if not count or not A._size:
+        return A.new_zeros((*batch, columns, rows))
+    bounds = [reshape_op(expand_op(x, shape=(*batch, 1)), shape=(count,)).tolist() if isinstance(x, TensorBase) else [x] * count
+              for x in (atol, rtol)]
+    of_each = unbind(reshape_op(expand_op(A, shape=(*batch, rows, columns)), shape=(count, rows, columns)))
+    found = [pinv_op(a, atol=low, rtol=ratio, hermitian=hermitian) for a, low, ratio in zip(of_each, *bounds, strict=True)]
+    return reshape_op(stack(found), shape=(*batch, columns, rows))
 
 
 @composed(samples=(case((2, 4, 3)),), numpy=np.linalg.pinv, **DECLARED)

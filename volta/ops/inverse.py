@@ -268,6 +268,8 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
     """
     if dims is not None:
         last = [as_dim("linalg.tensorsolve", d, A.ndim) for d in dims]
+        if len(set(last)) != len(last):
+            raise ArgumentError(f"linalg.tensorsolve: dims must name each dimension once, got {tuple(dims)}")
         A = permute_op(A, dims=(*[d for d in range(A.ndim) if d not in last], *last))
     shape, n = A.shape[B.ndim:], B._size
     if math.prod(shape) != n or A._size != n * n:

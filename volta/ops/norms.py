@@ -8,7 +8,7 @@ import numpy as np
 
 from volta._kernels.core import graph
 from volta.device import beyond_gpu
-from volta.dtypes import HALVES, as_dtype, float32
+from volta.dtypes import HALVES, as_dtype, float32, promote_types
 from volta.errors import ArgumentError, DeviceError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.copy import widened
 from volta.ops.math import where
@@ -54,11 +54,18 @@ def _checked(input, p, dim, keepdim, dtype):
         return matrix_norm(input, p, as_dims("norm", dim, input.ndim), keepdim, dtype=dtype)
     if isinstance(p, str) and p != "fro":
         raise ArgumentError(f"norm: p must be a number, 'fro' or 'nuc', got {p!r}")
+    input = _into("norm", input, dtype)
+    return widened(_norm, (input, p, dim, keepdim), {}) if input.dtype in HALVES else _norm(input, p, dim, keepdim)
+
+
+def _into(name, input, dtype):
+    """The input in the dtype to compute in, which holds all of it."""
     dtype = input.dtype if dtype is None else as_dtype(dtype)
     if not (input.dtype.is_floating_point and dtype.is_floating_point):
-        raise DTypeError(f"norm: needs a floating point tensor and dtype, got {input.dtype} and {dtype}; convert it with .float()")
-    input = cast(input, dtype)
-    return widened(_norm, (input, p, dim, keepdim), {}) if input.dtype in HALVES else _norm(input, p, dim, keepdim)
+        raise DTypeError(f"{name}: needs a floating point tensor and dtype, got {input.dtype} and {dtype}; convert it with .float()")
+    if promote_types(input.dtype, dtype) is not dtype:
+        raise DTypeError(f"{name}: {dtype} does not hold what {input.dtype} does; convert the tensor with .to({dtype})")
+    return cast(input, dtype)
 
 
 def _alone(input, dim):
@@ -154,7 +161,7 @@ def matrix_norm(A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -
         raise DTypeError(f"matrix_norm: needs a floating point tensor, got {A.dtype}; convert it with .float()")
     if ord == "fro":
         return _checked(A, 2, dim, keepdim, dtype)
-    A = A if dtype is None else cast(A, as_dtype(dtype))
+    A = _into("matrix_norm", A, dtype)
     rows, columns = (as_dim("matrix_norm", d, A.ndim) for d in dim)
     as_dims("matrix_norm", (rows, columns), A.ndim)
     if ord in ("nuc", 2, -2):

@@ -11,7 +11,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta.device import as_device
-from volta.dtypes import as_dtype, float32, float64, get_default_dtype, int32, int64
+from volta.dtypes import as_dtype, bool_, float32, float64, get_default_dtype, int32, int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import to
 from volta.ops.creation import arange, empty, full, linspace, number
@@ -71,13 +71,17 @@ def range(start: Number, end: Number, step: Number = 1, *, dtype: DTypeLike = No
     [0.0, 1.0, 2.0]
     """
     warnings.warn("range is deprecated, since it includes the end; use arange", UserWarning, stacklevel=3)
+    kind = as_dtype(dtype or get_default_dtype())
+    if kind is bool_:
+        raise DTypeError("range: bool has no numbers; take an integer or a floating point dtype")
+    if not kind.is_floating_point and all(map(math.isfinite, (start, end, step))):
+        start, end, step = int(start), int(end), int(step)
     if step == 0 or (end - start) / step < 0:
         raise ArgumentError(f"range: from {start} to {end} cannot be walked in steps of {step}")
     if not math.isfinite((end - start) / step):
         raise ArgumentError(f"range: needs finite numbers, got {start}, {end} and {step}")
     count = int((end - start) / step + 1)
-    kind = dtype or get_default_dtype()
-    return finish(cast(arange(0, count, device=device), as_dtype(kind)) * step + start, requires_grad)
+    return finish(cast(arange(0, count, device=device), kind) * step + start, requires_grad)
 
 
 def _triangle(name, upper, row, col, offset, dtype, device):

@@ -9,7 +9,7 @@ import numpy as np
 from volta._kernels.core import TensorBase, host_sees
 from volta._kernels.core.inplace import InPlace
 from volta.dtypes import HALVES, bool_, finfo, float32, float64, int32, result_type
-from volta.errors import ArgumentError, DTypeError
+from volta.errors import ArgumentError, CallError, DTypeError
 from volta.ops.copy import cast, promoted
 from volta.ops.creation import arange, full
 from volta.ops.records import math as r
@@ -55,7 +55,7 @@ def _is_whole(x):
 @composed(out="cast", samples=(case(1, (3, 4)), case(2, (5,)), case(0, ())), domain=(0.3, 4.0), inplace=True,
           aliases=("special.polygamma",),
           numpy=lambda n, x: s.zeta.details.numpy(n + 1.0, x) * (-1) ** (n + 1) * math.factorial(n) if n else s.digamma.details.numpy(x))
-def polygamma(input: Tensor | int, n: int | Tensor) -> Tensor:
+def polygamma(n_or_input: int | Tensor | None = None, n: int | Tensor | None = None, *, input: Tensor | None = None) -> Tensor:
     """The n-th derivative of digamma: `volta.polygamma(n, x)` as in PyTorch; as a method, `x.polygamma(n)`. n may be in a tensor.
 
     Raises: ArgumentError for a negative n.
@@ -63,6 +63,10 @@ def polygamma(input: Tensor | int, n: int | Tensor) -> Tensor:
     >>> volta.polygamma(1, volta.tensor([1.0, 2.0]))
     tensor([1.6449, 0.6449])
     """
+    given = [x for x in (n_or_input, n, input) if x is not None]
+    if len(given) != 2:
+        raise CallError("polygamma: takes the order n and a tensor")
+    input, n = given if n_or_input is not None else reversed(given)
     if isinstance(n, TensorBase) and not (_is_whole(n) and isinstance(input, TensorBase) and not _is_whole(input)):
         input, n = n, input
     n = n.item() if isinstance(n, TensorBase) and _is_whole(n) else n

@@ -299,11 +299,24 @@ def _set_in_batch(x, parsed, key, value):
     inplace.put_in_batch(permute_op(view, dims=(*part.dims, *part.others)), part.rows, len(part.dims), value)
 
 
+def _assign_within(x, part, value):
+    """Of a view, which may show an element several times, the part alone gets another history; recorded."""
+    view = part.read(x)
+    result = value if isinstance(value, core.TensorBase) else full((), value, dtype=x.dtype, device=x.device)
+    result = result if result.shape == view.shape else expand_op(fitting(result, view.shape), shape=view.shape)
+    inplace.check_inplace("setitem", view)
+    call_under(False, part.write, (x, value), {})
+    inplace.take_history(view, result)
+
+
 def _assign(x, part, value):
     """Write the value, a number or a tensor of x's dtype and device, and record it."""
     number = not isinstance(value, core.TensorBase)
     wants = graph.is_grad_enabled() and (x.requires_grad or (not number and value.requires_grad))
     (inplace.check_inplace if wants else inplace.check_elements)("setitem", x)
+    if wants and x._base is not None and isinstance(part, _Slice):
+        _assign_within(x, part, value)
+        return
     if not number and isinstance(part, Positions):
         inplace.check_apart("setitem_", x, value, whole=True)
     call_under(False, part.write, (x, value), {})

@@ -275,8 +275,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     >>> volta.transpose(volta.arange(4).reshape(2, 2), 0, 1).tolist()
     [[0, 2], [1, 3]]
     """
-    order = exchanged("transpose", len(input._shape), dim0, dim1)
-    return permute_op(input, dims=order) if order else input
+    return permute_op(input, dims=exchanged("transpose", len(input._shape), dim0, dim1))
 
 
 @composed(samples=(case((2, 3)), case((3,)), case(())), kinds="fib", geometry=True, numpy=np.transpose)
@@ -288,7 +287,7 @@ def t(input: Tensor) -> Tensor:
     """
     if input.ndim > 2:
         raise ShapeError(f"t: needs rank 2 or less, got shape {input.shape}; use transpose(dim0, dim1) or mT")
-    return permute_op(input, dims=(1, 0)) if input.ndim == 2 else input
+    return permute_op(input, dims=(1, 0) if input.ndim == 2 else tuple(range(input.ndim)))
 
 
 @composed(samples=(case((2, 3), axis0=0, axis1=1),), kinds="fib", geometry=True, numpy=lambda x, axis0, axis1: np.swapaxes(x, axis0, axis1))
@@ -325,4 +324,4 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     sources, places = [tuple([as_dim("movedim", d, rank) for d in ((v,) if hasattr(v, "__index__") else v)]) for v in (source, destination)]
     if len(sources) != len(places) or len(set(sources)) != len(sources) or len(set(places)) != len(places):
         raise ArgumentError(f"movedim: source {source} and destination {destination} must name as many different dimensions")
-    return permute_op(input, dims=moved(sources, places, rank)) if rank else input
+    return permute_op(input, dims=moved(sources, places, rank) if rank else ())

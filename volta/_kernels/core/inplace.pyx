@@ -345,14 +345,17 @@ def as_viewed(str name, TensorBase target not None):
     """What a change of the geometry of `target` (`x.squeeze_()`) is to be a view of: `target`, or, where that is no view itself, a
     tensor that stands for it as it was and takes its place as the base of its views.
 
-    Raises: AutogradError for a leaf that wants a gradient, and under no_grad for what has a history.
+    Raises: AutogradError for a leaf that wants a gradient and views of it, and under no_grad for what has a history.
     """
+    cdef TensorBase base
     _check_inferred(target)
     if target.storage.version < 0:
         return target
     if wants(target):
-        if target._node is None and grad_mode():
-            raise AutogradError(f"{name}: a leaf tensor that requires grad (shape {target.shape}) cannot change its shape in place; "
+        base = target if target._base is None else target._base
+        if base._node is None and base._requires_grad and grad_mode():
+            view = "" if base is target else "a view of "
+            raise AutogradError(f"{name}: {view}a leaf tensor that requires grad (shape {base.shape}) cannot change its shape in place; "
                                 f"do it under no_grad(), or use the out-of-place op")
         if target._node is not None and not grad_mode():
             raise AutogradError(f"{name}: the tensor of shape {target.shape} has a history, which a change of its shape under "

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels.core import graph, inplace
 from volta.dtypes import HALVES, bool_, float32, int64
-from volta.errors import ArgumentError, RankError, ShapeError
+from volta.errors import ArgumentError, AutogradError, RankError, ShapeError
 from volta.nn.functional import conv, lookup, norm, sample, windows
 from volta.ops.creation import arange, empty, ones_like, rand, zeros_like
 from volta.ops.math import where
@@ -211,6 +212,9 @@ def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type
     >>> volta.embedding_renorm_(volta.tensor([[3.0, 4.0], [3.0, 4.0]]), volta.tensor([0]), 1.0, 2.0).tolist()[1]
     [3.0, 4.0]
     """
+    if input.requires_grad and graph.is_grad_enabled():
+        inplace.check_inplace("embedding_renorm", input)
+        raise AutogradError("embedding_renorm_: there is no derivative by 'input'; do it under no_grad()")
     lookup.embedding(indices, input.detach(), None, max_norm, norm_type)
     return input
 

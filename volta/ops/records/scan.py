@@ -8,7 +8,7 @@ from volta.ops.records.copy import cat_op
 from volta.ops.records.create import full_op
 from volta.ops.records.index import scatter_add_op
 from volta.ops.records.math import exp, where_op
-from volta.ops.records.view import part, place, slice_op
+from volta.ops.records.view import part, place, row_major, slice_op
 from volta.ops.table import case, create, register
 
 _CASES = (case((3, 4), dim=1), case((3, 4), dim=0), case((2, 3, 5), dim=1), case((700,), dim=0), case((40, 60), dim=0),
@@ -103,12 +103,13 @@ def _extreme(name, extreme):
                     vjp=(lambda g, indices, x_shape, dim: scatter_add_op(g, indices, dim=dim, size=x_shape[dim]),))
 
 
-cumsum_op = _scan("cumsum", np.cumsum, lambda g, dim: _to_the_end(cumsum_op, g, dim), cases=(*_LONG, case((33000,), dim=0)), rtol=2e-5)
+cumsum_op = _scan("cumsum", np.cumsum, lambda g, dim: row_major(_to_the_end(cumsum_op, g, dim)),          # gradients are not shown mirrored
+                  cases=(*_LONG, case((33000,), dim=0)), rtol=2e-5)
 cumprod_op = _scan("cumprod", np.cumprod, _cumprod_vjp, rtol=2e-5, domain=(0.7, 1.3), cases=(case((1500,), dim=0),))
 logcumsumexp_op = _scan("logcumsumexp", np.logaddexp.accumulate, _logcumsumexp_vjp, "f", rtol=2e-5)
 cummax_op, cummin_op = _extreme("cummax", np.maximum), _extreme("cummin", np.minimum)
 recurrence_op = register(
     "recurrence", ("a", "b"), family="scan", takes={"a": "f", "b": "=a"}, numpy=_np_recurrence, rtol=2e-5, domain=(-1.1, 1.1),
-    vjp=(_factor_gradient, lambda g, a, dim: _recurrence_to_the_end(a, g, dim) if a.shape[dim] > 1 else g),
+    vjp=(_factor_gradient, lambda g, a, dim: row_major(_recurrence_to_the_end(a, g, dim)) if a.shape[dim] > 1 else g),
     cases=tuple(case(shape, shape, dim=dim) for shape, dim in (
         ((3, 4), 1), ((3, 4), 0), ((2, 3, 5), 1), ((40, 60), 1), ((600, 3), 0), ((3, 1), 1), ((0, 3), 1), ((3000,), 0))))
