@@ -11,3 +11,5 @@ cdef void collect(Py_ssize_t m, Py_ssize_t k, const real* a, Py_ssize_t row, Py_
                   real* t) noexcept nogil
 cdef void apply_left(bint shared, bint turned, Py_ssize_t m, Py_ssize_t k, const real* v, Py_ssize_t vd, const real* t, real* c,
                      Py_ssize_t ld, Py_ssize_t n) noexcept nogil
+cdef void apply_right(bint shared, Py_ssize_t rows, Py_ssize_t k, const real* a, Py_ssize_t ld, const real* tau, real* c, Py_ssize_t c_row,
+                      real* space) noexcept nogil

@@ -187,9 +187,60 @@ cdef void collect(Py_ssize_t m, Py_ssize_t k, const real* a, Py_ssize_t row, Py_
     cdef Py_ssize_t i, j, p
     copy_unit(m, k, a, row, column, v, vd)
     deep_product(k, up(k, BLOCK), m, <const real*>v, 1, vd, <const real*>v, vd, <real*>inner, PANEL)
-    memset(t, 0, PANEL * PANEL * sizeof(real))
+    for i in range(k):
+        memset(t + i * PANEL, 0, up(k, BLOCK) * sizeof(real))
     for j in range(k):
         for p in range(j):
             for i in range(p + 1):
                 t[i * PANEL + j] -= tau[j] * t[i * PANEL + p] * inner[p * PANEL + j]
         t[j * PANEL + j] = -tau[j]
+
+
+cdef void apply_to_rows(Py_ssize_t rows, Py_ssize_t m, Py_ssize_t k, const real* v, const real* turned, Py_ssize_t ld, const real* t, real* c,
+                        Py_ssize_t c_row) noexcept nogil:
+    """c[rows][m] = c (1 - V T' V'), V[m][k] in rows of PANEL, V' of ld."""
+    cdef real[PANEL * BLOCK] inner
+    cdef real[PANEL * BLOCK] outer
+    cdef Py_ssize_t some
+    while rows > 0:
+        some = min(<Py_ssize_t>BLOCK, rows)
+        deep_product(some, up(k, BLOCK), m, <const real*>c, c_row, 1, v, PANEL, <real*>inner, PANEL)
+        small_turned(some, k, <const real*>inner, t, <real*>outer)
+        product(some, up(m, BLOCK), k, <const real*>outer, PANEL, 1, turned, ld, c, c_row, True)
+        c += some * c_row
+        rows -= some
+
+
+cdef inline void small_turned(Py_ssize_t rows, Py_ssize_t k, const real* x, const real* t, real* out) noexcept nogil:
+    """out = x T', by rows of PANEL; T' in t."""
+    product(rows, up(k, BLOCK), k, x, PANEL, 1, t, PANEL, out, PANEL, False)
+
+
+cdef void apply_right(bint shared, Py_ssize_t rows, Py_ssize_t k, const real* a, Py_ssize_t ld, const real* tau, real* c, Py_ssize_t c_row,
+                      real* space) noexcept nogil:
+    """c[rows][k + 2] times the transposed product of k reflections, of which i is row i of a from column i + 1 on. IN: BLOCK columns of
+    room behind c; space of 2 PANEL (k + 2 + BLOCK) + 2 PANEL * PANEL."""
+    cdef real* v = space
+    cdef real* turned = v + (k + 2) * PANEL
+    cdef real* t = turned + PANEL * up(k + 2, BLOCK)
+    cdef real* back = t + PANEL * PANEL
+    cdef Py_ssize_t at = (k - 1) // PANEL * PANEL, some, m, i, j, width
+    cdef int threads, each
+    while at >= 0:
+        some, m = min(<Py_ssize_t>PANEL, k - at), k + 1 - at
+        width = up(m, BLOCK)
+        collect(m, some, a + at * (ld + 1) + 1, 1, ld, tau + at, v, PANEL, t)
+        for j in range(some):
+            for i in range(width):
+                turned[j * width + i] = v[i * PANEL + j] if i < m else 0
+        for i in range(some):
+            for j in range(up(some, BLOCK)):
+                back[i * PANEL + j] = t[j * PANEL + i] if j < some else 0
+        threads = threads_for(rows * m * some // 8) if shared else 1
+        if threads == 1:
+            apply_to_rows(rows, m, some, v, turned, width, back, c + at + 1, c_row)
+        else:
+            for each in prange(threads, num_threads=threads, schedule="static"):
+                apply_to_rows(rows * (each + 1) // threads - rows * each // threads, m, some, v, turned, width, back,
+                              c + rows * each // threads * c_row + at + 1, c_row)
+        at -= PANEL
