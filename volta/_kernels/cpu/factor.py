@@ -2,6 +2,7 @@
 import numpy as np
 
 from volta._kernels.cpu import lu as fast
+from volta._kernels.cpu import qr as reflected
 from volta._kernels.cpu.decomposition import eased, kernel, triangular
 from volta._kernels.cpu.elimination import factors
 
@@ -151,3 +152,4 @@ def _ldl_solve(a, pivots, b):
 
 KERNELS = {function.__name__.removeprefix("_"): kernel(function, (0,)) for function in (_lu, _geqrf, _ldl, _ldl_solve)}
 KERNELS["lu"] = eased(fast.lu, KERNELS["lu"])
+KERNELS["geqrf"] = eased(reflected.geqrf, KERNELS["geqrf"])

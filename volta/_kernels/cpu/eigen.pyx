@@ -1,0 +1,248 @@
+# Eigenvalues and vectors of symmetric matrices: made tridiagonal by reflections, a row after the other.
+#
+# Layout: matrices of any strides are copied into rows of whole blocks, both triangles; row i becomes reflection i. Vectors are rows until
+# they are given, column by column. Threads: over the matrices of a batch; of a large one over columns. Sizes: the front end.
+# Each kernel gives None where squares of elements would be too large or too small, one is not finite, or an iteration does not converge.
+
+from cython.parallel cimport prange
+from libc.math cimport copysign, fabs, sqrt
+from libc.string cimport memcpy, memset
+
+from volta._kernels.core.base cimport Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.conquer cimport LEAF, conquer, conquer_space
+from volta._kernels.cpu.lu_blocks cimport BLOCK
+from volta._kernels.cpu.matrix_batch cimport Batch, batch_of, by_columns, offset, plan
+from volta._kernels.cpu.product cimport up
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.reflect_blocks cimport PANEL, apply_right
+from volta._kernels.cpu.tile cimport LANES32
+from volta._kernels.cpu.tridiagonal cimport iterate, sort_rows, values_of
+
+cdef extern from *:
+    """
+    /* Rows first .. m of a[m][..], `vectors` vectors of columns: a -= v w' + w v', and sum = next' a. */
+    #define VOLTA_PAIR_STRIP(S, T, N) {                                                                                 \\
+        volta_v##S sum[N], x[N], y[N], p, q, r; T* row = a + first * ld; Py_ssize_t i; int c;                            \\
+        VOLTA_UNROLL for (c = 0; c < N; c++) {                                                                          \\
+            sum[c] = (volta_v##S){0};                                                                                   \\
+            x[c] = ((const volta_v##S*)v)[at + c];                                                                      \\
+            y[c] = ((const volta_v##S*)w)[at + c];                                                                      \\
+        }                                                                                                               \\
+        for (i = first; i < m; i++, row += ld) {                                                                        \\
+            p = VOLTA_SAME##S(-v[i]); q = VOLTA_SAME##S(-w[i]); r = VOLTA_SAME##S(next[i]);                             \\
+            VOLTA_UNROLL for (c = 0; c < N; c++) {                                                                      \\
+                volta_v##S z = VOLTA_MADD##S(q, x[c], VOLTA_MADD##S(p, y[c], ((volta_v##S*)row)[at + c]));              \\
+                ((volta_v##S*)row)[at + c] = z;                                                                         \\
+                sum[c] = VOLTA_MADD##S(r, z, sum[c]);                                                                   \\
+            }                                                                                                           \\
+        }                                                                                                               \\
+        VOLTA_UNROLL for (c = 0; c < N; c++) ((volta_v##S*)out)[at + c] = sum[c];                                       \\
+        at += N;                                                                                                        \\
+    }
+    #define VOLTA_PAIR(S, T)                                                                                            \\
+    static void volta_pair##S(Py_ssize_t first, Py_ssize_t m, T* a, Py_ssize_t ld, Py_ssize_t from, Py_ssize_t to, const T* v, const T* w, \\
+                              const T* next, T* out) {                                                                  \\
+        Py_ssize_t at = from / VOLTA_LANES##S, end = to / VOLTA_LANES##S;                                               \\
+        while (end - at >= 4) VOLTA_PAIR_STRIP(S, T, 4)                                                                 \\
+        if (end - at >= 2) VOLTA_PAIR_STRIP(S, T, 2)                                                                    \\
+        while (at < end) VOLTA_PAIR_STRIP(S, T, 1)                                                                      \\
+    }
+    VOLTA_PAIR(32, float)
+    VOLTA_PAIR(64, double)
+    """
+    void pair32 "volta_pair32"(Py_ssize_t, Py_ssize_t, float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const float*, const float*, const float*,
+                               float*) noexcept nogil
+    void pair64 "volta_pair64"(Py_ssize_t, Py_ssize_t, double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, const double*,
+                               const double*, double*) noexcept nogil
+
+
+cdef inline void pair(Py_ssize_t first, Py_ssize_t m, real* a, Py_ssize_t ld, Py_ssize_t start, Py_ssize_t end, const real* v, const real* w,
+                      const real* next, real* out) noexcept nogil:
+    if real is float:
+        pair32(first, m, a, ld, start, end, v, w, next, out)
+    else:
+        pair64(first, m, a, ld, start, end, v, w, next, out)
+
+
+cdef void make_tridiagonal(bint shared, Py_ssize_t n, real* a, Py_ssize_t ld, double most, double* d, double* e, real* tau, real* space) noexcept nogil:
+    """d and e of A = Q T Q'; row i of a: reflection i, from column i + 1 on, its first element 1 where there is one. IN: the
+    largest element's size; 4 ld of space."""
+    cdef real* v = space
+    cdef real* w = space + ld
+    cdef real* next = space + 2 * ld
+    cdef real* out = space + 3 * ld
+    cdef real* row
+    cdef real* spare
+    cdef Py_ssize_t i, j, start, blocks
+    cdef int threads, t
+    cdef double tail, head, beta, inner
+    cdef double least = 1e-40 * most if real is double else 1e-20 * most
+    memset(space, 0, 4 * ld * sizeof(real))
+    for j in range(n):
+        row = a + j * ld
+        for i in range(j, n):
+            row[i] = row[i] - v[j] * w[i] - w[j] * v[i]
+        d[j] = row[j]
+        if j == n - 1:
+            break
+        tail, head = 0, row[j + 1]
+        for i in range(j + 2, n):
+            tail += <double>row[i] * row[i]
+        next[j] = 0
+        if tail <= least * least:
+            e[j] = head
+            tau[j] = 0
+            for i in range(j + 1, n):
+                next[i] = row[i] = 0
+        else:
+            beta = -copysign(sqrt(head * head + tail), head)
+            e[j] = beta
+            tau[j] = <real>((beta - head) / beta)
+            inner = 1 / (head - beta)
+            row[j + 1] = next[j + 1] = 1
+            for i in range(j + 2, n):
+                next[i] = row[i] = <real>(row[i] * inner)
+        start = (j + 1) // BLOCK * BLOCK
+        threads = threads_for((n - j) * (n - j) // 4) if shared else 1
+        if threads == 1:
+            pair(j + 1, n, a, ld, start, ld, v, w, next, out)
+        else:
+            blocks = (ld - start) // BLOCK
+            for t in prange(threads, num_threads=threads, schedule="static"):
+                pair(j + 1, n, a, ld, start + blocks * t // threads * BLOCK, start + blocks * (t + 1) // threads * BLOCK, v, w, next, out)
+        inner = 0
+        for i in range(j + 1, n):
+            out[i] *= tau[j]
+            inner += <double>out[i] * next[i]
+        inner *= -0.5 * tau[j]
+        for i in range(j + 1, n):
+            w[i] = <real>(out[i] + inner * next[i])
+        spare = v
+        v = next
+        next = spare
+        v[j] = w[j] = 0
+
+
+# The eigenvalues, and the vectors where they are asked for.
+cdef struct Task:
+    bint upper
+    void* values
+    void* vectors
+
+
+cdef void copy_both(Py_ssize_t n, const real* x, Py_ssize_t row, Py_ssize_t column, real* out, Py_ssize_t ld) noexcept nogil:
+    """A symmetric matrix of which the lower triangle is read."""
+    cdef Py_ssize_t i, j
+    for i in range(n):
+        for j in range(i + 1):
+            out[i * ld + j] = out[j * ld + i] = x[i * row + j * column]
+        for j in range(n, ld):
+            out[i * ld + j] = 0
+
+
+cdef double largest(Py_ssize_t n, const real* a, Py_ssize_t ld) noexcept nogil:
+    """The largest size of an element, -1 where one is not finite, or it cannot be squared and summed."""
+    cdef Py_ssize_t i, j
+    cdef real most = 0
+    cdef int wrong = 0
+    for i in range(n):
+        for j in range(n):
+            wrong |= not (a[i * ld + j] - a[i * ld + j] == 0)
+            most = max(most, <real>fabs(a[i * ld + j]))
+    if real is double:
+        return most if wrong == 0 and (most == 0 or 1e-100 < most < 1e100) else -1
+    return most if wrong == 0 and (most == 0 or 1e-15 < most < 1e15) else -1
+
+
+cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t first, Py_ssize_t last, char* space) noexcept nogil:
+    cdef Py_ssize_t item, i, j, n = p.n, ld = p.ld
+    cdef Py_ssize_t row = -p.a_row if task.upper else p.a_row, column = -p.a_column if task.upper else p.a_column
+    cdef double* d = <double*>space
+    cdef double* e = d + n
+    cdef double* room = e + n
+    cdef Py_ssize_t* order = <Py_ssize_t*>(room + conquer_space(n))
+    cdef real* tau = <real*>(order + n)
+    cdef real* copy = tau + ld
+    cdef real* z = copy + n * ld + 4 * ld
+    cdef real* other = z + n * ld + BLOCK
+    cdef real* out
+    cdef const real* x
+    cdef double most
+    for item in range(first, last):
+        x = a + offset(p, p.a_strides, item)
+        if task.upper:                                  # from the last row on
+            x += (n - 1) * (p.a_row + p.a_column)
+        copy_both(n, x, row, column, copy, ld)
+        most = largest(n, copy, ld)
+        if most < 0:
+            return False
+        make_tridiagonal(p.shared, n, copy, ld, most, d, e, tau, copy + n * ld)
+        if task.upper:
+            turn_round(d, n)
+            turn_round(e, n - 1)
+        out = <real*>task.values + item * n
+        if task.vectors == NULL:
+            if not values_of(n, d, e, 1.1102230246251565e-16 if real is double else 5.9604644775390625e-08):
+                return False
+            for i in range(n):
+                out[i] = <real>d[i]
+            continue
+        if not conquer(p.shared, n, d, e, order, z, other, ld, room):
+            return False
+        if task.upper:
+            for i in range(n):
+                for j in range(n // 2):
+                    z[i * ld + j], z[i * ld + n - 1 - j] = z[i * ld + n - 1 - j], z[i * ld + j]
+        if n > 2:
+            apply_right(p.shared, n, n - 2, copy, ld, tau, z, ld, other)
+        for i in range(n):
+            out[i] = <real>d[order[i]]
+        out = <real*>task.vectors + item * n * n
+        for i in range(n):
+            if not task.upper:
+                memcpy(out + i * n, z + order[i] * ld, n * sizeof(real))
+            else:
+                for j in range(n):
+                    out[i * n + j] = z[order[i] * ld + n - 1 - j]
+    return True
+
+
+cdef void turn_round(double* x, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n // 2):
+        x[i], x[n - 1 - i] = x[n - 1 - i], x[i]
+
+
+cdef bint do_all(const Batch* p, const Task* task, const real* a, char* space, Py_ssize_t each) noexcept nogil:
+    cdef int t, fine = 0
+    if p.threads == 1:
+        return do_some(p, task, a, 0, p.count, space)
+    for t in prange(p.threads, num_threads=p.threads, schedule="static"):
+        fine += do_some(p, task, a, p.count * t // p.threads, p.count * (t + 1) // p.threads, space + t * each)
+    return fine == p.threads
+
+
+def eigh(TensorBase a not None, str uplo, bint vectors=True):
+    """(the eigenvalues in ascending order, the vectors as columns), of matrices of which one triangle is read, or None."""
+    cdef Batch p
+    cdef Task task
+    cdef tuple lead = batch_of(a)
+    if a.size == 0:
+        return None
+    plan(&p, a, None, lead)
+    p.ld += BLOCK                                       # blocks that do not begin at whole ones
+    cdef TensorBase values = empty_host(lead + (p.n,), a.dtype), out
+    out = by_columns(lead, p.n, p.n, a) if vectors else empty_host(lead + (p.n, 0), a.dtype)
+    task.upper, task.values, task.vectors = uplo == "U", address(values), address(out) if vectors else NULL
+    cdef Py_ssize_t size = a.dtype.itemsize, each
+    each = up((3 * p.n + conquer_space(p.n)) * 8 + ((3 * p.n + 6 + 2 * PANEL) * p.ld + 2 * BLOCK + 3 * PANEL * PANEL) * size, 64)
+    cdef Storage memory = host_storage(each * p.threads)
+    cdef void* x = address(a)
+    cdef bint fine
+    with nogil:
+        if size == 4:
+            fine = do_all(&p, &task, <const float*>x, memory.data, each)
+        else:
+            fine = do_all(&p, &task, <const double*>x, memory.data, each)
+    return (values, out) if fine else None

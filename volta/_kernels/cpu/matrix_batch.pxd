@@ -1,0 +1,92 @@
+# Batches of matrices: where each of them lies, copies of one in rows of whole blocks, and results that lie column by column, as LAPACK's.
+#
+# Sizes: the front end.
+from libc.string cimport memcpy, memset
+
+from volta._kernels.core.base cimport MAX_RANK, TensorBase, empty_host, make_tensor
+from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.gemm cimport turn
+from volta._kernels.cpu.lu_blocks cimport BLOCK
+from volta._kernels.cpu.product cimport up
+from volta._kernels.cpu.real cimport real
+
+# A batch of matrices a and right sides b, of any strides.
+cdef struct Batch:
+    Py_ssize_t count, m, n, k               # a[m][n], b[n][k] (k 0: there is none)
+    Py_ssize_t a_row, a_column, b_row, b_column
+    Py_ssize_t ld, xd                       # rows of the copies of a and of b
+    int rank, threads
+    bint shared                             # whether threads share a matrix
+    Py_ssize_t shape[MAX_RANK]
+    Py_ssize_t a_strides[MAX_RANK]
+    Py_ssize_t b_strides[MAX_RANK]
+
+
+cdef inline void copy_in(Py_ssize_t m, Py_ssize_t n, const real* x, Py_ssize_t row, Py_ssize_t column, real* out, Py_ssize_t ld) noexcept nogil:
+    """Rows of whole blocks, with zeros behind their elements."""
+    cdef Py_ssize_t i, j
+    if row == 1 and column != 1 and m > 1 and n > 1:
+        turn(n, m, x, column, out, ld)
+    for i in range(m):
+        if column == 1:
+            memcpy(out + i * ld, x + i * row, n * sizeof(real))
+        elif row != 1 or m == 1 or n == 1:
+            for j in range(n):
+                out[i * ld + j] = x[i * row + j * column]
+        memset(out + i * ld + n, 0, (ld - n) * sizeof(real))
+
+
+cdef inline bint all_finite(Py_ssize_t m, Py_ssize_t n, const real* a, Py_ssize_t ld) noexcept nogil:
+    cdef Py_ssize_t i, j
+    cdef int wrong = 0
+    for i in range(m):
+        for j in range(n):
+            wrong |= not (a[i * ld + j] - a[i * ld + j] == 0)
+    return wrong == 0
+
+
+cdef inline int plan(Batch* p, TensorBase a, TensorBase b, tuple lead) except -1:
+    """IN: b None, or with a batch that broadcasts with that of a to `lead`."""
+    cdef int d, at, rank = len(a.shape)
+    p.count, p.rank = 1, len(lead)
+    p.m, p.n, p.a_row, p.a_column = a.shape[rank - 2], a.shape[rank - 1], a._strides[rank - 2], a._strides[rank - 1]
+    for d in range(p.rank):
+        p.shape[d] = lead[d]
+        p.count *= p.shape[d]
+        at = d + rank - 2 - p.rank
+        p.a_strides[d] = a._strides[at] if at >= 0 and <Py_ssize_t>a.shape[at] != 1 else 0
+        p.b_strides[d] = 0
+    p.k, p.ld, p.xd = 0, up(p.n, BLOCK), 0
+    if b is not None:
+        rank = len(b.shape)
+        p.k, p.b_row, p.b_column = b.shape[rank - 1], b._strides[rank - 2], b._strides[rank - 1]
+        p.xd = up(p.k, BLOCK)
+        for d in range(p.rank):
+            at = d + rank - 2 - p.rank
+            p.b_strides[d] = b._strides[at] if at >= 0 and <Py_ssize_t>b.shape[at] != 1 else 0
+    p.threads = threads_for(p.count * p.n * (8 + p.m * (p.n + p.k) // 16))
+    p.shared = p.count < p.threads
+    if p.shared:
+        p.threads = 1
+    return 0
+
+
+cdef inline Py_ssize_t offset(const Batch* p, const Py_ssize_t* strides, Py_ssize_t item) noexcept nogil:
+    cdef Py_ssize_t at = 0
+    cdef int d
+    for d in range(p.rank - 1, -1, -1):
+        at += item % p.shape[d] * strides[d]
+        item //= p.shape[d]
+    return at
+
+
+cdef inline TensorBase by_columns(tuple lead, Py_ssize_t m, Py_ssize_t n, TensorBase like):
+    """An empty tensor of matrices that lie column by column."""
+    cdef TensorBase out = empty_host(lead + (m, n), like.dtype)
+    if out.size == 0:
+        return out
+    return make_tensor(out.storage, out.shape, out._strides[:len(lead)] + (1, m), 0, out.dtype)
+
+
+cdef inline tuple batch_of(TensorBase x):
+    return x.shape[:len(x.shape) - 2]

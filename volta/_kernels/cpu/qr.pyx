@@ -1,0 +1,135 @@
+# Matrices decomposed by reflections (reflect_blocks.pyx) into orthonormal columns and triangles.
+#
+# Layout: matrices of any strides are copied into rows of whole blocks. Results lie column by column, as LAPACK's.
+# Threads: over the matrices of a batch; of a large one over columns. Sizes: the front end.
+# Each kernel gives None where squares of elements would be too large or too small, or one is not finite: LAPACK scales then.
+
+from cython.parallel cimport prange
+from libc.string cimport memcpy, memset
+
+from volta._kernels.core.base cimport Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.cpu.gemm cimport turn
+from volta._kernels.cpu.lu_blocks cimport BLOCK
+from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, batch_of, by_columns, copy_in, offset, plan
+from volta._kernels.cpu.product cimport up
+from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.reflect_blocks cimport PANEL, apply_left, collect, reflect_panel
+
+# What is made of each matrix: its factors as LAPACK packs them, or Q of so many columns and R of so many rows.
+cdef struct Task:
+    bint packed
+    Py_ssize_t columns
+    void* q                                 # or the packed factors
+    void* r                                 # or tau
+
+
+cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t first, Py_ssize_t last, real* space) noexcept nogil:
+    """IN: space of `needed`."""
+    cdef Py_ssize_t item, i, at, some, m = p.m, n = p.n, ld = p.ld, count = min(m, n), vd = min(<Py_ssize_t>PANEL, up(count, BLOCK))
+    cdef Py_ssize_t k = task.columns, qd = up(k, BLOCK)
+    cdef real* v = space + m * ld
+    cdef real* t = v + m * vd
+    cdef real* tau = t + up(count, PANEL) * PANEL
+    cdef real* q = tau + up(count, PANEL)
+    cdef real* out
+    memset(t, 0, up(count, PANEL) * PANEL * sizeof(real))
+    for item in range(first, last):
+        copy_in(m, n, a + offset(p, p.a_strides, item), p.a_row, p.a_column, space, ld)
+        at = 0
+        while at < count:
+            some = min(<Py_ssize_t>PANEL, count - at)
+            if not reflect_panel(p.shared, m - at, some, space + at * (ld + 1), ld, tau + at, v, vd, t + at * PANEL, 0, up(some, BLOCK)):
+                return False
+            if at + up(some, BLOCK) < ld:
+                apply_left(p.shared, True, m - at, some, v, vd, t + at * PANEL, space + at * ld + at + up(some, BLOCK), ld,
+                           ld - at - up(some, BLOCK))
+            at += some
+        if not all_finite(m, n, space, ld):
+            return False
+        if task.packed:
+            turn(m, n, space, ld, <real*>task.q + item * m * n, m)
+            memcpy(<real*>task.r + item * count, tau, count * sizeof(real))
+            continue
+        memset(q, 0, m * qd * sizeof(real))
+        for i in range(k):
+            q[i * (qd + 1)] = 1
+        at = (count - 1) // PANEL * PANEL
+        while at >= 0:                              # of a single panel V is there yet
+            some = min(<Py_ssize_t>PANEL, count - at)
+            if at + some < count:
+                copy_panel(m - at, some, space + at * (ld + 1), ld, v, vd)
+            apply_left(p.shared, False, m - at, some, v, vd, t + at * PANEL, q + at * (qd + 1), qd, qd - at)
+            at -= PANEL
+        turn(m, k, q, qd, <real*>task.q + item * m * k, m)
+        out = <real*>task.r + item * k * n
+        for i in range(min(k, n)):
+            memset(space + i * ld, 0, i * sizeof(real))
+        for i in range(n, k):
+            memset(space + i * ld, 0, n * sizeof(real))
+        turn(k, n, space, ld, out, k)
+    return True
+
+
+cdef void copy_panel(Py_ssize_t m, Py_ssize_t k, const real* a, Py_ssize_t ld, real* v, Py_ssize_t vd) noexcept nogil:
+    cdef Py_ssize_t i, j
+    for i in range(m):
+        memcpy(v + i * vd, a + i * ld, k * sizeof(real))
+    for i in range(k):
+        v[i * (vd + 1)] = 1
+        memset(v + i * (vd + 1) + 1, 0, (k - i - 1) * sizeof(real))
+
+
+cdef bint do_all(const Batch* p, const Task* task, const real* a, char* space, Py_ssize_t each) noexcept nogil:
+    cdef int t, fine = 0
+    if p.threads == 1:
+        return do_some(p, task, a, 0, p.count, <real*>space)
+    for t in prange(p.threads, num_threads=p.threads, schedule="static"):
+        fine += do_some(p, task, a, p.count * t // p.threads, p.count * (t + 1) // p.threads, <real*>(space + t * each))
+    return fine == p.threads
+
+
+cdef Py_ssize_t needed(const Batch* p, const Task* task):
+    """Elements of a thread's space: copies of a, V, T, tau and Q."""
+    cdef Py_ssize_t count = min(p.m, p.n)
+    return p.m * (p.ld + min(<Py_ssize_t>PANEL, up(count, BLOCK)) + up(task.columns, BLOCK)) + up(count, PANEL) * (PANEL + 1) + PANEL
+
+
+cdef bint run(const Batch* p, const Task* task, TensorBase a):
+    cdef Py_ssize_t size = a.dtype.itemsize, each = up(needed(p, task) * size, 64)
+    cdef Storage memory = host_storage(each * p.threads)
+    cdef void* x = address(a)
+    cdef bint fine
+    with nogil:
+        if size == 4:
+            fine = do_all(p, task, <const float*>x, memory.data, each)
+        else:
+            fine = do_all(p, task, <const double*>x, memory.data, each)
+    return fine
+
+
+def qr(TensorBase a not None, str mode):
+    """(Q, R), or None. `mode` "complete" gives a square Q."""
+    cdef Batch p
+    cdef Task task
+    cdef tuple lead = batch_of(a)
+    if a.size == 0:
+        return None
+    plan(&p, a, None, lead)
+    task.packed, task.columns = False, p.m if mode == "complete" else min(p.m, p.n)
+    cdef TensorBase q = by_columns(lead, p.m, task.columns, a), r = by_columns(lead, task.columns, p.n, a)
+    task.q, task.r = address(q), address(r)
+    return (q, r) if run(&p, &task, a) else None
+
+
+def geqrf(TensorBase a not None):
+    """(R and below it the reflections, their factors), or None."""
+    cdef Batch p
+    cdef Task task
+    cdef tuple lead = batch_of(a)
+    if a.size == 0:
+        return None
+    plan(&p, a, None, lead)
+    task.packed, task.columns = True, 0
+    cdef TensorBase out = by_columns(lead, p.m, p.n, a), tau = empty_host(lead + (min(p.m, p.n),), a.dtype)
+    task.q, task.r = address(out), address(tau)
+    return (out, tau) if run(&p, &task, a) else None
