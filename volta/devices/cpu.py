@@ -14,9 +14,10 @@ _FIRST = (copy, elementwise, reduce, update)
 
 # Kernels that take float16 themselves.
 HALF = {*(name for module in _FIRST for name in module.KERNELS), "gather", "index_select", "index_put", "extend", "cat", "roll"}
-# Those that take what else is computed in a wider dtype than it is stored in: all that copies, and what moves elements by their size.
+# Those that take what else is computed in a wider dtype than it is stored in: all that copies, and what moves elements by their size;
+# bfloat16 is taken by elementwise kernels and reductions, too.
 MOVES = {*copy.KERNELS, "cat", "gather", "index_select", "index_put", "extend", "roll", "where"}
-OWN = {float16.code: HALF, bfloat16.code: MOVES, int8.code: MOVES, int16.code: MOVES}
+OWN = {float16.code: HALF, bfloat16.code: {*MOVES, *elementwise.KERNELS, *reduce.KERNELS}, int8.code: MOVES, int16.code: MOVES}
 
 
 class _Late:

@@ -43,6 +43,16 @@ def _alike(tensors: tuple[Tensor, ...]) -> bool:
     return bool(shape) and shape != (0,)
 
 
+def _fits(tensors: tuple[Tensor, ...], d: int) -> bool:
+    """Whether all have one dtype, and shapes that differ along d alone."""
+    shape, dtype = tensors[0]._shape, tensors[0].dtype
+    before, after = shape[:d], shape[d + 1:]
+    for x in tensors:
+        if x._shape[:d] != before or x._shape[d + 1:] != after or x.dtype is not dtype:
+            return False
+    return True
+
+
 @composed(out="cast", apart=0, samples=(case(Many(((2, 3), (2, 1))), dim=1), case(Many(((2, 3), (0, 3), (4, 3))))), kinds="fib",
           method=False, aliases=("concat", "concatenate"), numpy=lambda tensors, dim=0: np.concatenate(tensors, dim))
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -60,6 +70,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         raise ArgumentError("cat: needs at least one tensor")
     if _alike(tensors):
         return _joined(tensors, as_dim("cat", dim, len(tensors[0]._shape)))
+    if len(tensors[0]._shape) > 1 and _fits(tensors, d := as_dim("cat", dim, len(tensors[0]._shape))):
+        return _joined(tensors, d)
     dtype = result_dtype(tensors)
     first = next((x for x in tensors if x._shape != (0,)), tensors[0])
     d = as_dim("cat", dim, first.ndim)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels.core import graph, host_sees, view
 from volta.dtypes import bool_, promote_types
 from volta.errors import ArgumentError, RankError, ShapeError
 from volta.ops.records.copy import cast
@@ -84,7 +85,12 @@ def _matrix_by_vector(input, vec):
     a, b = input._shape, vec._shape
     if len(a) != 2 or len(b) != 1:
         raise RankError(f"mv: needs a matrix and a vector, got {input.shape} @ {vec.shape}")
-    return reshape_op(matmul_op(input, reshape_op(vec, shape=(*b, 1))), shape=a[:1]) if a[1] == b[0] else matmul(input, vec)
+    if a[1] != b[0]:
+        return matmul(input, vec)
+    if host_sees(input) and host_sees(vec) and not (graph.wants_derivative(input) or graph.wants_derivative(vec)):      # in fewer steps
+        out = matmul_op(input, view(vec, (*b, 1), (*vec._strides, 1), vec.offset))
+        return view(out, a[:1], (1,), out.offset)
+    return reshape_op(matmul_op(input, reshape_op(vec, shape=(*b, 1))), shape=a[:1])
 
 
 @composed(samples=(case((2, 3, 4), (2, 4, 5)), case((0, 2, 3), (0, 3, 2))), numpy=np.matmul, kinds="fi", rtol=1e-4)

@@ -454,6 +454,8 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """
     if input._shape != other._shape:
         return False
+    if input is other and not input.dtype.is_floating_point and not core.stands_in(input):
+        return True
     few = input._size <= _FEW and core.host_sees(input) and core.host_sees(other)
     known = core.same_values(input, other) if few else None
     return r.eq(input, other).all().item() if known is None else known

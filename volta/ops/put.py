@@ -7,22 +7,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, graph, indexing, inplace, stands_in, view
+from volta._kernels.core import TensorBase, graph, host_sees, indexing, inplace, stands_in, view
+from volta._kernels.core.call import run_kernel
 from volta._kernels.core.order import dense_strides
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.ops.copy import fill_into
 from volta.ops.creation import arange, full
-from volta.ops.indexing import as_vector, check_integers, coordinates, flat, positions
+from volta.ops.indexing import as_vector, check_integers, coordinates, flat, positions, true_places
 from volta.ops.join import stack
 from volta.ops.parts import unbind
 from volta.ops.positions import Positions
 from volta.ops.records.copy import cast
-from volta.ops.records.index import index_add_op, index_select_op
+from volta.ops.records.index import index_add_op, index_put_op, index_select_op
 from volta.ops.records.math import add_op, clamp_op, where_op
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.sort import searchsorted_op
-from volta.ops.records.view import clone_op, expand_op, permute_op, reshape_op, row_major
+from volta.ops.records.view import clone_op, contiguous_op, expand_op, permute_op, reshape_op, row_major
 from volta.ops.reduce import sum
 from volta.ops.scan import cumsum
 from volta.ops.scatter import alike, as_held, different, writing
@@ -64,7 +65,7 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
         _, values = alike("index_put", input, input, values)
     key = tuple([_whole if i is None else i if i._shape else _as_index_vector(i) for i in indices])
     if not accumulate:
-        setitem(input, key, values)
+        setitem(input, key[0] if len(key) == 1 else key, values)
         return input
     parsed = indexing.parse(input, key[0] if len(key) == 1 else key)
     if type(parsed) is dict:
@@ -99,7 +100,10 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         return input
     if accumulate:
         return inplace.into(add_op, input, reshape_op(index_add_op(source, at, dim=0, size=input._size), shape=input.shape))
-    setitem(as_vector(input), unravel_index(at, input.shape or (1,)), source)
+    if input._contiguous and not stands_in(input):
+        setitem(flat(input) if input._shape else as_vector(input), at, source)
+    else:
+        setitem(as_vector(input), unravel_index(at, input.shape or (1,)), source)
     return input
 
 
@@ -187,6 +191,15 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if shape != mask._shape:
         shape = broadcast_shapes(input.shape, mask.shape)
         input, mask = expand_op(input, shape=shape), expand_op(mask, shape=shape)
+    if host_sees(input) and host_sees(mask) and host_sees(source) and not (
+            graph.wants_derivative(input) or graph.wants_derivative(source)):
+        rows, out = true_places(mask), contiguous_op(input)
+        if rows._size > source._size:
+            raise ShapeError(f"masked_scatter: the mask holds {rows._size} times, but source has {source._size} elements")
+        if rows._size:
+            values = view(x := flat(source), rows._shape, (1,), x.offset)
+            run_kernel(index_put_op, input.device, (flat(out), rows, values), {"rank": 1, "unique": True})
+        return out
     place = cumsum_op(flat(mask), dim=0) - 1
     if not mask.device.is_gpu and mask._size > source._size and int(place[-1]) >= source._size:
         raise ShapeError(f"masked_scatter: the mask holds {int(place[-1]) + 1} times, but source has {source._size} elements")

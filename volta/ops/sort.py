@@ -1,11 +1,12 @@
 """Sorting along a dimension, what is read off a sorted line (the largest, the middle, the most frequent), and searching in one."""
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, graph, host_sees, stands_in
+from volta._kernels.core import TensorBase, graph, host_sees, read_scalar, stands_in, view
 from volta._kernels.core.order import dense_strides
 from volta.dtypes import bool_, iinfo, int32, int64, result_type, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
@@ -17,7 +18,7 @@ from volta.ops.math import where
 from volta.ops.parts import narrow
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
-from volta.ops.records.math import isnan
+from volta.ops.records.math import isnan, where_op
 from volta.ops.records.sort import longest_run, middle_op, order, searchsorted_op, sort_op
 from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.reduce import ValuesIndices, sum
@@ -120,7 +121,9 @@ def _check_line(name, input, dim):
 
 def _shaped(input, d, keepdim, *results):
     """(values, indices) with one element along d, without that dimension unless it is kept."""
-    shape = reduced(input.shape, (d,) if input.ndim else (), keepdim)
+    shape = reduced(input._shape, (d,) if input.ndim else (), keepdim)
+    if shape == results[0]._shape:
+        return ValuesIndices(*results)
     return ValuesIndices(*[reshape_op(x, shape=shape) for x in results])
 
 
@@ -189,14 +192,21 @@ def _of_all(input, skip):
         if input.dtype.is_floating_point:
             return sum(input) + float("nan")
         return full((), max(iinfo(input.dtype).min, -1 << (31 if input.device.is_gpu else 63)), dtype=input.dtype, device=input.device)
-    flat = reshape_op(input, shape=(input._size,))
-    bare = flat.detach()
+    recorded = graph.wants_derivative(input)
+    flat = input if input.ndim == 1 else reshape_op(input, shape=(input._size,))
+    bare, seen = flat.detach() if recorded else flat, host_sees(flat)
+    if not bare.dtype.is_floating_point and seen:
+        k = (input._size + 1) // 2
+        return clone(view(values := sort_op(bare, dim=0, count=k)[0], (), (), values.offset + k - 1))
     if bare.dtype.is_floating_point and _in_the_middle(bare, input._size):
-        found = reshape_op(middle_op(bare, dim=0, skip=skip)[0], shape=())
+        values = middle_op(bare, dim=0, skip=skip)[0]
+        found = view(values, (), (), values.offset) if seen else reshape_op(values, shape=())
     else:
         found = _middle("median", bare, 0, False, skip).values
-    if not graph.wants_derivative(input):
+    if not recorded:
         return found
+    if seen and isfinite(number := read_scalar(found)):
+        return max_of(where_op(flat <= number, flat, float("-inf")))
     sign = where(found == float("-inf"), -1, 1)         # which is then told from what is left out
     return max_of(where((flat <= found) | isnan(found), flat * sign, float("-inf"))) * sign
 

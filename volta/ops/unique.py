@@ -5,18 +5,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import graph
+from volta._kernels.core import graph, host_sees
 from volta._kernels.core.call import run_kernel
 from volta.dtypes import bool_, int64
 from volta.errors import IndexRangeError, ShapeError
 from volta.ops.creation import full, ones, zeros
+from volta.ops.from_data import tensor
 from volta.ops.indexing import changed_places, index_select, known_range, true_places, true_values
 from volta.ops.join import cat
 from volta.ops.parts import narrow
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, index_put_op, index_select_op
 from volta.ops.records.places import changes_op, counts_op
-from volta.ops.records.reduce import any_op
+from volta.ops.records.reduce import any_op, sum_op
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.sort import scatter_unique, sort_op
 from volta.ops.records.view import reshape_op
@@ -43,6 +44,18 @@ def _changes(rows):
         return changes_op(rows)
     changed = any_op(narrow(rows, 0, 1, n - 1) != narrow(rows, 0, 0, n - 1), dim=tuple(range(1, rows.ndim)), keepdim=False)
     return cat([ones(1, dtype=changed.dtype, device=rows.device), changed], 0)
+
+
+def _flags(input, return_inverse, return_counts):
+    """`unique` of booleans: one count says all."""
+    n, trues = input._size, sum_op(input, dim=tuple(range(input.ndim)), keepdim=False).item()
+    known = [(value, count) for value, count in ((False, n - trues), (True, trues)) if count]
+    out = [tensor([value for value, _ in known], device=input.device)]
+    if return_inverse:
+        out.append(cast(input, int64) if len(known) == 2 else zeros(input.shape, dtype=int64, device=input.device))
+    if return_counts:
+        out.append(tensor([count for _, count in known], device=input.device))
+    return tuple(out) if len(out) > 1 else out[0]
 
 
 def _given(values, inverse, starts, n, return_inverse, return_counts):
@@ -137,6 +150,8 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
     >>> volta.unique(volta.tensor([3, 1, 2, 1]), return_counts=True)
     (tensor([1, 2, 3]), tensor([2, 1, 1]))
     """
+    if dim is None and input.dtype is bool_ and input._size and host_sees(input):
+        return _flags(input, return_inverse, return_counts)
     d, rows = (0, _flat(input)) if dim is None else _slices("unique", input, dim)
     n = rows.shape[0]
     if not n:

@@ -345,9 +345,23 @@ cdef bint _known_within(TensorBase index, Py_ssize_t length):
             and 4 * index.size == index.storage.nbytes and bounds[0] >= 0 and bounds[1] < length)
 
 
+cdef tuple _common(tuple a, tuple b):
+    """The shape that two broadcast to; None where they do not."""
+    cdef Py_ssize_t i, m, n, rank = max(len(a), len(b)), before_a = rank - len(a), before_b = rank - len(b)
+    cdef list shape = []
+    for i in range(rank):
+        m = a[i - before_a] if i >= before_a else 1
+        n = b[i - before_b] if i >= before_b else 1
+        if m != n and m != 1 and n != 1:
+            return None
+        shape.append(n if m == 1 else m)
+    return tuple(shape)
+
+
 def neighbours(TensorBase x not None, tuple key):
     """(positions, first dimension, how many dimensions, shape of the index) of a subscript of the commonest kind: row-major int64 or int32
-    tensors of one shape at dimensions side by side, all else whole, on the host, or all row-major on a GPU; None for any other.
+    tensors of shapes that broadcast at dimensions side by side, all else whole, on the host, or of one shape and all row-major on a GPU; None
+    for any other.
 
     Raises: IndexRangeError.
     """
@@ -355,6 +369,7 @@ def neighbours(TensorBase x not None, tuple key):
     cdef TensorBase index, other = None
     cdef list indices = []
     cdef object item
+    cdef tuple shape = None
     cdef bint seen = host_sees(x)
     if n > len(x.shape) or x.storage.version < 0 or not seen and not (x.storage.device.is_gpu and x.contiguous):
         return None
@@ -366,9 +381,13 @@ def neighbours(TensorBase x not None, tuple key):
                     index.storage.version < 0 or index.storage.device is not x.storage.device or seen and not host_sees(index)):
                 return None
             if other is None:
-                first, other = i, index
-            elif first + len(indices) != i or index.shape != other.shape:
+                first, other, shape = i, index, index.shape
+            elif first + len(indices) != i:
                 return None
+            elif index.shape != shape:
+                shape = _common(shape, index.shape) if seen else None
+                if shape is None:
+                    return None
             indices.append(index)
         elif not PySlice_Check(item) or not _whole(item):
             return None
@@ -376,7 +395,7 @@ def neighbours(TensorBase x not None, tuple key):
         return None
     n = len(indices)
     if seen:
-        return rows(indices, x.shape[first:first + n], other.shape), first, n, other.shape
+        return rows(indices, x.shape[first:first + n], shape), first, n, shape
     cdef TensorBase flat = <TensorBase>indices[0]
     cdef Py_ssize_t below = 1
     for i in range(n):

@@ -151,7 +151,46 @@ cdef extern from * nogil:
         double large = volta_double((volta_bits64(1.0 - exp_f64(-q)) & INT64_MAX) | (volta_bits64(x) & INT64_MIN));
         return volta_pick64(a < 1.0, p * x, large);
     }
+    #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    /* |x|**y by a logarithm and a product of two doubles each, whose errors are below those of the last rounding. With s = f / (2 + f),
+       log(1 + f) = 2 s + s**3 (2/3 + s**2 P(s**2)). */
+    VOLTA_INLINE double volta_pow_positive64(double a, double y) {
+        double e, f = volta_split64(a, &e), d = 2.0 + f, s = f / d, low = (VOLTA_FMA64(-s, d, f) - s * (f - (d - 2.0))) / d;
+        double z = s * s, p = 0.10775601089388141;
+        p = VOLTA_FMA64(p, z, 0.10454866026728715); p = VOLTA_FMA64(p, z, 0.1176687865598926);
+        p = VOLTA_FMA64(p, z, 0.13333295011900106); p = VOLTA_FMA64(p, z, 0.1538461578064774);
+        p = VOLTA_FMA64(p, z, 0.18181818179522571); p = VOLTA_FMA64(p, z, 0.22222222222228882);
+        p = VOLTA_FMA64(p, z, 0.28571428571428564); p = VOLTA_FMA64(p, z, 0.4);
+        p *= z;
+        double q = 0.66666666666666663 + p, q_low = (0.66666666666666663 - q) + p + 3.7007434154171886e-17;
+        double u = s * z, u_low = VOLTA_FMA64(s, z, -u) + s * (VOLTA_FMA64(s, s, -z) + 2.0 * s * low) + low * z;
+        double v = u * q, v_low = VOLTA_FMA64(u, q, -v) + (u * q_low + u_low * q);
+        double m = 2.0 * s + v, m_low = (2.0 * s - m) + v + (2.0 * low + v_low);
+        double whole = e * 6.93147180369123816490e-01, l = whole + m, l_low = (whole - l) + m + (m_low + e * 1.90821492927058770002e-10);
+        l = volta_pick64(a == 0.0, -INFINITY, volta_pick64(a < INFINITY, l, a));
+        double g = y * l, g_low = VOLTA_FMA64(y, l, -g) + y * l_low, t = g + g_low, r, t_low = g_low - (t - g);
+        t = volta_pick64(fabs(g) < 800.0, t, volta_pick64(l == 0.0, 0.0, g));      /* below: infinite or NaN times 0 */
+        t_low = volta_pick64(fabs(g) < 746.0, t_low, 0.0);
+        t = t < -746.0 ? -746.0 : t;
+        t = t > 710.0 ? 710.0 : t;
+        int64_t n, half;
+        r = volta_exp_reduced64(t, &n);
+        r = 1.0 + (VOLTA_FMA64(r, t_low, r) + t_low);
+        half = n >> 1;
+        return r * volta_double((half + 1023) << 52) * volta_double((n - half + 1023) << 52);
+    }
+    VOLTA_INLINE double pow_f64(double x, double y) {                      /* as pow_f32 */
+        double v = volta_pow_positive64(fabs(x), y), small = volta_pick64(fabs(y) < 9007199254740992.0, y, 0.0);
+        int64_t n = (int64_t)small, bits = volta_bits64(x), fraction = -(int64_t)(small != (double)n);
+        int64_t negative = -(int64_t)((uint64_t)bits - 0x8000000000000001u < 0x7fefffffffffffffu);
+        int64_t sign = bits & (int64_t)((uint64_t)n << 63) & ~fraction;
+        v = volta_double((volta_bits64(v) ^ sign) | (fraction & negative & 0x7ff8000000000000));
+        v = volta_pick64(y != y, NAN, v);
+        return volta_pick64((x == 1.0) | (y == 0.0), 1.0, v);
+    }
+    #else
     VOLTA_INLINE double pow_f64(double x, double y) { return pow(x, y); }
+    #endif
     VOLTA_INLINE double normal_cdf_f64(double x, double *bell) {
         *bell = exp_f64(-0.5 * x * x);
         return 0.5 * (1 + erf_f64(x * 0.70710678118654752));

@@ -7,10 +7,11 @@ outside memory (shapes that do not broadcast, a dtype without a loop) is refused
 """
 from volta._kernels.cpu.copy cimport contiguous_copy, copy_data, is_transposed, put_number
 from volta._kernels.core.base cimport (
-    BOOL, DTYPES, FLOAT16, FLOAT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host, empty_host_like, same_bytes)
+    BFLOAT16, BOOL, DTYPES, FLOAT16, FLOAT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host, empty_host_like, same_bytes)
 from volta._kernels.core.threads cimport NOGIL_SIZE, threads_for
 from volta._kernels.cpu.elementwise_rows cimport Work, run_range
-from volta._kernels.cpu.iteration cimport OPERANDS, Geometry, add_number, add_tensor, begin, collapse, overlaps, run_ranges, same_tuple
+from volta._kernels.cpu.iteration cimport (
+    OPERANDS, WHOLE, Geometry, add_number, add_tensor, begin, collapse, overlaps, run_ranges, same_tuple, stored_as)
 
 from volta.errors import ArgumentError, DTypeError, ShapeError
 
@@ -78,11 +79,12 @@ cdef class Kernel:
         return [dtype_of(code) for code in range(DTYPES) if self.loops[self.loop_code(code)][0] != NULL]
 
     cdef int loop_code(self, int code) noexcept:
-        """Code of the loops that serve this dtype: float16 is computed in float32, unless there are loops over its words."""
-        return FLOAT32 if self.converts(code) else code
+        """Code of the loops that serve this dtype: float16 and bfloat16 are computed in float32, unless there are loops over
+        their words."""
+        return FLOAT32 if self.converts(code) != WHOLE else code
 
-    cdef bint converts(self, int code) noexcept:
-        return code == FLOAT16 and self.loops[code][0] == NULL
+    cdef int converts(self, int code) noexcept:
+        return WHOLE if self.loops[code][0] != NULL else stored_as(code)
 
     cdef TensorBase quick(self, TensorBase out, TensorBase a, object b):
         """The result of one operand (b None) or two, where both are small, contiguous and alike, or b is a number; else None."""
@@ -99,7 +101,7 @@ cdef class Kernel:
                 return None
             pb = address(tb)
         elif b is not None:
-            if code == FLOAT16 or self.power:
+            if code == FLOAT16 or code == BFLOAT16 or self.power:
                 return None
             put_number(number, code, b, self.name)
             pb = number
@@ -144,11 +146,11 @@ cdef class Kernel:
                 add_tensor(&g, <TensorBase>inputs[k])
                 w.half[k + 1] = self.converts((<TensorBase>inputs[k]).dtype.code)
             else:
-                # A number beside float16 tensors stays float32, as the loop wants it.
+                # A number beside tensors of 16 bits stays float32, as the loop wants it.
                 put_number(numbers[k], self.loop_code(code), inputs[k], self.name)
                 add_number(&g, numbers[k])
                 w.itemsize[k + 1] = dtype_of(self.loop_code(code)).itemsize
-            w.any_half = w.any_half or w.half[k + 1]
+            w.any_half = w.any_half or w.half[k + 1] != WHOLE
         if g.size == 0:
             return out
         if self.integer_division and dtype.category != 2:
@@ -170,12 +172,12 @@ cdef class Kernel:
         w.count = self.arity + 1
         for k in range(OPERANDS):
             w.itemsize[k] = size
-            w.half[k] = False
+            w.half[k] = WHOLE
         w.itemsize[0] = out.dtype.itemsize
         w.half[0] = self.converts(out.dtype.code)
         if self.words:
             w.itemsize[1] = 1
-        w.any_half = w.half[0]
+        w.any_half = w.half[0] != WHOLE
         w.zero = NULL
 
     cdef TensorBase operand(self, TensorBase out, TensorBase x):
@@ -273,7 +275,7 @@ cdef class Power(Binary):
             return product(x, x) if out is None else product.into(out, x, x)
         if x.dtype.code == FLOAT16:
             return None
-        if b == 3 and x.dtype.category == 2 and x.size >= NOGIL_SIZE:
+        if b == 3 and x.dtype.category == 2 and (x.size >= NOGIL_SIZE or x.dtype.code == BFLOAT16):
             product = KERNELS["add_product"]                    # x * x * x to -0, which changes nothing: one pass over memory
             return product(-0.0, x, x, x) if out is None else product.into(out, -0.0, x, x, x)
         if b == 3:
@@ -295,7 +297,7 @@ cdef int register(const Loop* loops, int n) except -1:
     cdef const Loop* x
     cdef Kernel kernel
     cdef str name
-    cdef int i
+    cdef int i, code
     for i in range(n):
         x = &loops[i]
         name = x.name.decode()
@@ -307,6 +309,7 @@ cdef int register(const Loop* loops, int n) except -1:
         kernel.result[x.code] = x.result
         kernel.cost[x.code] = x.cost
         if x.code == FLOAT32 and not kernel.words:
-            kernel.result[<int>FLOAT16] = FLOAT16 if x.result == FLOAT32 else x.result
-            kernel.cost[<int>FLOAT16] = x.cost
+            for code in (FLOAT16, BFLOAT16):
+                kernel.result[<int>code] = code if x.result == FLOAT32 else x.result
+                kernel.cost[<int>code] = x.cost
     return 0

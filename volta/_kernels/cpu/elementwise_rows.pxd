@@ -1,12 +1,12 @@
 # How the loops of elementwise kernels are given rows: as they lie, several short ones as one, or block by block through buffers.
 #
 # Layout: the geometry's, collapsed. The loops see only contiguous operands and repeated ones; short rows that repeat an operand are laid
-# out behind each other, and other rows, and float16, are copied through small blocks of the loops' types.
+# out behind each other, and other rows, float16 and bfloat16, are copied through small blocks of the loops' types.
 # Threads: none here. Sizes: the driver's.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from volta._kernels.cpu.iteration cimport (
-    OPERANDS, Cursor, Geometry, advance, advance_planes, advance_rows, move_elements, seek, staged, word)
-from volta._kernels.cpu.scalar cimport float_to_half
+    BRAIN, OPERANDS, Cursor, Geometry, advance, advance_planes, advance_rows, move_elements, seek, staged, word)
+from volta._kernels.cpu.scalar cimport float_to_brain, float_to_half
 from volta._kernels.cpu.short_rows cimport copy_planes, repeat_rows
 
 # OUT: po. IN: pa, pb, pc, pd, each n elements or one, as the loop's mask says.
@@ -26,7 +26,7 @@ cdef struct Work:
     const bint* swapped                         # by mask: the loop wants its first two operands exchanged
     int count                                   # operands, the output included
     Py_ssize_t itemsize[OPERANDS]
-    bint half[OPERANDS]                         # float16 in memory, float32 in the loop
+    int half[OPERANDS]                          # HALF or BRAIN: so in memory, float32 in the loop
     bint any_half
     bint* zero                                  # of integer division: set where a divisor is 0
 
@@ -117,10 +117,12 @@ cdef inline void stage_out(const Work* w, char* out, Py_ssize_t step, Py_ssize_t
     cdef char raw[BLOCK * 2]
     if not w.half[0]:
         move_elements(out, step, buffer, w.itemsize[0], n, w.itemsize[0])
-    elif step == 2:
-        float_to_half(<uint16_t*>out, <float*>buffer, n)
+        return
+    if w.half[0] == BRAIN:
+        float_to_brain(<uint16_t*>(out if step == 2 else raw), <float*>buffer, n)
     else:
-        float_to_half(<uint16_t*>raw, <float*>buffer, n)
+        float_to_half(<uint16_t*>(out if step == 2 else raw), <float*>buffer, n)
+    if step != 2:
         move_elements(out, step, raw, 2, n, 2)
 
 

@@ -5,8 +5,8 @@
 # run along the last dimension. Who calls checks shapes; nothing here allocates.
 from cython.parallel cimport prange
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from volta._kernels.core.base cimport MAX_RANK, TensorBase, address
-from volta._kernels.cpu.scalar cimport half_to_float
+from volta._kernels.core.base cimport BFLOAT16, FLOAT16, MAX_RANK, TensorBase, address
+from volta._kernels.cpu.scalar cimport brain_to_float, half_to_float
 
 cdef extern from *:
     """
@@ -38,6 +38,9 @@ cdef extern from *:
 
 cdef enum:
     OPERANDS = 5
+    WHOLE = 0                                   # how elements lie in memory that loops take as float32: so,
+    HALF = 1                                    # as float16,
+    BRAIN = 2                                   # as bfloat16
 
 cdef struct Geometry:
     int rank
@@ -279,9 +282,14 @@ cdef inline void move_elements(char* to, Py_ssize_t to_step, const char* x, Py_s
         _move_words(to, to_step, x, x_step, n, <uint16_t>0)
 
 
-cdef inline char* staged(char* x, Py_ssize_t step, Py_ssize_t n, Py_ssize_t itemsize, bint half, char* buffer) noexcept nogil:
-    """Address of n contiguous elements of a loop's type: x itself where it is that, else the buffer of 8 * n bytes, filled. float16
-    (`half`) is widened to float32."""
+cdef inline int stored_as(int code) noexcept nogil:
+    """How elements of a dtype's code lie in memory."""
+    return HALF if code == FLOAT16 else BRAIN if code == BFLOAT16 else WHOLE
+
+
+cdef inline char* staged(char* x, Py_ssize_t step, Py_ssize_t n, Py_ssize_t itemsize, int half, char* buffer) noexcept nogil:
+    """Address of n contiguous elements of a loop's type: x itself where it is that, else the buffer of 8 * n bytes, filled. What is
+    stored in 16 bits (`half`: HALF or BRAIN) is widened to float32."""
     if step == itemsize or n == 1:
         if not half:
             return x
@@ -291,7 +299,10 @@ cdef inline char* staged(char* x, Py_ssize_t step, Py_ssize_t n, Py_ssize_t item
     else:
         move_elements(buffer, itemsize, x, step, n, itemsize)
         return buffer
-    half_to_float(<float*>buffer, <uint16_t*>x, n)
+    if half == BRAIN:
+        brain_to_float(<float*>buffer, <uint16_t*>x, n)
+    else:
+        half_to_float(<float*>buffer, <uint16_t*>x, n)
     return buffer
 
 

@@ -1,7 +1,8 @@
 # Medians of lines of floats, and what is at another place in their order.
 #
 # Layout: x seen as [outer, length, inner], made contiguous; of each line the keys are sorted (sort_items.pxd), the first of equal ones first;
-# of a long one the key in the middle is found by its digits, many short ones are sorted at once (network.pxd).
+# of a long one the key in the middle is found by its digits, among those between two that some of the line say are around it; many
+# short ones are sorted at once (network.pxd).
 # Threads: over lines. Sizes: the front end.
 
 from cython.parallel cimport prange
@@ -15,16 +16,64 @@ from volta._kernels.core.views cimport float_code, split_at
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.network cimport NETWORK, short_middles
 from volta._kernels.cpu.real cimport real
-from volta._kernels.cpu.sort_items cimport MANY, MOST_THREADS, as_item, item_at, place_of, sort_items
+from volta._kernels.cpu.sort_items cimport MANY, MOST_THREADS, as_item, item_at, key_of, place_of, sort_items
 from volta._kernels.cpu.sort_words cimport Wide, item
 
 cdef enum:
     FEWEST = 4                  # lines that are worth a network
+    SEEN = 512                  # elements of a line that are sorted first, where it has SEEN_OF of them,
+    SEEN_OF = 4096
+    ABOUT = 36                  # and how far beside the one at the place, of these, the one of the whole line is looked for
 
 cdef struct Lines:
     Py_ssize_t outer, length, inner, needed     # needed: bytes of memory of each thread
     Py_ssize_t wanted                           # a place; below 0, that of the median
     int bits, threads
+
+
+cdef inline Py_ssize_t numbers_of(const real* x, Py_ssize_t n, Py_ssize_t step) noexcept nogil:
+    """How many are no NaN."""
+    cdef Py_ssize_t i, found = 0
+    for i in range(n):
+        found += x[i * step] == x[i * step]
+    return found
+
+
+cdef inline Py_ssize_t keep_between(const real* x, Py_ssize_t n, Py_ssize_t step, uint64_t low, uint64_t high, item* a,
+                                    Py_ssize_t* below) noexcept nogil:
+    """The items whose keys are from low to high into a, and how many these are; OUT: below, how many are lower."""
+    cdef Py_ssize_t i, kept = 0, lower = 0
+    cdef uint64_t key
+    for i in range(n):
+        a[kept] = as_item(x[i * step], i, False, a[0])
+        key = key_of(a[kept])
+        lower += key < low
+        kept += (key >= low) & (key <= high)
+    below[0] = lower
+    return kept
+
+
+cdef inline item at_place(const Lines* p, const real* x, Py_ssize_t place, item* a) noexcept nogil:
+    """The item of a long line that has this place in order. IN: memory for two lines."""
+    cdef Py_ssize_t i, n = p.length, near = place * SEEN // n, kept, below = 0
+    cdef uint64_t low = 0, high = ~<uint64_t>0
+    if n >= SEEN_OF:
+        for i in range(SEEN):
+            a[i] = as_item(x[n // SEEN * i * p.inner], i, False, a[0])
+        sort_items(a, a + SEEN, SEEN, p.bits)
+        if near >= ABOUT:
+            low = key_of(a[near - ABOUT])
+        if near + ABOUT < SEEN:
+            high = key_of(a[near + ABOUT])
+        if p.inner == 1:                        # a step that the compiler knows
+            kept = keep_between(x, n, 1, low, high, a, &below)
+        else:
+            kept = keep_between(x, n, p.inner, low, high, a, &below)
+        if below <= place < below + kept:
+            return item_at(a, kept, place - below, p.bits)
+    for i in range(n):
+        a[i] = as_item(x[i * p.inner], i, False, a[0])
+    return item_at(a, n, place, p.bits)
 
 
 cdef void middle_some(const Lines* p, const real* x, real* values, int64_t* indices, Py_ssize_t first, Py_ssize_t last, bint skip,
@@ -37,17 +86,16 @@ cdef void middle_some(const Lines* p, const real* x, real* values, int64_t* indi
         return
     for line in range(first, last):
         source = x + line // p.inner * n * p.inner + line % p.inner
-        for i in range(n):
-            a[i] = as_item(source[i * p.inner], i, False, a[0])
         if n >= MANY:                           # to find one is then less than to sort all
-            numbers, place = 0, p.wanted
-            for i in range(n if place < 0 else 0):
-                numbers += source[i * p.inner] == source[i * p.inner]
+            place = p.wanted
             if place < 0:
+                numbers = numbers_of(source, n, 1) if p.inner == 1 else numbers_of(source, n, p.inner)
                 place = max(numbers - 1, 0) // 2 if skip or numbers == n else numbers
-            a[0] = item_at(a, n, place, p.bits)
+            a[0] = at_place(p, source, place, a)
             indices[line], values[line] = place_of(a[0]), source[place_of(a[0]) * p.inner]
             continue
+        for i in range(n):
+            a[i] = as_item(source[i * p.inner], i, False, a[0])
         sort_items(a, a + n, n, p.bits)
         i = n                               # NaN are the last
         while i > 0 and source[place_of(a[i - 1]) * p.inner] != source[place_of(a[i - 1]) * p.inner]:

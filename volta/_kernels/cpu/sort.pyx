@@ -317,6 +317,38 @@ cdef void sort_all(const Lines* p, const number* x, number* values, int64_t* ind
         sort_some(p, x, values, indices, lines * t // p.workers, lines * (t + 1) // p.workers, 1, <item*>(memory + t * p.needed))
 
 
+cdef void sort_flags(const Lines* p, const uint8_t* x, uint8_t* values, int64_t* indices, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+    """Lines first .. last of booleans: those that come first are counted, which says where each goes."""
+    cdef Py_ssize_t line, at, i, before, after, place, inner = p.inner
+    cdef const uint8_t* source
+    cdef uint8_t late
+    for line in range(first, last):
+        source = x + line // inner * p.length * inner + line % inner
+        at = line // inner * p.count * inner + line % inner
+        before, after = 0, p.length             # where the next ones of both kinds go
+        for i in range(p.length):
+            after -= source[i * inner] ^ <uint8_t>p.descending
+        for i in range(p.count):
+            values[at + i * inner] = (i >= after) ^ <uint8_t>p.descending
+        for i in range(p.length):
+            late = source[i * inner] ^ <uint8_t>p.descending
+            place = after if late else before
+            if place < p.count:
+                indices[at + place * inner] = i
+            after += late
+            before += 1 - late
+
+
+cdef void sort_all_flags(const Lines* p, const uint8_t* x, uint8_t* values, int64_t* indices) noexcept nogil:
+    cdef Py_ssize_t lines = p.outer * p.inner
+    cdef int t
+    if p.workers == 1:
+        sort_flags(p, x, values, indices, 0, lines)
+        return
+    for t in prange(p.workers, num_threads=p.threads, schedule="static"):
+        sort_flags(p, x, values, indices, lines * t // p.workers, lines * (t + 1) // p.workers)
+
+
 cdef bint narrowed(const int64_t* x, Py_ssize_t n, int32_t* out, int64_t* least) noexcept nogil:
     """Whether the elements lie within 32 bits of each other. OUT: their distances from the least, less 2**31."""
     cdef Py_ssize_t i
@@ -382,7 +414,9 @@ cdef tuple sorted_lines(TensorBase x, Py_ssize_t dim, bint descending, object co
     if values.size:
         memory = host_storage(p.workers * p.needed)
         with nogil:
-            if code == UINT8 or code == BOOL:
+            if code == BOOL:
+                sort_all_flags(&p, <const uint8_t*>source, <uint8_t*>target, places)
+            elif code == UINT8:
                 sort_all(&p, <const uint8_t*>source, <uint8_t*>target, places, memory.data, <uint64_t>0)
             elif code == INT32:
                 sort_all(&p, <const int32_t*>source, <int32_t*>target, places, memory.data, <uint64_t>0)

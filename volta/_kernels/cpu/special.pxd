@@ -132,18 +132,64 @@ cdef extern from * nogil:
         q = VOLTA_FMA(q, s, 2.83297682f);
         return x * volta_pick(w < 5.0f, volta_erfinv_small(w - 2.5f), q);
     }
-    /* A rough value, and two of Halley's steps with erf or, near 1, erfc. */
-    static double erfinv_f64(double x) {
-        double a = fabs(x), w = -log((1 - a) * (1 + a)), s = sqrt(w) - 4, y;
-        int i;
-        if (!(a < 1)) return a == 1 ? x * INFINITY : NAN;
-        y = w < 5 ? a * volta_erfinv_small((float)(w - 2.5))
-                  : a * (3.83976316 + s * (1.009413 + s * (0.00145910785 + s * (-0.000690553803 + s * 1.46716711e-5))));
-        for (i = 0; i < 3; i++) {
-            double miss = a < 0.5 ? erf(y) - a : (1 - a) - erfc(y), step = miss * 0.886226925452758 * exp(y * y);
-            y -= step / (1 + y * step);
-        }
-        return copysign(y, x);
+    /* As in float32, where s = sqrt(w) is above 2.5 or above 4 by a polynomial of s each; `w` is right up to 37. */
+    VOLTA_INLINE double volta_erfinv_ratio64(double w) {                 /* erfinv(x) / x, w = -log(1 - x**2) */
+        double root = sqrt(w), v = w - 3.125, s = root - 3.27, t = root - 5.1;
+        double p = -3.5932028927020693e-22, q = -4.120396778016156e-09, r = -1.1544864042267892e-11;
+        p = VOLTA_FMA64(p, v, 3.194015548136271e-21); p = VOLTA_FMA64(p, v, 1.999259988861535e-20);
+        p = VOLTA_FMA64(p, v, -3.4734793888538036e-19); p = VOLTA_FMA64(p, v, 6.075050702072414e-19);
+        p = VOLTA_FMA64(p, v, 1.5510787009902526e-17); p = VOLTA_FMA64(p, v, -1.2215637192404172e-16);
+        p = VOLTA_FMA64(p, v, -3.94018812230432e-17); p = VOLTA_FMA64(p, v, 6.521333511502239e-15);
+        p = VOLTA_FMA64(p, v, -4.0020031087558496e-14); p = VOLTA_FMA64(p, v, -8.07192593899004e-14);
+        p = VOLTA_FMA64(p, v, 2.6305268312595183e-12); p = VOLTA_FMA64(p, v, -1.2978805369932565e-11);
+        p = VOLTA_FMA64(p, v, -5.414303283919504e-11); p = VOLTA_FMA64(p, v, 1.051223377050429e-09);
+        p = VOLTA_FMA64(p, v, -4.1126604371632185e-09); p = VOLTA_FMA64(p, v, -2.907039127564132e-08);
+        p = VOLTA_FMA64(p, v, 4.23478816822246e-07); p = VOLTA_FMA64(p, v, -1.3654691758785656e-06);
+        p = VOLTA_FMA64(p, v, -1.3882523393957483e-05); p = VOLTA_FMA64(p, v, 0.00018673420801981186);
+        p = VOLTA_FMA64(p, v, -0.0007407025341546431); p = VOLTA_FMA64(p, v, -0.006033670871426851);
+        p = VOLTA_FMA64(p, v, 0.24015818242558834); p = VOLTA_FMA64(p, v, 1.6536545626831027);
+        q = VOLTA_FMA64(q, s, 8.759390020755066e-08); q = VOLTA_FMA64(q, s, -2.2878183209259477e-07);
+        q = VOLTA_FMA64(q, s, -5.584710665761538e-08); q = VOLTA_FMA64(q, s, 1.4798630078045366e-06);
+        q = VOLTA_FMA64(q, s, -3.6019678688236446e-06); q = VOLTA_FMA64(q, s, 1.9431107633923565e-06);
+        q = VOLTA_FMA64(q, s, 1.3060249559126397e-05); q = VOLTA_FMA64(q, s, -4.450818059948759e-05);
+        q = VOLTA_FMA64(q, s, 5.909918569139344e-05); q = VOLTA_FMA64(q, s, 3.548785920592782e-05);
+        q = VOLTA_FMA64(q, s, -0.0003502538147599342); q = VOLTA_FMA64(q, s, 0.0009038975358985536);
+        q = VOLTA_FMA64(q, s, -0.001576851056396294); q = VOLTA_FMA64(q, s, 0.0023282351653089416);
+        q = VOLTA_FMA64(q, s, -0.0035584956987684212); q = VOLTA_FMA64(q, s, 0.005151688706142393);
+        q = VOLTA_FMA64(q, s, 1.0054693812197586); q = VOLTA_FMA64(q, s, 3.103992908595546);
+        r = VOLTA_FMA64(r, t, 1.8673916618898205e-11); r = VOLTA_FMA64(r, t, 7.822500290466688e-11);
+        r = VOLTA_FMA64(r, t, -3.326568550350351e-10); r = VOLTA_FMA64(r, t, 8.179136708428283e-10);
+        r = VOLTA_FMA64(r, t, -1.9640952445435668e-09); r = VOLTA_FMA64(r, t, 4.277572247019225e-09);
+        r = VOLTA_FMA64(r, t, -8.22010329142241e-09); r = VOLTA_FMA64(r, t, 1.654931676263084e-08);
+        r = VOLTA_FMA64(r, t, -4.539856268524588e-08); r = VOLTA_FMA64(r, t, 1.791327882957284e-07);
+        r = VOLTA_FMA64(r, t, -8.310813001778875e-07); r = VOLTA_FMA64(r, t, 3.88993882349677e-06);
+        r = VOLTA_FMA64(r, t, -1.7162631567675043e-05); r = VOLTA_FMA64(r, t, 6.68000683630884e-05);
+        r = VOLTA_FMA64(r, t, -0.00018651301738574884); r = VOLTA_FMA64(r, t, -0.00019885886862061304);
+        r = VOLTA_FMA64(r, t, 1.0102665645022928); r = VOLTA_FMA64(r, t, 4.950934853078874);
+        return volta_pick64(w < 6.25, p, volta_pick64(w < 16.0, q, r));
+    }
+    VOLTA_INLINE double erfinv_f64(double x) {
+        double y = x * volta_erfinv_ratio64(-volta_log_within64((1.0 - x) * (1.0 + x)));
+        return volta_pick64(fabs(x) < 1.0, y, volta_pick64(fabs(x) == 1.0, x * INFINITY, NAN));
+    }
+    /* As in float32: x is cut to 27 bits, whose square is exact. */
+    VOLTA_INLINE double erfc_f64(double x) {
+        double a = fabs(x) > 27.5 ? 27.5 : fabs(x), high = volta_double(volta_bits64(a) & (int64_t)0xfffffffff8000000);
+        double rest = (high - a) * (high + a), t = 1.0 / VOLTA_FMA64(0.5, a, 1.0), v = t - 0.5339, p = -0.04919775930930956, tail;
+        p = VOLTA_FMA64(p, v, 0.0224842749400833); p = VOLTA_FMA64(p, v, 0.08344710067333705);
+        p = VOLTA_FMA64(p, v, -0.06542871609303226); p = VOLTA_FMA64(p, v, -0.04216238179749575);
+        p = VOLTA_FMA64(p, v, 0.0756142972981353); p = VOLTA_FMA64(p, v, -0.02727077869127327);
+        p = VOLTA_FMA64(p, v, -0.032389437980236815); p = VOLTA_FMA64(p, v, 0.055771087565787004);
+        p = VOLTA_FMA64(p, v, -0.02575750839898225); p = VOLTA_FMA64(p, v, -0.030826208460891003);
+        p = VOLTA_FMA64(p, v, 0.05582425460862508); p = VOLTA_FMA64(p, v, -0.017198388970769054);
+        p = VOLTA_FMA64(p, v, -0.04734872226804238); p = VOLTA_FMA64(p, v, 0.05827526644844366);
+        p = VOLTA_FMA64(p, v, 0.013746356391781114); p = VOLTA_FMA64(p, v, -0.08398282498018056);
+        p = VOLTA_FMA64(p, v, 0.030534408351266987); p = VOLTA_FMA64(p, v, 0.10887566230989103);
+        p = VOLTA_FMA64(p, v, -0.0824433703716648); p = VOLTA_FMA64(p, v, -0.18788680435585148);
+        p = VOLTA_FMA64(p, v, 0.12132213149119121); p = VOLTA_FMA64(p, v, 0.5725439312260326);
+        p = VOLTA_FMA64(p, v, 0.725532183485499); p = VOLTA_FMA64(p, v, 0.534733891208546);
+        tail = exp_f64(-high * high) * VOLTA_FMA64(t * p, rest * VOLTA_FMA64(rest, 0.5 + rest * 0.16666666666666667, 1.0), t * p);
+        return volta_pick64(x < 0.0, 2.0 - tail, tail);
     }
 
     /* erfc(x) exp(x**2); the rounding of x * x would cost x**2 times as much. From 25 on by the asymptotic series. */
@@ -153,20 +199,27 @@ cdef extern from * nogil:
         e = exp(square);
         return e > 1e308 ? e : erfc(x) * (e + e * fma(x, x, -square));
     }
-    VOLTA_INLINE double ndtr_f64(double x) { return 0.5 * erfc(x * -0.707106781186547524); }
+    VOLTA_INLINE double ndtr_f64(double x) { return 0.5 * erfc_f64(x * -0.707106781186547524); }
     static double log_ndtr_f64(double x) {
         double t = x * -0.707106781186547524;
         return x < -1 ? log(0.5 * erfcx_f64(t)) - 0.5 * x * x : log1p(-0.5 * erfc(-t));
     }
-    /* By erfinv; in the tails Newton's steps for the logarithm, from sqrt(-2 log p), which is too far out. */
-    static double ndtri_f64(double p) {
-        double q = p < 0.5 ? p : 1 - p, goal = log(q), x = -sqrt(-2 * goal);
+    /* By erfinv of 2 p - 1; below 2e-17 Newton's steps for the logarithm, from sqrt(-2 log p), which is too far out. */
+    VOLTA_INLINE double ndtri_f64(double p) {
+        double d = p - 0.5;
+        return 2.82842712474619010 * d * volta_erfinv_ratio64(-volta_log_within64(volta_pick64(fabs(d) < 0.25, 1.0 - 4.0 * d * d,
+                                                                                               4.0 * p * (1.0 - p))));
+    }
+    VOLTA_INLINE int ndtri_rare_f64(double p) { return !((p > 2e-17) & (p < 1)); }
+    static double ndtri_far_f64(double p) {
+        double goal = log(p), x = -sqrt(-2 * goal);
         int i;
         if (!(p > 0 && p < 1)) return p == 0 ? -INFINITY : p == 1 ? INFINITY : NAN;
-        if (q > 0.1) return 1.41421356237309505 * erfinv_f64(2 * p - 1);
         for (i = 0; i < 6; i++) x -= (log_ndtr_f64(x) - goal) * 1.25331413731550025 * erfcx_f64(x * -0.707106781186547524);
-        return p < 0.5 ? x : -x;
+        return x;
     }
+    VOLTA_INLINE int ndtri_rare_f32(float p) { return ndtri_rare_f64(p); }
+    VOLTA_INLINE float ndtri_far_f32(float p) { return (float)ndtri_far_f64(p); }
     VOLTA_NARROW(erfcx) VOLTA_NARROW(ndtr) VOLTA_NARROW(log_ndtr) VOLTA_NARROW(ndtri)
 
     VOLTA_INLINE double volta_signed64(double magnitude, double sign) {
@@ -235,14 +288,32 @@ cdef extern from * nogil:
     VOLTA_INLINE double cosh_f64(double x) { double h = volta_half_exp64(fabs(x)); return h + 0.25 / h; }
     VOLTA_INLINE double asinh_f64(double x) { return asinh(x); }
     VOLTA_INLINE double acosh_f64(double x) { return acosh(x); }
-    VOLTA_INLINE double atanh_f64(double x) { return atanh(x); }
-    VOLTA_INLINE double erfc_f64(double x) { return erfc(x); }
-    VOLTA_INLINE double hypot_f64(double a, double b) { return hypot(a, b); }
+    VOLTA_INLINE double atanh_f64(double x) {
+        double a = fabs(x);
+        return volta_signed64(0.5 * log1p_f64(2.0 * a / (1.0 - a)), x);
+    }
+    VOLTA_INLINE double hypot_f64(double a, double b) {
+    #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+        return sqrt(VOLTA_FMA64(a, a, b * b));
+    #else
+        return hypot(a, b);
+    #endif
+    }
+    VOLTA_INLINE int hypot_rare_f64(double a, double b) {               /* whose squares are no numbers, or rounded */
+        double most = fabs(a) > fabs(b) ? fabs(a) : fabs(b);
+        return !(((most < 1e150) & (most > 1e-140)) | ((a == 0.0) & (b == 0.0))) | (a != a) | (b != b);
+    }
+    VOLTA_INLINE double hypot_far_f64(double a, double b) { return hypot(a, b); }
     VOLTA_INLINE float hypot_f32(float a, float b) {
         float y = (float)sqrt((double)a * a + (double)b * b);
         return volta_pick((fabsf(a) == INFINITY) | (fabsf(b) == INFINITY), INFINITY, y);
     }
-    VOLTA_INLINE double nextafter_f64(double a, double b) { return nextafter(a, b); }
+    VOLTA_INLINE double nextafter_f64(double a, double b) {
+        int64_t i = volta_bits64(a);
+        double y = volta_double(i + ((a < b) == (i >= 0) ? 1 : -1));
+        y = volta_pick64(a == 0.0, volta_signed64(volta_double(1), b), y);
+        return volta_pick64((a != a) | (b != b), NAN, volta_pick64(a == b, b, y));
+    }
     VOLTA_INLINE float nextafter_f32(float a, float b) {
         int32_t i = volta_bits(a);
         float y = volta_float(i + ((a < b) == (i >= 0) ? 1 : -1));
@@ -359,6 +430,9 @@ cdef extern from * nogil:
     float hardtanh_f32(float a, float b, float c), softplus_f32(float a, float b, float c), elu_grad_f32(float a, float b, float c, float d)
     float softplus_grad_f32(float a, float b, float c, float d)
     double asin_f64(double x), acos_f64(double x), atan_f64(double x), sinh_f64(double x), cosh_f64(double x), asinh_f64(double x)
+    int ndtri_rare_f32(float p), ndtri_rare_f64(double p), hypot_rare_f64(double a, double b)
+    float ndtri_far_f32(float p)
+    double ndtri_far_f64(double p), hypot_far_f64(double a, double b)
     double acosh_f64(double x), atanh_f64(double x), erfc_f64(double x), erfinv_f64(double x), erfcx_f64(double x), ndtr_f64(double x)
     double log_ndtr_f64(double x), ndtri_f64(double x), frexp_mantissa_f64(double x), frexp_exponent_f64(double x), logsigmoid_f64(double x)
     double hardsigmoid_f64(double x), hardswish_f64(double x), mish_f64(double x)

@@ -2,11 +2,13 @@
 views and a copy."""
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels.core import graph, host_sees, view
 from volta.errors import ArgumentError, RankError, ShapeError
 from volta.ops.copy import clone, pixels_as
 from volta.ops.records.fold import columns, fold_op, np_fold
@@ -101,6 +103,22 @@ def fold(input: Tensor, output_size: int | Sequence[int], kernel_size: int | Seq
 
 
 # ---------------------------------------------------------------- shuffles
+@functools.lru_cache(maxsize=1024)
+def _lies(shape, dims, out):
+    """(the shape and the strides of what has `shape` with its dimensions in this order, the strides of what has the shape `out`). Kept,
+    since small shuffles take no longer than this."""
+    steps, ends = ([math.prod(sizes[d + 1:]) for d in range(len(sizes))] for sizes in (shape, out))
+    return tuple([shape[d] for d in dims]), tuple([steps[d] for d in dims]), tuple(ends)
+
+
+def _shuffled(input, shape, dims, out):
+    """The elements, seen in `shape`, with its dimensions in the order of `dims`, in the shape `out`."""
+    if input._contiguous and host_sees(input) and not graph.wants_derivative(input):
+        shown, steps, ends = _lies(shape, dims, out)
+        return view(contiguous_op(view(input, shown, steps, input.offset)), out, ends, 0)
+    return pixels_as(input, reshape_op(contiguous_op(permute_op(reshape_op(input, shape=shape), dims=dims)), shape=out))
+
+
 def _np_pixel_shuffle(x, upscale_factor):
     *lead, c, h, w = x.shape
     r = upscale_factor
@@ -141,11 +159,10 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     [[[0, 1], [2, 3]]]
     """
     r, area = upscale_factor, _factor("pixel_shuffle", "upscale_factor", input, upscale_factor)
-    *lead, c, h, w = input.shape
+    *lead, c, h, w = input._shape
     if c % area:
         raise ShapeError(f"pixel_shuffle: {c} channels of {input.shape} do not divide by {r} * {r}")
-    x = reshape_op(input, shape=(math.prod(lead), c // area, r, r, h, w))
-    return pixels_as(input, reshape_op(contiguous_op(permute_op(x, dims=(0, 1, 4, 2, 5, 3))), shape=(*lead, c // area, h * r, w * r)))
+    return _shuffled(input, (math.prod(lead), c // area, r, r, h, w), (0, 1, 4, 2, 5, 3), (*lead, c // area, h * r, w * r))
 
 
 @composed(samples=(case((2, 2, 6, 4), downscale_factor=2), case((1, 3, 6), downscale_factor=3)), kinds="fib", numpy=_np_pixel_unshuffle,
@@ -160,13 +177,12 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     [0, 1, 2, 3]
     """
     r, area = downscale_factor, _factor("pixel_unshuffle", "downscale_factor", input, downscale_factor)
-    *lead, c, h, w = input.shape
+    *lead, c, h, w = input._shape
     if h % r or w % r:
         raise ShapeError(f"pixel_unshuffle: images {(h, w)} of {input.shape} do not divide by {r}")
     if not input._size:
         return clone(input)                     # as in PyTorch, which leaves it in its shape
-    x = reshape_op(input, shape=(math.prod(lead), c, h // r, r, w // r, r))
-    return pixels_as(input, reshape_op(contiguous_op(permute_op(x, dims=(0, 1, 3, 5, 2, 4))), shape=(*lead, c * area, h // r, w // r)))
+    return _shuffled(input, (math.prod(lead), c, h // r, r, w // r, r), (0, 1, 3, 5, 2, 4), (*lead, c * area, h // r, w // r))
 
 
 @composed(samples=(case((2, 6, 3), groups=2), case((1, 6, 2, 2), groups=3)), kinds="fib", numpy=_np_channel_shuffle, method=False)
@@ -181,8 +197,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """
     if input.ndim < 3:
         raise ShapeError(f"channel_shuffle: needs an input (N, C, ...) of at least 3 dimensions, got {input.shape}")
-    n, c, *rest = input.shape
+    n, c, *rest = input._shape
     if groups < 1 or c % groups:
         raise ShapeError(f"channel_shuffle: {c} channels of {input.shape} do not divide by groups={groups}")
-    x = reshape_op(input, shape=(n, groups, c // groups, math.prod(rest)))
-    return pixels_as(input, reshape_op(contiguous_op(permute_op(x, dims=(0, 2, 1, 3))), shape=input.shape))
+    return _shuffled(input, (n, groups, c // groups, math.prod(rest)), (0, 2, 1, 3), input._shape)
