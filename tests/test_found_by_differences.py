@@ -396,7 +396,8 @@ def test_what_a_subscript_writes_of_windows_that_overlap(key, kept):
 
 OWNED = {"stack": lambda x: volta.stack((x, x)), "linear": lambda x: F.linear(x, volta.ones(2, 3)),
          "product": lambda x: x @ volta.ones(3, 2), "softmax": lambda x: x[0].softmax(0),
-         "embedding": lambda x: F.embedding(volta.tensor([[0]]), x[:, None]), "sort": lambda x: x[:, None].sort(1).values, "state": lambda x: volta.nn.LSTM(3, 2)(x.reshape(1, 1, 3))[1][0],
+         "embedding": lambda x: F.embedding(volta.tensor([[0]]), x[:, None]), "sort": lambda x: x[:, None].sort(1).values,
+         "state": lambda x: volta.nn.LSTM(3, 2)(x.reshape(1, 1, 3))[1][0],
          "outputs": lambda x: volta.nn.RNN(3, 2)(x.reshape(1, 1, 3))[0], "roll": lambda x: x[:, None].roll(1)}
 
 
