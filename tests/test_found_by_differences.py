@@ -7,7 +7,7 @@ import pytest
 
 import volta
 import volta.nn.functional as F
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 
 
 @pytest.mark.parametrize("median", [volta.median, volta.nanmedian])
@@ -383,3 +383,92 @@ def test_nothing_to_compute_is_taken_of_any_dtype(dtype):
             volta.searchsorted(x[0], volta.ones(3, dtype=dtype))
         with pytest.raises(DTypeError, match="linspace: needs a dtype of numbers"):
             volta.linspace(0, 1, 2, dtype=dtype)
+
+
+# ---------------------------------------------------------------- views
+@pytest.mark.parametrize("key, kept", [(0, [0, 0, 3, 3]), ((0, 1), [3, 0, 3, 3]), (slice(0, 0), [3, 3, 3, 3]),
+                                       (slice(None, None, 2), [0] * 4)])
+def test_what_a_subscript_writes_of_windows_that_overlap(key, kept):
+    x = volta.tensor([-0.5, 0.5, 1.0, 2.0], requires_grad=True)
+    y = x * 1
+    y.unfold(0, 2, 1)[key] = -2.0
+    assert volta.autograd.grad((y * 3).sum(), x)[0].tolist() == kept
+
+
+OWNED = {"stack": lambda x: volta.stack((x, x)), "linear": lambda x: F.linear(x, volta.ones(2, 3)),
+         "product": lambda x: x @ volta.ones(3, 2), "softmax": lambda x: x[0].softmax(0),
+         "embedding": lambda x: F.embedding(volta.tensor([[0]]), x[:, None]), "sort": lambda x: x[:, None].sort(1).values,
+         "state": lambda x: volta.nn.LSTM(3, 2)(x.reshape(1, 1, 3))[1][0],
+         "outputs": lambda x: volta.nn.RNN(3, 2)(x.reshape(1, 1, 3))[0], "roll": lambda x: x[:, None].roll(1)}
+
+
+@pytest.mark.parametrize("name", OWNED)
+def test_results_are_no_views_of_what_nobody_sees(name):
+    """They are detached in place, as a state is between parts of a sequence, and changed where a gradient is wanted."""
+    assert not OWNED[name](volta.ones(3, requires_grad=True)).detach_().requires_grad
+    with volta.no_grad():
+        y = OWNED[name](volta.ones(3))
+    w = volta.tensor(2.0, requires_grad=True)
+    assert volta.autograd.grad(y.mul_(w).sum(), w)[0].shape == ()
+
+
+def test_results_that_are_views_of_arguments_stay_so():
+    x = volta.ones(2, 3, requires_grad=True) * 1
+    for view in (x.t(), x.transpose(0, 0), x.flatten(), x.movedim(0, 1), x.chunk(2)[1], volta.broadcast_tensors(x, x[0])[0], x[0].t()):
+        assert view is not x and view._base is x or view is x
+    x.flatten().mul_(2)
+    assert x.sum().item() == 12.0 and volta.tensor(1.0).t() is not None
+    zero = volta.tensor(1.0)
+    assert zero.t() is not zero and zero.transpose(0, -1) is not zero and zero.movedim(0, 0) is not zero
+
+
+def test_views_of_a_leaf_keep_their_geometry():
+    x = volta.ones(1, 2, requires_grad=True)
+    for change in (lambda v: v.squeeze_(), lambda v: v.unsqueeze_(0), lambda v: v.t_()):
+        with pytest.raises(AutogradError, match="a view of a leaf tensor that requires grad"):
+            change(x.view(1, 2))
+    with pytest.raises(AutogradError, match="retain_grad: the tensor does not require grad"):
+        volta.ones(2).retain_grad()
+
+
+def test_gradients_of_sums_so_far_are_shown_forwards():
+    x = volta.ones(3, 2, requires_grad=True)
+    assert volta.autograd.grad(x.cumsum(0).sum(), x)[0].view(-1).tolist() == [3, 3, 2, 2, 1, 1]
+
+
+# ---------------------------------------------------------------- arguments
+def test_out_that_is_read_keeps_its_shape():
+    x = volta.zeros(3, 1)
+    for op in (volta.add, volta.maximum):
+        with pytest.raises(ShapeError, match="out is read too"):
+            op(x, volta.ones(3), out=x)
+    assert x.shape == (3, 1)
+
+
+def test_tolerances_of_each_matrix():
+    x = volta.tensor([[2.0, 0.0], [0.0, 0.5]]).expand(2, 2, 2)
+    for got in (volta.linalg.pinv(x, volta.tensor([0.1, 0.5])), volta.linalg.pinv(x[0], atol=volta.tensor([0.1, 1.0]))):
+        assert got.tolist() == [[[0.5, 0.0], [0.0, 2.0]], [[0.5, 0.0], [0.0, 0.0]]]
+    assert volta.linalg.pinv(x[:0], volta.ones(0)).shape == (0, 2, 2)
+
+
+def test_norms_are_not_narrowed():
+    x = volta.ones(2, 2, dtype=volta.float64)
+    for call in (lambda: x.norm(dtype=volta.float32), lambda: volta.linalg.matrix_norm(x, 1, dtype=volta.float32),
+                 lambda: volta.linalg.vector_norm(x.half(), dtype=volta.bfloat16)):
+        with pytest.raises(DTypeError, match="does not hold what"):
+            call()
+
+
+def test_names_and_numbers_as_pytorch_takes_them():
+    x = volta.tensor([1.0, 2.0])
+    assert volta.polygamma(1, input=x).tolist() == x.polygamma(n=1).tolist() == volta.polygamma(1, x).tolist()
+    with pytest.warns(UserWarning, match="deprecated"):
+        assert volta.range(0.5, 3, dtype=volta.int8).tolist() == [0, 1, 2, 3]
+    with pytest.warns(UserWarning, match="deprecated"), pytest.raises(DTypeError, match="bool has no numbers"):
+        volta.range(0, 1, dtype=volta.bool)
+    assert [tuple(m.shape) for m in volta.svd(volta.ones(2, 3), compute_uv=False)] == [(2, 2), (2,), (3, 3)]
+    with pytest.raises(ArgumentError, match="dims must name each dimension once"):
+        volta.linalg.tensorsolve(volta.eye(2), volta.ones(2), (0, 0))
+    with pytest.raises(AutogradError, match="leaf"):
+        volta.embedding_renorm_(volta.ones(2, 2, requires_grad=True), volta.tensor([0]), 1.0, 2.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import warnings
 from math import sqrt
 
+from volta._kernels.core.order import owned
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.nn import init
 from volta.nn.functional.recurrent import layers, recurrence
@@ -134,7 +135,7 @@ class RNNBase(_Recurrent):
         if not steps:
             raise ShapeError(f"{self._name()}: expected sequence length to be larger than 0, got input of shape {input.shape}")
         out, last = self._run(x.flatten(0, 1), states, (batch,) * steps, batch, 3)
-        out = out.reshape(steps, batch, out.shape[1])
+        out = owned(out.reshape(steps, batch, out.shape[1]))
         out = out.transpose(0, 1) if self.batch_first else out
         if not batched:
             out, last = out.squeeze(dim), tuple(s.squeeze(1) for s in last)

@@ -15,6 +15,7 @@ from volta.ops.inverse import DECLARED, MATRICES, fitting, inv_ex, matrices, squ
 from volta.ops.join import cat, stack
 from volta.ops.linalg import matmul
 from volta.ops.norms import matrix_norm
+from volta.ops.parts import unbind
 from volta.ops.records.decomposition import by_columns, cholesky_op, cholesky_solve_op, eigh_op, pinv_op, qr_op, svd_op
 from volta.ops.records.linalg import turned
 from volta.ops.records.math import clamp_min, where_op

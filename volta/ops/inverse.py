@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.errors import LinAlgError, RankError, ShapeError
+from volta.errors import ArgumentError, LinAlgError, RankError, ShapeError
 from volta.ops.indexing import known_range
 from volta.ops.records.decomposition import by_columns, det_op, inv_op, matrix_exp_op, slogdet_op, solve_op, triangular_op
 from volta.ops.records.linalg import turned

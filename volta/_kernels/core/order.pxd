@@ -18,6 +18,7 @@ cdef class Order:
 
 cdef Order order_of(tuple inputs)
 cdef object restored(Order order, object result)
+cdef int disown(tuple outs, tuple args, dict options) except -1
 
 
 cdef inline bint scattered(tuple inputs) noexcept:

@@ -3,8 +3,10 @@
 
 Kernels make row-major results. Where an input is not row-major, `call_kernel` gives them inputs with permuted dimensions, and its caller
 sees what they make with the dimensions back in their places. What is dense in the same order becomes one row for the kernel then.
+
+Also, which results of composed ops are views (`disown`): those that show the memory of an argument.
 """
-from volta._kernels.core.base cimport MAX_RANK, TensorBase, make_tensor
+from volta._kernels.core.base cimport MAX_RANK, TensorBase, make_tensor, same_bytes
 
 tensor_type = NULL
 
@@ -179,4 +181,44 @@ def by_pixels(TensorBase t not None):
         if step < least or t.shape[d] == 0 or d == 0 and least == channels:
             return False
         least = step * <Py_ssize_t>t.shape[d]
+    return True
+
+
+def owned(TensorBase t not None):
+    """A view of what nobody else sees, as a tensor of its own."""
+    if t.storage.version >= 0:                  # what stands in for a batch is left as it is
+        t._base = t._view = None
+    return t
+
+
+cdef int disown(tuple outs, tuple args, dict options) except -1:
+    """Let results that are views of what nobody else sees be tensors of their own, which may be changed in place and detached as such."""
+    cdef object x, other
+    cdef TensorBase t
+    cdef list read = None
+    for x in outs:
+        if not isinstance(x, TensorBase) or (<TensorBase>x)._view is None:
+            continue
+        t = <TensorBase>x
+        if read is None:
+            read = []
+            if not (_gather_read(args, read) and _gather_read(tuple(options.values()), read)):      # a function may give what it holds
+                return 0
+        if not any([same_bytes((<TensorBase>other).storage, t.storage) for other in read]) and not any(
+                [other is not t and same_bytes((<TensorBase>other).storage, t.storage) for other in outs if isinstance(other, TensorBase)]):
+            owned(t)
+    return 0
+
+
+cdef bint _gather_read(object values, list into) except -1:
+    """Add tensors among values, and in lists of them, to a list. Gives False where one of them is a function or a module."""
+    cdef object x
+    for x in values:
+        if isinstance(x, TensorBase):
+            into.append(x)
+        elif isinstance(x, (tuple, list)):
+            if not _gather_read(x, into):
+                return False
+        elif isinstance(x, dict) or callable(x):
+            return False
     return True

@@ -71,7 +71,7 @@ cdef class Composed(Op):
     cdef int more                           # the same of further positions
     cdef dict named                         # the same by name
     cdef bint typed(self, tuple args, dict options) except -1
-    cdef object labelled(self, object out)
+    cdef object given(self, object out, tuple args, dict options)
     cdef int check(self, tuple args, dict options) except -1
 
 cdef class Primitive(Op):

@@ -12,6 +12,7 @@ from libc.stdlib cimport calloc, free
 
 from volta.errors import ArgumentError, CallError, DTypeError, VoltaError
 from volta._kernels.core.base cimport BOOL_MASK, DTYPES, DType, Device, FLOAT32, FLOAT_MASK, INTEGER_MASK, TensorBase, dtype_of, is_half
+from volta._kernels.core.order cimport disown
 
 cdef extern from "Python.h":
     object PyMethod_New(object function, object instance)
@@ -264,13 +265,19 @@ cdef class Composed(Op):
             if isinstance(x, TensorBase) and is_half((<TensorBase>x).dtype.code):
                 if self.details.halves is False or not self.details.halves and (<TensorBase>x).size:
                     raise DTypeError(f"{self.name}: takes float32 and float64, got {(<TensorBase>x).dtype}; convert it with .float()")
-                return self.labelled(_in_float32(self.function, args, options))
-        return self.labelled(PyObject_Call(self.function, args, <PyObject*>options if options else NULL))
+                return self.given(_in_float32(self.function, args, options), args, options)
+        return self.given(PyObject_Call(self.function, args, <PyObject*>options if options else NULL), args, options)
 
-    cdef object labelled(self, object out):
-        """A `Result` is printed under the name of the function that gave it: several share a class."""
-        if isinstance(out, tuple) and not PyTuple_CheckExact(out) and hasattr(out, "given_by"):
-            out.given_by = self.name
+    cdef object given(self, object out, tuple args, dict options):
+        """The result. A `Result` is printed under the name of the function that gave it: several share a class."""
+        if isinstance(out, TensorBase):
+            if (<TensorBase>out)._view is not None and not self.details.view:
+                disown((out,), args, options)
+        elif isinstance(out, tuple):
+            if not PyTuple_CheckExact(out) and hasattr(out, "given_by"):
+                out.given_by = self.name
+            if not self.details.view:
+                disown(<tuple>out, args, options)
         return out
 
 
