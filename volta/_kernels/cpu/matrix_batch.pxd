@@ -1,6 +1,7 @@
 # Batches of matrices: where each of them lies, copies of one in rows of whole blocks, and results that lie column by column, as LAPACK's.
 #
 # Sizes: the front end.
+from libc.math cimport fabs
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport MAX_RANK, TensorBase, empty_host, make_tensor
@@ -90,3 +91,17 @@ cdef inline TensorBase by_columns(tuple lead, Py_ssize_t m, Py_ssize_t n, Tensor
 
 cdef inline tuple batch_of(TensorBase x):
     return x.shape[:len(x.shape) - 2]
+
+
+cdef inline double largest(Py_ssize_t m, Py_ssize_t n, const real* a, Py_ssize_t ld) noexcept nogil:
+    """The largest size of an element, -1 where one is not finite, or it cannot be squared and summed."""
+    cdef Py_ssize_t i, j
+    cdef real most = 0
+    cdef int wrong = 0
+    for i in range(m):
+        for j in range(n):
+            wrong |= not (a[i * ld + j] - a[i * ld + j] == 0)
+            most = max(most, <real>fabs(a[i * ld + j]))
+    if real is double:
+        return most if wrong == 0 and (most == 0 or 1e-100 < most < 1e100) else -1
+    return most if wrong == 0 and (most == 0 or 1e-15 < most < 1e15) else -1

@@ -38,7 +38,7 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t fi
         at = 0
         while at < count:
             some = min(<Py_ssize_t>PANEL, count - at)
-            if not reflect_panel(p.shared, m - at, some, space + at * (ld + 1), ld, tau + at, v, vd, t + at * PANEL, 0, up(some, BLOCK)):
+            if not reflect_panel(p.shared, m - at, some, space + at * (ld + 1), ld, tau + at, v, vd, t + at * PANEL, 0, up(some, BLOCK), 0):
                 return False
             if at + up(some, BLOCK) < ld:
                 apply_left(p.shared, True, m - at, some, v, vd, t + at * PANEL, space + at * ld + at + up(some, BLOCK), ld,
