@@ -2,7 +2,7 @@
 #
 # Sizes: the front end.
 from libc.math cimport fabs
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from volta._kernels.core.base cimport MAX_RANK, TensorBase, empty_host, make_tensor
 from volta._kernels.core.threads cimport threads_for
@@ -10,6 +10,7 @@ from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lu_blocks cimport BLOCK
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport LANES32, copy_line
 
 # A batch of matrices a and right sides b, of any strides.
 cdef struct Batch:
@@ -30,8 +31,9 @@ cdef inline void copy_in(Py_ssize_t m, Py_ssize_t n, const real* x, Py_ssize_t r
         turn(n, m, x, column, out, ld)
     for i in range(m):
         if column == 1:
-            memcpy(out + i * ld, x + i * row, n * sizeof(real))
-        elif row != 1 or m == 1 or n == 1:
+            copy_line(out + i * ld, x + i * row, n, ld)
+            continue
+        if row != 1 or m == 1 or n == 1:
             for j in range(n):
                 out[i * ld + j] = x[i * row + j * column]
         memset(out + i * ld + n, 0, (ld - n) * sizeof(real))

@@ -44,7 +44,7 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t fi
                 apply_left(p.shared, True, m - at, some, v, vd, t + at * PANEL, space + at * ld + at + up(some, BLOCK), ld,
                            ld - at - up(some, BLOCK))
             at += some
-        if not all_finite(m, n, space, ld):
+        if not all_finite(m, ld, space, ld):
             return False
         if task.packed:
             turn(m, n, space, ld, <real*>task.q + item * m * n, m)

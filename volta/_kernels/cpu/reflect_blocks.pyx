@@ -12,7 +12,7 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.lu_blocks cimport BLOCK
 from volta._kernels.cpu.product cimport product, up
 from volta._kernels.cpu.real cimport real
-from volta._kernels.cpu.tile cimport LANES32
+from volta._kernels.cpu.tile cimport LANES32, copy_line
 
 cdef enum:
     DEPTH = 256                 # rows of a product's second factor that stay in a cache
@@ -30,12 +30,27 @@ cdef extern from *:
       typedef int volta_m64;
       #define VOLTA_SELECT(S, m, x, y) ((m) ? (x) : (y))
     #endif
+    #if defined(__AVX512F__)        /* number j of a row, in all places, from the registers: memory that was just written is waited for */
+      #define VOLTA_NUMBER32(row, y, j) ((volta_v32)_mm512_permutexvar_ps(_mm512_set1_epi32(j), (__m512)y[0]))
+      #define VOLTA_NUMBER64(row, y, j) ((volta_v64)_mm512_permutexvar_pd(_mm512_set1_epi64((j) & 7), (__m512d)((j) < 8 ? y[0] : y[1])))
+    #else
+      #define VOLTA_NUMBER32(row, y, j) VOLTA_SAME32((row)[j])
+      #define VOLTA_NUMBER64(row, y, j) VOLTA_SAME64((row)[j])
+    #endif
+    #define VOLTA_REFLECT_ROW(S, T, at, y) {                                                                            \\
+        T* row = a + (at) * ld;                                                                                         \\
+        x = VOLTA_SAME##S(-(row[j] * scale));                                                                           \\
+        VOLTA_UNROLL for (q = 0; q < N; q++) {                                                                          \\
+            part = VOLTA_MADD##S(x, w[q], *(const volta_v##S*)(row + q * L));                                           \\
+            *(volta_v##S*)(row + q * L) = y[q] = VOLTA_SELECT(S, lane[q], -x, part);                                    \\
+        }                                                                                                               \\
+    }
     /* `columns` reflections of a[m][16], at most 16 and m, one by one: R on and above the diagonal, v below it, factors tau, and -T in
        t[..][64]. Gives 0 where squares would be too large or too small to be added. */
     #define VOLTA_REFLECT(S, T, K, ROOT, SIZE, LOW, HIGH)                                                               \\
     static int volta_reflect##S(Py_ssize_t m, T* a, Py_ssize_t ld, int columns, T* tau, T* t, T least) {                \\
         enum { L = VOLTA_LANES##S, N = 16 / L };                                                                        \\
-        volta_v##S sum[N], w[N], y[N], x, part; volta_m##S lane[N];                                                     \\
+        volta_v##S sum[N], more[N], w[N], y[N], x, part; volta_m##S lane[N];                                            \\
         T line[16], beta, scale, factor, norm;                                                                          \\
         Py_ssize_t i; int j, c, q, p;                                                                                   \\
         for (q = 0; q < N; q++) sum[q] = (volta_v##S){0};                                                               \\
@@ -69,20 +84,27 @@ cdef extern from *:
                 K mask[L];                                                                                              \\
                 for (c = 0; c < L; c++) mask[c] = q * L + c == j ? -1 : 0;                                              \\
                 memcpy(lane + q, mask, sizeof(mask));                                                                   \\
-                sum[q] = (volta_v##S){0};                                                                               \\
+                sum[q] = more[q] = (volta_v##S){0};                                                                     \\
             }                                                                                                           \\
-            for (i = j + 1; i < m; i++) {                                                                               \\
-                T* row = a + i * ld; const T v = row[j] * scale;                                                        \\
-                x = VOLTA_SAME##S(-v);                                                                                  \\
-                VOLTA_UNROLL for (q = 0; q < N; q++) {                                                                  \\
-                    part = VOLTA_MADD##S(x, w[q], *(const volta_v##S*)(row + q * L));                                   \\
-                    *(volta_v##S*)(row + q * L) = y[q] = VOLTA_SELECT(S, lane[q], -x, part);                            \\
+            i = j + 1;                                  /* the next one begins with this row, whose square is not summed */\\
+            if (i < m) { VOLTA_REFLECT_ROW(S, T, i, y) i++; }                                                           \\
+            if (j + 1 < columns)                                                                                        \\
+                for (; i + 1 < m; i += 2) {             /* sums of two rows: each waits for the one before */           \\
+                    VOLTA_REFLECT_ROW(S, T, i, y)                                                                       \\
+                    x = VOLTA_NUMBER##S(a + i * ld, y, j + 1);                                                             \\
+                    VOLTA_UNROLL for (q = 0; q < N; q++) sum[q] = VOLTA_MADD##S(x, y[q], sum[q]);                       \\
+                    VOLTA_REFLECT_ROW(S, T, i + 1, y)                                                                   \\
+                    x = VOLTA_NUMBER##S(a + (i + 1) * ld, y, j + 1);                                                       \\
+                    VOLTA_UNROLL for (q = 0; q < N; q++) more[q] = VOLTA_MADD##S(x, y[q], more[q]);                     \\
                 }                                                                                                       \\
-                if (i > j + 1 && j < 15) {                                                                              \\
-                    x = VOLTA_SAME##S(row[j + 1]);                                                                      \\
+            for (; i < m; i++) {                                                                                        \\
+                VOLTA_REFLECT_ROW(S, T, i, y)                                                                           \\
+                if (j + 1 < columns) {                                                                                  \\
+                    x = VOLTA_NUMBER##S(a + i * ld, y, j + 1);                                                             \\
                     VOLTA_UNROLL for (q = 0; q < N; q++) sum[q] = VOLTA_MADD##S(x, y[q], sum[q]);                       \\
                 }                                                                                                       \\
             }                                                                                                           \\
+            for (q = 0; q < N; q++) sum[q] += more[q];                                                                  \\
         }                                                                                                               \\
         return 1;                                                                                                       \\
     }
@@ -133,13 +155,18 @@ cdef void apply_left(bint shared, bint turned, Py_ssize_t m, Py_ssize_t k, const
 cdef void copy_unit(Py_ssize_t m, Py_ssize_t k, const real* a, Py_ssize_t row, Py_ssize_t column, real* v, Py_ssize_t vd) noexcept nogil:
     """Unit lower columns; zeros above, and behind them to whole blocks."""
     cdef Py_ssize_t i, j, width = up(k, BLOCK)
-    for i in range(m):
-        for j in range(min(i, k)):
+    for i in range(min(m, k)):
+        for j in range(i):
             v[i * vd + j] = a[i * row + j * column]
-        for j in range(min(i, k), width):
-            v[i * vd + j] = 0
-        if i < k:
-            v[i * vd + i] = 1
+        v[i * vd + i] = 1
+        memset(v + i * (vd + 1) + 1, 0, (width - i - 1) * sizeof(real))
+    for i in range(k, m):
+        if column == 1:
+            copy_line(v + i * vd, a + i * row, k, width)
+            continue
+        for j in range(k):
+            v[i * vd + j] = a[i * row + j * column]
+        memset(v + i * vd + k, 0, (width - k) * sizeof(real))
 
 
 cdef void join_triangles(Py_ssize_t m, const real* v, Py_ssize_t vd, real* t, Py_ssize_t first, Py_ssize_t middle, Py_ssize_t last) noexcept nogil:
