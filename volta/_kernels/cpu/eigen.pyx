@@ -12,58 +12,12 @@ from volta._kernels.core.base cimport Storage, TensorBase, address, empty_host, 
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.conquer cimport LEAF, conquer, conquer_space
 from volta._kernels.cpu.lu_blocks cimport BLOCK
-from volta._kernels.cpu.matrix_batch cimport Batch, batch_of, by_columns, offset, plan
+from volta._kernels.cpu.matrix_batch cimport Batch, batch_of, by_columns, largest, offset, plan
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.rank_two cimport pair
 from volta._kernels.cpu.reflect_blocks cimport PANEL, apply_right
-from volta._kernels.cpu.tile cimport LANES32
 from volta._kernels.cpu.tridiagonal cimport iterate, sort_rows, values_of
-
-cdef extern from *:
-    """
-    /* Rows first .. m of a[m][..], `vectors` vectors of columns: a -= v w' + w v', and sum = next' a. */
-    #define VOLTA_PAIR_STRIP(S, T, N) {                                                                                 \\
-        volta_v##S sum[N], x[N], y[N], p, q, r; T* row = a + first * ld; Py_ssize_t i; int c;                            \\
-        VOLTA_UNROLL for (c = 0; c < N; c++) {                                                                          \\
-            sum[c] = (volta_v##S){0};                                                                                   \\
-            x[c] = ((const volta_v##S*)v)[at + c];                                                                      \\
-            y[c] = ((const volta_v##S*)w)[at + c];                                                                      \\
-        }                                                                                                               \\
-        for (i = first; i < m; i++, row += ld) {                                                                        \\
-            p = VOLTA_SAME##S(-v[i]); q = VOLTA_SAME##S(-w[i]); r = VOLTA_SAME##S(next[i]);                             \\
-            VOLTA_UNROLL for (c = 0; c < N; c++) {                                                                      \\
-                volta_v##S z = VOLTA_MADD##S(q, x[c], VOLTA_MADD##S(p, y[c], ((volta_v##S*)row)[at + c]));              \\
-                ((volta_v##S*)row)[at + c] = z;                                                                         \\
-                sum[c] = VOLTA_MADD##S(r, z, sum[c]);                                                                   \\
-            }                                                                                                           \\
-        }                                                                                                               \\
-        VOLTA_UNROLL for (c = 0; c < N; c++) ((volta_v##S*)out)[at + c] = sum[c];                                       \\
-        at += N;                                                                                                        \\
-    }
-    #define VOLTA_PAIR(S, T)                                                                                            \\
-    static void volta_pair##S(Py_ssize_t first, Py_ssize_t m, T* a, Py_ssize_t ld, Py_ssize_t from, Py_ssize_t to, const T* v, const T* w, \\
-                              const T* next, T* out) {                                                                  \\
-        Py_ssize_t at = from / VOLTA_LANES##S, end = to / VOLTA_LANES##S;                                               \\
-        while (end - at >= 4) VOLTA_PAIR_STRIP(S, T, 4)                                                                 \\
-        if (end - at >= 2) VOLTA_PAIR_STRIP(S, T, 2)                                                                    \\
-        while (at < end) VOLTA_PAIR_STRIP(S, T, 1)                                                                      \\
-    }
-    VOLTA_PAIR(32, float)
-    VOLTA_PAIR(64, double)
-    """
-    void pair32 "volta_pair32"(Py_ssize_t, Py_ssize_t, float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const float*, const float*, const float*,
-                               float*) noexcept nogil
-    void pair64 "volta_pair64"(Py_ssize_t, Py_ssize_t, double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, const double*,
-                               const double*, double*) noexcept nogil
-
-
-cdef inline void pair(Py_ssize_t first, Py_ssize_t m, real* a, Py_ssize_t ld, Py_ssize_t start, Py_ssize_t end, const real* v, const real* w,
-                      const real* next, real* out) noexcept nogil:
-    if real is float:
-        pair32(first, m, a, ld, start, end, v, w, next, out)
-    else:
-        pair64(first, m, a, ld, start, end, v, w, next, out)
-
 
 cdef void make_tridiagonal(bint shared, Py_ssize_t n, real* a, Py_ssize_t ld, double most, double* d, double* e, real* tau, real* space) noexcept nogil:
     """d and e of A = Q T Q'; row i of a: reflection i, from column i + 1 on, its first element 1 where there is one. IN: the
@@ -106,11 +60,12 @@ cdef void make_tridiagonal(bint shared, Py_ssize_t n, real* a, Py_ssize_t ld, do
         start = (j + 1) // BLOCK * BLOCK
         threads = threads_for((n - j) * (n - j) // 4) if shared else 1
         if threads == 1:
-            pair(j + 1, n, a, ld, start, ld, v, w, next, out)
+            pair(j + 1, n, a, ld, start, ld, v, w, w, v, next, out)
         else:
             blocks = (ld - start) // BLOCK
             for t in prange(threads, num_threads=threads, schedule="static"):
-                pair(j + 1, n, a, ld, start + blocks * t // threads * BLOCK, start + blocks * (t + 1) // threads * BLOCK, v, w, next, out)
+                pair(j + 1, n, a, ld, start + blocks * t // threads * BLOCK, start + blocks * (t + 1) // threads * BLOCK,
+                     v, w, w, v, next, out)
         inner = 0
         for i in range(j + 1, n):
             out[i] *= tau[j]
@@ -141,20 +96,6 @@ cdef void copy_both(Py_ssize_t n, const real* x, Py_ssize_t row, Py_ssize_t colu
             out[i * ld + j] = 0
 
 
-cdef double largest(Py_ssize_t n, const real* a, Py_ssize_t ld) noexcept nogil:
-    """The largest size of an element, -1 where one is not finite, or it cannot be squared and summed."""
-    cdef Py_ssize_t i, j
-    cdef real most = 0
-    cdef int wrong = 0
-    for i in range(n):
-        for j in range(n):
-            wrong |= not (a[i * ld + j] - a[i * ld + j] == 0)
-            most = max(most, <real>fabs(a[i * ld + j]))
-    if real is double:
-        return most if wrong == 0 and (most == 0 or 1e-100 < most < 1e100) else -1
-    return most if wrong == 0 and (most == 0 or 1e-15 < most < 1e15) else -1
-
-
 cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t first, Py_ssize_t last, char* space) noexcept nogil:
     cdef Py_ssize_t item, i, j, n = p.n, ld = p.ld
     cdef Py_ssize_t row = -p.a_row if task.upper else p.a_row, column = -p.a_column if task.upper else p.a_column
@@ -174,7 +115,7 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t fi
         if task.upper:                                  # from the last row on
             x += (n - 1) * (p.a_row + p.a_column)
         copy_both(n, x, row, column, copy, ld)
-        most = largest(n, copy, ld)
+        most = largest(n, n, copy, ld)
         if most < 0:
             return False
         make_tridiagonal(p.shared, n, copy, ld, most, d, e, tau, copy + n * ld)
@@ -195,7 +136,7 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t fi
                 for j in range(n // 2):
                     z[i * ld + j], z[i * ld + n - 1 - j] = z[i * ld + n - 1 - j], z[i * ld + j]
         if n > 2:
-            apply_right(p.shared, n, n - 2, copy, ld, tau, z, ld, other)
+            apply_right(p.shared, n, n - 1, n - 2, copy + 1, 1, ld, tau, z + 1, ld, other)
         for i in range(n):
             out[i] = <real>d[order[i]]
         out = <real*>task.vectors + item * n * n

@@ -12,7 +12,7 @@ from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport INT32, Storage, TensorBase, address, dtype_of, empty_host, host_storage
 from volta._kernels.cpu.gemm cimport turn
-from volta._kernels.cpu.lu_blocks cimport BLOCK, eliminate, factor_symmetric, substitute, swap_rows
+from volta._kernels.cpu.lu_blocks cimport BLOCK, add_product, eliminate, factor_symmetric, substitute, swap_rows
 from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, batch_of, by_columns, copy_in, offset, plan
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
@@ -38,11 +38,11 @@ cdef void solve_by(bint shared, Py_ssize_t n, Py_ssize_t k, const real* a, Py_ss
         for i in range(n):
             if pivots[i] != i + 1:
                 swap_rows(x + i * xd, x + (pivots[i] - 1) * xd, k)
-        substitute(shared, n, k, a, ld, 1, True, x, xd)
-        substitute(shared, n, k, a + (n - 1) * (ld + 1), -ld, -1, False, x + (n - 1) * xd, -xd)
+        substitute(shared, n, k, a, ld, 1, True, x, xd, <real*>NULL)
+        substitute(shared, n, k, a + (n - 1) * (ld + 1), -ld, -1, False, x + (n - 1) * xd, -xd, <real*>NULL)
         return
-    substitute(shared, n, k, a, 1, ld, False, x, xd)
-    substitute(shared, n, k, a + (n - 1) * (ld + 1), -1, -ld, True, x + (n - 1) * xd, -xd)
+    substitute(shared, n, k, a, 1, ld, False, x, xd, <real*>NULL)
+    substitute(shared, n, k, a + (n - 1) * (ld + 1), -1, -ld, True, x + (n - 1) * xd, -xd, <real*>NULL)
     for i in range(n - 1, -1, -1):
         if pivots[i] != i + 1:
             swap_rows(x + i * xd, x + (pivots[i] - 1) * xd, k)
@@ -105,7 +105,11 @@ cdef double log_of_pivots(Py_ssize_t n, const real* a, Py_ssize_t ld, const int3
 
 # What is made of each matrix.
 cdef enum Kind:
-    LU, DET, SLOGDET, INV, SOLVE, AGAIN, TRIANGLE, COFACTOR, CHOLESKY
+    LU, DET, SLOGDET, INV, SOLVE, AGAIN, TRIANGLE, COFACTOR, CHOLESKY, CHOLESKY_INVERSE
+
+cdef enum:
+    AS_IT_LIES = 32             # rows from which on a triangle is not copied
+    STRIP = 64                  # columns of an inverse that begin at one row
 
 cdef struct Task:
     Kind kind
@@ -115,6 +119,41 @@ cdef struct Task:
     int32_t* info
     void* out
     void* signs                             # SLOGDET
+
+
+cdef inline void substitute_triangle(const Batch* p, const Task* task, Py_ssize_t n, Py_ssize_t xd, const real* a, Py_ssize_t row,
+                                     Py_ssize_t column, real* x, real* spare) noexcept nogil:
+    if task.upper:
+        substitute(p.shared, n, xd, a + (n - 1) * (row + column), -row, -column, task.unit, x + (n - 1) * xd, -xd,
+                   <real*>NULL if spare == NULL else spare + (n - 1) * xd)
+    else:
+        substitute(p.shared, n, xd, a, row, column, task.unit, x, xd, spare)
+
+
+cdef bint inverse_of_product(bint shared, Py_ssize_t n, real* a, real* x, Py_ssize_t ld) noexcept nogil:
+    """(L L')^-1 instead of L, of which the lower triangle is read. False where it is not finite, or L singular. IN: x[n][ld]."""
+    cdef Py_ssize_t at, width, i, j
+    for i in range(n):
+        if a[i * (ld + 1)] == 0:
+            return False
+    turn_signs(n, n, a, ld, True, False)
+    memset(x, 0, n * ld * sizeof(real))
+    for i in range(n):
+        x[i * (ld + 1)] = 1
+    at = 0
+    while at < n:
+        substitute(shared, n - at, min(<Py_ssize_t>STRIP, ld - at), a + at * (ld + 1), ld, 1, False, x + at * (ld + 1), ld, <real*>NULL)
+        at += STRIP
+    memset(a, 0, n * ld * sizeof(real))
+    at = 0
+    while at < n:                               # what is above the diagonal of an inverse is 0
+        width = min(<Py_ssize_t>STRIP, n - at)
+        add_product(shared, width, min(at + STRIP, ld), n - at, x + at * (ld + 1), 1, ld, x + at * ld, a + at * ld, ld)
+        at += STRIP
+    for i in range(n):
+        for j in range(i):
+            a[j * ld + i] = a[i * ld + j]
+    return all_finite(n, n, a, ld)
 
 
 cdef bint do_some(const Batch* p, const Task* task, const real* a, const real* b, Py_ssize_t first, Py_ssize_t last, real* space) noexcept nogil:
@@ -135,6 +174,22 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, const real* b
                 memcpy(out + i * n + i, space + i * (ld + 1), (n - i) * sizeof(real))
             if not all_finite(n, n, out, n):
                 return False
+            continue
+        if task.kind == TRIANGLE and n > AS_IT_LIES and (p.a_row == 1 or p.a_column == 1):
+            copy_in(n, k, b + offset(p, p.b_strides, item), p.b_row, p.b_column, x, xd)
+            substitute_triangle(p, task, n, xd, a + offset(p, p.a_strides, item), p.a_row, p.a_column, x, x + n * xd)
+            if not all_finite(n, k, x, xd):
+                return False
+            turn(n, k, x, xd, <real*>task.out + item * n * k, n)
+            continue
+        if task.kind == CHOLESKY_INVERSE:           # of the lower triangle, or with `upper` of the turned one
+            copy_in(n, n, a + offset(p, p.a_strides, item), p.a_column if task.upper else p.a_row, p.a_row if task.upper else p.a_column,
+                    space, ld)
+            if not inverse_of_product(p.shared, n, space, x, ld):
+                return False
+            out = <real*>task.out + item * n * n
+            for i in range(n):
+                memcpy(out + i * n, space + i * ld, n * sizeof(real))
             continue
         copy_in(m, n, a + offset(p, p.a_strides, item), p.a_row, p.a_column, space, ld)
         if task.kind == AGAIN or task.kind == TRIANGLE or task.kind == COFACTOR:
@@ -172,10 +227,8 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, const real* b
                 return False
         elif task.kind != TRIANGLE:
             solve_by(p.shared, n, xd, space, ld, pivots, task.turned, x, xd)
-        elif task.upper:
-            substitute(p.shared, n, xd, space + (n - 1) * (ld + 1), -ld, -1, task.unit, x + (n - 1) * xd, -xd)
         else:
-            substitute(p.shared, n, xd, space, ld, 1, task.unit, x, xd)
+            substitute_triangle(p, task, n, xd, space, ld, 1, x, <real*>NULL)
         if not all_finite(n, k, x, xd):
             return False
         turn(n, k, x, xd, <real*>task.out + item * n * k, n)
@@ -192,7 +245,7 @@ cdef bint do_all(const Batch* p, const Task* task, const real* a, const real* b,
 
 
 cdef bint run(const Batch* p, const Task* task, TensorBase a, TensorBase b):
-    cdef Py_ssize_t size = a.dtype.itemsize, each = up((p.m * p.ld + p.n * p.xd) * size, 64)
+    cdef Py_ssize_t size = a.dtype.itemsize, each = up((p.m * p.ld + 2 * p.n * p.xd) * size, 64)
     cdef Storage memory = host_storage(max(each, <Py_ssize_t>1) * p.threads)
     cdef void* x = address(a)
     cdef void* y = NULL if b is None else address(b)
@@ -284,6 +337,21 @@ def cholesky(TensorBase a not None):
     cdef TensorBase out = by_columns(lead, p.n, p.n, a), info = empty_host(lead, dtype_of(INT32))
     memset(address(info), 0, info.size * sizeof(int32_t))
     task.kind, task.pivots, task.out = CHOLESKY, NULL, address(out)
+    if out.size == 0:
+        return out, info
+    return (out, info) if run(&p, &task, a, None) else None
+
+
+def cholesky_inverse(TensorBase a not None, bint upper):
+    """(A^-1 of A = L L', or of U' U, by that triangle, an `info` of zeros), or None, also where one is singular."""
+    cdef Batch p
+    cdef Task task
+    cdef tuple lead = batch_of(a)
+    plan(&p, a, None, lead)
+    p.xd = p.ld
+    cdef TensorBase out = by_columns(lead, p.n, p.n, a), info = empty_host(lead, dtype_of(INT32))
+    memset(address(info), 0, info.size * sizeof(int32_t))
+    task.kind, task.upper, task.pivots, task.out = CHOLESKY_INVERSE, upper, NULL, address(out)
     if out.size == 0:
         return out, info
     return (out, info) if run(&p, &task, a, None) else None

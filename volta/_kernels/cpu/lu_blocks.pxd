@@ -7,7 +7,9 @@ cdef enum:
     BLOCK = 16                  # columns that are eliminated one by one: whole vectors of each instruction set
 
 cdef void substitute(bint shared, Py_ssize_t n, Py_ssize_t k, const real* a, Py_ssize_t row, Py_ssize_t column, bint unit, real* x,
-                     Py_ssize_t xd) noexcept nogil
+                     Py_ssize_t xd, real* spare) noexcept nogil
+cdef void add_product(bint shared, Py_ssize_t m, Py_ssize_t n, Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_column,
+                      const real* b, real* c, Py_ssize_t ld) noexcept nogil
 cdef Py_ssize_t eliminate(bint shared, Py_ssize_t m, Py_ssize_t count, Py_ssize_t width, real* a, Py_ssize_t ld, Py_ssize_t first,
                           Py_ssize_t last, int32_t* pivots) noexcept nogil
 cdef bint factor_symmetric(bint shared, Py_ssize_t n, real* a, real* spare, Py_ssize_t ld, Py_ssize_t first, Py_ssize_t last) noexcept nogil

@@ -42,28 +42,34 @@ cdef inline void add_row(const real* x, real scale, real* out, Py_ssize_t n) noe
 
 
 cdef void substitute(bint shared, Py_ssize_t n, Py_ssize_t k, const real* a, Py_ssize_t row, Py_ssize_t column, bint unit, real* x,
-                     Py_ssize_t xd) noexcept nogil:
-    """x[n][k] of a lower triangular system, negative below its diagonal, instead of its right sides. Steps may be negative: an upper
-    system is a lower one from its last row and column on, but for the rows of x, which are told by xd."""
+                     Py_ssize_t xd, real* spare) noexcept nogil:
+    """x[n][k] of a lower triangular system, negative below its diagonal, instead of its right sides; of one as it is with `spare`, where
+    -x is kept (else NULL). Steps may be negative: an upper system is a lower one from its last row and column on, but for the rows of x,
+    which are told by xd."""
     cdef Py_ssize_t i, j, half
     cdef real pivot
+    cdef real* known = x if spare == NULL else spare
     if n > ROWS:
         half = up(n // 2, ROWS)
-        substitute(shared, half, k, a, row, column, unit, x, xd)
+        substitute(shared, half, k, a, row, column, unit, x, xd, spare)
         if xd > 0:
-            add_product(shared, n - half, k, half, a + half * row, row, column, x, x + half * xd, xd)
+            add_product(shared, n - half, k, half, a + half * row, row, column, known, x + half * xd, xd)
         else:                                   # the same product with its sum, too, from the last row on: rows of x ascend
-            add_product(shared, n - half, k, half, a + (n - 1) * row + (half - 1) * column, -row, -column, x + (half - 1) * xd,
+            add_product(shared, n - half, k, half, a + (n - 1) * row + (half - 1) * column, -row, -column, known + (half - 1) * xd,
                         x + (n - 1) * xd, -xd)
-        substitute(shared, n - half, k, a + half * (row + column), row, column, unit, x + half * xd, xd)
+        substitute(shared, n - half, k, a + half * (row + column), row, column, unit, x + half * xd, xd,
+                   <real*>NULL if spare == NULL else spare + half * xd)
         return
     for i in range(n):
         for j in range(i):
-            add_row(x + j * xd, a[i * row + j * column], x + i * xd, k)
+            add_row(known + j * xd, a[i * row + j * column], x + i * xd, k)
         if not unit:
             pivot = a[i * (row + column)]
             for j in range(k):
                 x[i * xd + j] /= pivot
+        if spare != NULL:
+            for j in range(k):
+                spare[i * xd + j] = -x[i * xd + j]
 
 
 cdef Py_ssize_t eliminate_block(Py_ssize_t m, Py_ssize_t width, real* a, Py_ssize_t ld, Py_ssize_t first, Py_ssize_t last,
@@ -111,7 +117,8 @@ cdef Py_ssize_t eliminate(bint shared, Py_ssize_t m, Py_ssize_t count, Py_ssize_
     middle = first + up((last - first) // 2, BLOCK)
     info = eliminate(shared, m, count, width, a, ld, first, middle, pivots)
     end = min(middle, count)
-    substitute(shared, end - first, last - middle, a + first * (ld + 1), ld, 1, True, a + first * ld + middle, ld)
+    substitute(shared, end - first, last - middle, a + first * (ld + 1), ld, 1, True, a + first * ld + middle, ld,
+               <real*>NULL)
     if middle >= count:
         return info
     add_product(shared, m - middle, last - middle, middle - first, a + middle * ld + first, ld, 1, a + first * ld + middle,
@@ -131,7 +138,8 @@ cdef bint factor_symmetric(bint shared, Py_ssize_t n, real* a, real* spare, Py_s
             return False
         if middle >= n:
             return True
-        substitute(shared, middle - first, last - middle, spare + first * (ld + 1), 1, ld, False, a + first * ld + middle, ld)
+        substitute(shared, middle - first, last - middle, spare + first * (ld + 1), 1, ld, False, a + first * ld + middle, ld,
+                   <real*>NULL)
         for i in range(first, middle):
             for j in range(middle, last):
                 spare[i * ld + j] = -a[i * ld + j]

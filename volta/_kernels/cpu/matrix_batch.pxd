@@ -1,7 +1,8 @@
 # Batches of matrices: where each of them lies, copies of one in rows of whole blocks, and results that lie column by column, as LAPACK's.
 #
 # Sizes: the front end.
-from libc.string cimport memcpy, memset
+from libc.math cimport fabs
+from libc.string cimport memset
 
 from volta._kernels.core.base cimport MAX_RANK, TensorBase, empty_host, make_tensor
 from volta._kernels.core.threads cimport threads_for
@@ -9,6 +10,7 @@ from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lu_blocks cimport BLOCK
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport LANES32, copy_line
 
 # A batch of matrices a and right sides b, of any strides.
 cdef struct Batch:
@@ -29,8 +31,9 @@ cdef inline void copy_in(Py_ssize_t m, Py_ssize_t n, const real* x, Py_ssize_t r
         turn(n, m, x, column, out, ld)
     for i in range(m):
         if column == 1:
-            memcpy(out + i * ld, x + i * row, n * sizeof(real))
-        elif row != 1 or m == 1 or n == 1:
+            copy_line(out + i * ld, x + i * row, n, ld)
+            continue
+        if row != 1 or m == 1 or n == 1:
             for j in range(n):
                 out[i * ld + j] = x[i * row + j * column]
         memset(out + i * ld + n, 0, (ld - n) * sizeof(real))
@@ -90,3 +93,17 @@ cdef inline TensorBase by_columns(tuple lead, Py_ssize_t m, Py_ssize_t n, Tensor
 
 cdef inline tuple batch_of(TensorBase x):
     return x.shape[:len(x.shape) - 2]
+
+
+cdef inline double largest(Py_ssize_t m, Py_ssize_t n, const real* a, Py_ssize_t ld) noexcept nogil:
+    """The largest size of an element, -1 where one is not finite, or it cannot be squared and summed."""
+    cdef Py_ssize_t i, j
+    cdef real most = 0
+    cdef int wrong = 0
+    for i in range(m):
+        for j in range(n):
+            wrong |= not (a[i * ld + j] - a[i * ld + j] == 0)
+            most = max(most, <real>fabs(a[i * ld + j]))
+    if real is double:
+        return most if wrong == 0 and (most == 0 or 1e-100 < most < 1e100) else -1
+    return most if wrong == 0 and (most == 0 or 1e-15 < most < 1e15) else -1

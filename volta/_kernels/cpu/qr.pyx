@@ -38,13 +38,13 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t fi
         at = 0
         while at < count:
             some = min(<Py_ssize_t>PANEL, count - at)
-            if not reflect_panel(p.shared, m - at, some, space + at * (ld + 1), ld, tau + at, v, vd, t + at * PANEL, 0, up(some, BLOCK)):
+            if not reflect_panel(p.shared, m - at, some, space + at * (ld + 1), ld, tau + at, v, vd, t + at * PANEL, 0, up(some, BLOCK), 0):
                 return False
             if at + up(some, BLOCK) < ld:
                 apply_left(p.shared, True, m - at, some, v, vd, t + at * PANEL, space + at * ld + at + up(some, BLOCK), ld,
                            ld - at - up(some, BLOCK))
             at += some
-        if not all_finite(m, n, space, ld):
+        if not all_finite(m, ld, space, ld):
             return False
         if task.packed:
             turn(m, n, space, ld, <real*>task.q + item * m * n, m)

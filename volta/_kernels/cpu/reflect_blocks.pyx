@@ -12,7 +12,7 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.lu_blocks cimport BLOCK
 from volta._kernels.cpu.product cimport product, up
 from volta._kernels.cpu.real cimport real
-from volta._kernels.cpu.tile cimport LANES32
+from volta._kernels.cpu.tile cimport LANES32, copy_line
 
 cdef enum:
     DEPTH = 256                 # rows of a product's second factor that stay in a cache
@@ -30,12 +30,27 @@ cdef extern from *:
       typedef int volta_m64;
       #define VOLTA_SELECT(S, m, x, y) ((m) ? (x) : (y))
     #endif
+    #if defined(__AVX512F__)        /* number j of a row, in all places, from the registers: memory that was just written is waited for */
+      #define VOLTA_NUMBER32(row, y, j) ((volta_v32)_mm512_permutexvar_ps(_mm512_set1_epi32(j), (__m512)y[0]))
+      #define VOLTA_NUMBER64(row, y, j) ((volta_v64)_mm512_permutexvar_pd(_mm512_set1_epi64((j) & 7), (__m512d)((j) < 8 ? y[0] : y[1])))
+    #else
+      #define VOLTA_NUMBER32(row, y, j) VOLTA_SAME32((row)[j])
+      #define VOLTA_NUMBER64(row, y, j) VOLTA_SAME64((row)[j])
+    #endif
+    #define VOLTA_REFLECT_ROW(S, T, at, y) {                                                                            \\
+        T* row = a + (at) * ld;                                                                                         \\
+        x = VOLTA_SAME##S(-(row[j] * scale));                                                                           \\
+        VOLTA_UNROLL for (q = 0; q < N; q++) {                                                                          \\
+            part = VOLTA_MADD##S(x, w[q], *(const volta_v##S*)(row + q * L));                                           \\
+            *(volta_v##S*)(row + q * L) = y[q] = VOLTA_SELECT(S, lane[q], -x, part);                                    \\
+        }                                                                                                               \\
+    }
     /* `columns` reflections of a[m][16], at most 16 and m, one by one: R on and above the diagonal, v below it, factors tau, and -T in
        t[..][64]. Gives 0 where squares would be too large or too small to be added. */
     #define VOLTA_REFLECT(S, T, K, ROOT, SIZE, LOW, HIGH)                                                               \\
-    static int volta_reflect##S(Py_ssize_t m, T* a, Py_ssize_t ld, int columns, T* tau, T* t) {                         \\
+    static int volta_reflect##S(Py_ssize_t m, T* a, Py_ssize_t ld, int columns, T* tau, T* t, T least) {                \\
         enum { L = VOLTA_LANES##S, N = 16 / L };                                                                        \\
-        volta_v##S sum[N], w[N], y[N], x, part; volta_m##S lane[N];                                                     \\
+        volta_v##S sum[N], more[N], w[N], y[N], x, part; volta_m##S lane[N];                                            \\
         T line[16], beta, scale, factor, norm;                                                                          \\
         Py_ssize_t i; int j, c, q, p;                                                                                   \\
         for (q = 0; q < N; q++) sum[q] = (volta_v##S){0};                                                               \\
@@ -48,7 +63,7 @@ cdef extern from *:
             memcpy(line, sum, sizeof(line));                                                                            \\
             for (c = 0; c <= j; c++) t[c * 64 + j] = 0;                                                                 \\
             tau[j] = factor = 0; scale = 0; beta = top[j];                                                              \\
-            if (line[j] > 0) {                                                                                          \\
+            if (line[j] > least) {                                                                                      \\
                 norm = top[j] * top[j] + line[j];                                                                       \\
                 if (!(norm > LOW && norm < HIGH)) return 0;                                                             \\
                 beta = top[j] > 0 || (top[j] == 0 && !signbit(top[j])) ? -ROOT(norm) : ROOT(norm);                      \\
@@ -59,7 +74,7 @@ cdef extern from *:
                     for (p = 0; p <= c; p++) t[p * 64 + j] -= factor * (t[p * 64 + c] * inner);                         \\
                 }                                                                                                       \\
                 t[j * 64 + j] = -factor;                                                                                \\
-            } else                                      /* nothing to reflect, but what is too small to square */       \\
+            } else if (!(least > 0))                    /* nothing to reflect, but what is too small to square */       \\
                 for (i = j + 1; i < m; i++) if (a[i * ld + j] != 0) return 0;                                           \\
             for (c = 0; c < 16; c++) line[c] = c > j ? factor * (top[c] + scale * line[c]) : 0;                         \\
             for (c = 0; c < 16; c++) top[c] -= line[c];                                                                 \\
@@ -69,28 +84,35 @@ cdef extern from *:
                 K mask[L];                                                                                              \\
                 for (c = 0; c < L; c++) mask[c] = q * L + c == j ? -1 : 0;                                              \\
                 memcpy(lane + q, mask, sizeof(mask));                                                                   \\
-                sum[q] = (volta_v##S){0};                                                                               \\
+                sum[q] = more[q] = (volta_v##S){0};                                                                     \\
             }                                                                                                           \\
-            for (i = j + 1; i < m; i++) {                                                                               \\
-                T* row = a + i * ld; const T v = row[j] * scale;                                                        \\
-                x = VOLTA_SAME##S(-v);                                                                                  \\
-                VOLTA_UNROLL for (q = 0; q < N; q++) {                                                                  \\
-                    part = VOLTA_MADD##S(x, w[q], *(const volta_v##S*)(row + q * L));                                   \\
-                    *(volta_v##S*)(row + q * L) = y[q] = VOLTA_SELECT(S, lane[q], -x, part);                            \\
+            i = j + 1;                                  /* the next one begins with this row, whose square is not summed */\\
+            if (i < m) { VOLTA_REFLECT_ROW(S, T, i, y) i++; }                                                           \\
+            if (j + 1 < columns)                                                                                        \\
+                for (; i + 1 < m; i += 2) {             /* sums of two rows: each waits for the one before */           \\
+                    VOLTA_REFLECT_ROW(S, T, i, y)                                                                       \\
+                    x = VOLTA_NUMBER##S(a + i * ld, y, j + 1);                                                             \\
+                    VOLTA_UNROLL for (q = 0; q < N; q++) sum[q] = VOLTA_MADD##S(x, y[q], sum[q]);                       \\
+                    VOLTA_REFLECT_ROW(S, T, i + 1, y)                                                                   \\
+                    x = VOLTA_NUMBER##S(a + (i + 1) * ld, y, j + 1);                                                       \\
+                    VOLTA_UNROLL for (q = 0; q < N; q++) more[q] = VOLTA_MADD##S(x, y[q], more[q]);                     \\
                 }                                                                                                       \\
-                if (i > j + 1 && j < 15) {                                                                              \\
-                    x = VOLTA_SAME##S(row[j + 1]);                                                                      \\
+            for (; i < m; i++) {                                                                                        \\
+                VOLTA_REFLECT_ROW(S, T, i, y)                                                                           \\
+                if (j + 1 < columns) {                                                                                  \\
+                    x = VOLTA_NUMBER##S(a + i * ld, y, j + 1);                                                             \\
                     VOLTA_UNROLL for (q = 0; q < N; q++) sum[q] = VOLTA_MADD##S(x, y[q], sum[q]);                       \\
                 }                                                                                                       \\
             }                                                                                                           \\
+            for (q = 0; q < N; q++) sum[q] += more[q];                                                                  \\
         }                                                                                                               \\
         return 1;                                                                                                       \\
     }
     VOLTA_REFLECT(32, float, int, sqrtf, fabsf, 1e-28f, 1e28f)
     VOLTA_REFLECT(64, double, long long, sqrt, fabs, 1e-280, 1e280)
     """
-    bint reflect32 "volta_reflect32"(Py_ssize_t m, float* a, Py_ssize_t ld, int columns, float* tau, float* t) noexcept nogil
-    bint reflect64 "volta_reflect64"(Py_ssize_t m, double* a, Py_ssize_t ld, int columns, double* tau, double* t) noexcept nogil
+    bint reflect32 "volta_reflect32"(Py_ssize_t m, float* a, Py_ssize_t ld, int columns, float* tau, float* t, float least) noexcept nogil
+    bint reflect64 "volta_reflect64"(Py_ssize_t m, double* a, Py_ssize_t ld, int columns, double* tau, double* t, double least) noexcept nogil
 
 
 cdef inline void deep_product(Py_ssize_t m, Py_ssize_t n, Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_column, const real* b,
@@ -133,13 +155,18 @@ cdef void apply_left(bint shared, bint turned, Py_ssize_t m, Py_ssize_t k, const
 cdef void copy_unit(Py_ssize_t m, Py_ssize_t k, const real* a, Py_ssize_t row, Py_ssize_t column, real* v, Py_ssize_t vd) noexcept nogil:
     """Unit lower columns; zeros above, and behind them to whole blocks."""
     cdef Py_ssize_t i, j, width = up(k, BLOCK)
-    for i in range(m):
-        for j in range(min(i, k)):
+    for i in range(min(m, k)):
+        for j in range(i):
             v[i * vd + j] = a[i * row + j * column]
-        for j in range(min(i, k), width):
-            v[i * vd + j] = 0
-        if i < k:
-            v[i * vd + i] = 1
+        v[i * vd + i] = 1
+        memset(v + i * (vd + 1) + 1, 0, (width - i - 1) * sizeof(real))
+    for i in range(k, m):
+        if column == 1:
+            copy_line(v + i * vd, a + i * row, k, width)
+            continue
+        for j in range(k):
+            v[i * vd + j] = a[i * row + j * column]
+        memset(v + i * vd + k, 0, (width - k) * sizeof(real))
 
 
 cdef void join_triangles(Py_ssize_t m, const real* v, Py_ssize_t vd, real* t, Py_ssize_t first, Py_ssize_t middle, Py_ssize_t last) noexcept nogil:
@@ -153,28 +180,29 @@ cdef void join_triangles(Py_ssize_t m, const real* v, Py_ssize_t vd, real* t, Py
 
 
 cdef bint reflect_panel(bint shared, Py_ssize_t m, Py_ssize_t count, real* a, Py_ssize_t ld, real* tau, real* v, Py_ssize_t vd, real* t,
-                        Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+                        Py_ssize_t first, Py_ssize_t last, real least) noexcept nogil:
     """Columns first .. last of a panel a[m][..], of which `count` are reflected, by halves. OUT: tau, and the panel's v and t; IN: what
-    is below blocks on the diagonal of t are zeros; first and last begin blocks. False where squares are too large or too small."""
+    is below blocks on the diagonal of t are zeros; first and last begin blocks. False where squares are too large or too small,
+    which means 0 up to `least`."""
     cdef Py_ssize_t i, middle, some = min(count, last) - first
     cdef bint fine
     if last - first <= BLOCK:
         if real is float:
-            fine = reflect32(m - first, a + first * (ld + 1), ld, <int>some, tau + first, t + first * (PANEL + 1))
+            fine = reflect32(m - first, a + first * (ld + 1), ld, <int>some, tau + first, t + first * (PANEL + 1), least)
         else:
-            fine = reflect64(m - first, a + first * (ld + 1), ld, <int>some, tau + first, t + first * (PANEL + 1))
+            fine = reflect64(m - first, a + first * (ld + 1), ld, <int>some, tau + first, t + first * (PANEL + 1), least)
         for i in range(first):
             memset(v + i * vd + first, 0, BLOCK * sizeof(real))
         copy_unit(m - first, some, a + first * (ld + 1), ld, 1, v + first * (vd + 1), vd)
         return fine
     middle = first + up((last - first) // 2, BLOCK)
-    if not reflect_panel(shared, m, count, a, ld, tau, v, vd, t, first, middle):
+    if not reflect_panel(shared, m, count, a, ld, tau, v, vd, t, first, middle, least):
         return False
     apply_left(shared, True, m - first, min(count, middle) - first, v + first * (vd + 1), vd, t + first * (PANEL + 1),
                a + first * ld + middle, ld, last - middle)
     if middle >= count:
         return True
-    if not reflect_panel(shared, m, count, a, ld, tau, v, vd, t, middle, last):
+    if not reflect_panel(shared, m, count, a, ld, tau, v, vd, t, middle, last, least):
         return False
     join_triangles(m, v, vd, t, first, middle, last)
     return True
@@ -216,31 +244,31 @@ cdef inline void small_turned(Py_ssize_t rows, Py_ssize_t k, const real* x, cons
     product(rows, up(k, BLOCK), k, x, PANEL, 1, t, PANEL, out, PANEL, False)
 
 
-cdef void apply_right(bint shared, Py_ssize_t rows, Py_ssize_t k, const real* a, Py_ssize_t ld, const real* tau, real* c, Py_ssize_t c_row,
-                      real* space) noexcept nogil:
-    """c[rows][k + 2] times the transposed product of k reflections, of which i is row i of a from column i + 1 on. IN: BLOCK columns of
-    room behind c; space of 2 PANEL (k + 2 + BLOCK) + 2 PANEL * PANEL."""
+cdef void apply_right(bint shared, Py_ssize_t rows, Py_ssize_t m, Py_ssize_t k, const real* a, Py_ssize_t row, Py_ssize_t column,
+                      const real* tau, real* c, Py_ssize_t c_row, real* space) noexcept nogil:
+    """c[rows][m] times the transposed product of k reflections, of which i is below the diagonal of column i of a. IN: BLOCK columns of
+    room behind c; space of 2 PANEL (m + BLOCK) + 2 PANEL * PANEL."""
     cdef real* v = space
-    cdef real* turned = v + (k + 2) * PANEL
-    cdef real* t = turned + PANEL * up(k + 2, BLOCK)
+    cdef real* turned = v + m * PANEL
+    cdef real* t = turned + PANEL * up(m, BLOCK)
     cdef real* back = t + PANEL * PANEL
-    cdef Py_ssize_t at = (k - 1) // PANEL * PANEL, some, m, i, j, width
+    cdef Py_ssize_t at = (k - 1) // PANEL * PANEL, some, n, i, j, width
     cdef int threads, each
     while at >= 0:
-        some, m = min(<Py_ssize_t>PANEL, k - at), k + 1 - at
-        width = up(m, BLOCK)
-        collect(m, some, a + at * (ld + 1) + 1, 1, ld, tau + at, v, PANEL, t)
+        some, n = min(<Py_ssize_t>PANEL, k - at), m - at
+        width = up(n, BLOCK)
+        collect(n, some, a + at * (row + column), row, column, tau + at, v, PANEL, t)
         for j in range(some):
             for i in range(width):
-                turned[j * width + i] = v[i * PANEL + j] if i < m else 0
+                turned[j * width + i] = v[i * PANEL + j] if i < n else 0
         for i in range(some):
             for j in range(up(some, BLOCK)):
                 back[i * PANEL + j] = t[j * PANEL + i] if j < some else 0
-        threads = threads_for(rows * m * some // 8) if shared else 1
+        threads = threads_for(rows * n * some // 8) if shared else 1
         if threads == 1:
-            apply_to_rows(rows, m, some, v, turned, width, back, c + at + 1, c_row)
+            apply_to_rows(rows, n, some, v, turned, width, back, c + at, c_row)
         else:
             for each in prange(threads, num_threads=threads, schedule="static"):
-                apply_to_rows(rows * (each + 1) // threads - rows * each // threads, m, some, v, turned, width, back,
-                              c + rows * each // threads * c_row + at + 1, c_row)
+                apply_to_rows(rows * (each + 1) // threads - rows * each // threads, n, some, v, turned, width, back,
+                              c + rows * each // threads * c_row + at, c_row)
         at -= PANEL
