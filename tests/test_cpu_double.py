@@ -31,8 +31,8 @@ EXACT = {"exp": np.exp, "expm1": np.expm1, "tanh": np.tanh, "sigmoid": lambda x:
          "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atanh": np.arctanh, "erfc": np.vectorize(math.erfc, otypes=[float])}
 PLACES = {"exp2": POWERS, "log": POSITIVE, "log1p": POSITIVE[POSITIVE > 1e-15] - 1, "sin": ANGLES, "cos": ANGLES, "tan": ANGLES,
           "log2": np.r_[POSITIVE, 2.0 ** np.arange(-1000, 1000)], "log10": np.r_[POSITIVE, 10.0 ** np.arange(-300, 300)], "sqrt": POSITIVE,
-          "asin": UNITS, "acos": UNITS, "atanh": UNITS[np.abs(UNITS) < 1], "atan": np.r_[ANGLES[:20000], 1 / ANGLES], "erfc": ANGLES[:20000] * 2,
-          "erf": NUMBERS[20000:], "i0": ANGLES[:20000] * 3, "i1": ANGLES[:20000] * 3}
+          "asin": UNITS, "acos": UNITS, "atanh": UNITS[np.abs(UNITS) < 1], "atan": np.r_[ANGLES[:20000], 1 / ANGLES],
+          "erfc": ANGLES[:20000] * 2, "erf": NUMBERS[20000:], "i0": ANGLES[:20000] * 3, "i1": ANGLES[:20000] * 3}
 FUNCTIONS = {name: getattr(volta, name, None) or getattr(volta.special, name) for name in EXACT}
 
 
@@ -116,6 +116,7 @@ def test_inverses_of_the_error_function():
     p = np.r_[rng.uniform(0, 1, 9000), 10 ** rng.uniform(-300, -1, 9000)]
     np.testing.assert_allclose(volta.special.ndtr(volta.special.ndtri(volta.tensor(p))).numpy(), p, rtol=4e-13)
     special = [0.0, -0.0, 1.0, -1.0, 1.5, np.nan]
-    np.testing.assert_array_equal(volta.erfinv(volta.tensor(special, dtype=volta.float64)).numpy(), [0, -0.0, np.inf, -np.inf, np.nan, np.nan])
+    np.testing.assert_array_equal(volta.erfinv(volta.tensor(special, dtype=volta.float64)).numpy(),
+                                  [0, -0.0, np.inf, -np.inf, np.nan, np.nan])
     np.testing.assert_array_equal(volta.special.ndtri(volta.tensor(special, dtype=volta.float64)).numpy(),
                                   [-np.inf, -np.inf, np.inf, np.nan, np.nan, np.nan])
