@@ -17,6 +17,7 @@ from volta._kernels.cpu import copy, elementwise, join, reduce, variant
 from volta.errors import ArgumentError, DTypeError, ShapeError
 
 DTYPES = {dtype.name: dtype for dtype in map(core.dtype_from_code, range(7))}
+BFLOAT16 = next(dtype for dtype in map(core.dtype_from_code, range(7, 10)) if dtype.name == "bfloat16")
 LAYOUTS = ("contiguous", "transposed", "strided", "expanded", "reversed")
 SHAPES = ((5,), (1, 1), (0, 4), (7, 33), (3, 5, 40), (70, 90))
 KERNELS = elementwise.KERNELS
@@ -26,8 +27,15 @@ def upload(array):
     return copy.upload(array, DTYPES[array.dtype.name])
 
 
+def rounded(x):
+    """A tensor of bfloat16, which NumPy does not have, by an array of float32."""
+    return copy.cast(upload(x), BFLOAT16)
+
+
 def random(shape, dtype, rng):
     """Numbers with zeros and, where the dtype has them, NaN and infinities among them."""
+    if dtype == "bfloat16":
+        return copy.download(copy.cast(rounded(random(shape, "float32", rng)), DTYPES["float32"]))
     if dtype == "bool":
         return rng.random(shape) > 0.5
     if not dtype.startswith("float"):
@@ -41,28 +49,29 @@ def random(shape, dtype, rng):
 
 def laid_out(shape, dtype, layout, rng):
     """A NumPy array and the tensor of the same values in the given layout."""
+    made = rounded if dtype == "bfloat16" else upload
     if layout == "transposed":
         base = random(shape[::-1], dtype, rng)
-        x = upload(base)
+        x = made(base)
         return base.T, core.view(x, shape, x._strides[::-1], 0)
     if layout == "strided":
         base = random(tuple(2 * n + 1 for n in shape), dtype, rng)
-        x = upload(base)
+        x = made(base)
         view = base[tuple(slice(1, None, 2) for _ in shape)]
         return view, core.view(x, shape, tuple(2 * s for s in x._strides), sum(x._strides))
     if layout == "expanded":
         base = random((1, *shape[1:]), dtype, rng)
-        x = upload(base)
+        x = made(base)
         return np.broadcast_to(base, shape), core.view(x, shape, (0, *x._strides[1:]), 0)
     base = random(shape, dtype, rng)
-    x = upload(base)
+    x = made(base)
     if layout == "reversed" and shape[-1]:
         return base[..., ::-1], core.view(x, shape, (*x._strides[:-1], -1), shape[-1] - 1)
     return base, x
 
 
 def same(x, want, **tolerance):
-    got = copy.download(x)
+    got = copy.download(copy.cast(x, DTYPES["float32"]) if x.dtype is BFLOAT16 else x)
     assert got.dtype == want.dtype and got.shape == want.shape
     np.testing.assert_allclose(got, want, **({"rtol": 0, "atol": 0} | tolerance), equal_nan=True)
 
@@ -86,10 +95,10 @@ def test_layouts_and_dtypes(name):
             with np.errstate(all="ignore"):
                 want = EXACT[name](*[array for array, _ in pairs])
             if want.dtype != bool:               # NumPy rounds integers to floats
-                want = want.astype(dtype.name)
+                want = copy.download(copy.cast(rounded(want), DTYPES["float32"])) if dtype is BFLOAT16 else want.astype(dtype.name)
             inputs = [x for _, x in pairs]
             same(kernel(*inputs), want)
-            base = copy.full(shape[::-1], 0, DTYPES[want.dtype.name])
+            base = copy.full(shape[::-1], 0, BFLOAT16 if dtype is BFLOAT16 and want.dtype != bool else DTYPES[want.dtype.name])
             out = core.view(base, shape, base._strides[::-1], 0)
             kernel.into(out, *inputs)
             same(out, want)

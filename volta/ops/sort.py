@@ -167,7 +167,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
 
 def _in_the_middle(input, length):
     """Whether the record of medians finds what is at a place: of a float tensor with lines of this length."""
-    return input.ndim and (input.device.is_gpu and not stands_in(input) or host_sees(input) and length < LONG)
+    return input.ndim and length < 1 << 32 and (input.device.is_gpu and not stands_in(input) or host_sees(input))
 
 
 def _middle(name, input, dim, keepdim, skip):

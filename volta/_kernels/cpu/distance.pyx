@@ -202,7 +202,7 @@ cdef void some_rows(const real* x1, const real* x2, const real* turned, const Si
 
 cdef void all_rows(const real* x1, const real* x2, real* turned, const Sizes* s, real* out) noexcept nogil:
     cdef Py_ssize_t tasks = s.batch * s.n * ((s.r + BLOCK - 1) // BLOCK), task
-    cdef int threads = threads_for(s.batch * s.apart * (s.m + 16) // (8 if s.step else 1))
+    cdef int threads = threads_for(s.batch * s.apart * (s.m + 16) // (4 if s.step else 1))
     if s.step:
         turn_rows(x2, s, turned)
     if threads == 1:

@@ -21,9 +21,10 @@ from volta._kernels.cpu.sort_words cimport Wide, item
 
 cdef enum:
     FEWEST = 4                  # lines that are worth a network
-    SEEN = 512                  # elements of a line that are sorted first, where it has SEEN_OF of them,
-    SEEN_OF = 4096
-    ABOUT = 36                  # and how far beside the one at the place, of these, the one of the whole line is looked for
+    SEEN = 512                  # elements of a line that are sorted first, where it has LARGE of them,
+    FEW_SEEN = 128              # or so many,
+    LARGE = 32768
+    SEEN_OF = 1024              # and none of less
 
 cdef struct Lines:
     Py_ssize_t outer, length, inner, needed     # needed: bytes of memory of each thread
@@ -55,16 +56,18 @@ cdef inline Py_ssize_t keep_between(const real* x, Py_ssize_t n, Py_ssize_t step
 
 cdef inline item at_place(const Lines* p, const real* x, Py_ssize_t place, item* a) noexcept nogil:
     """The item of a long line that has this place in order. IN: memory for two lines."""
-    cdef Py_ssize_t i, n = p.length, near = place * SEEN // n, kept, below = 0
+    cdef Py_ssize_t i, n = p.length, kept, below = 0, near
+    cdef Py_ssize_t seen = SEEN if n >= LARGE else FEW_SEEN, about = seen // 16 if n >= LARGE else seen // 7
     cdef uint64_t low = 0, high = ~<uint64_t>0
     if n >= SEEN_OF:
-        for i in range(SEEN):
-            a[i] = as_item(x[n // SEEN * i * p.inner], i, False, a[0])
-        sort_items(a, a + SEEN, SEEN, p.bits)
-        if near >= ABOUT:
-            low = key_of(a[near - ABOUT])
-        if near + ABOUT < SEEN:
-            high = key_of(a[near + ABOUT])
+        for i in range(seen):
+            a[i] = as_item(x[n // seen * i * p.inner], i, False, a[0])
+        sort_items(a, a + seen, seen, p.bits)
+        near = place * seen // n                # the place is looked for between two of these, some before and after it
+        if near >= about:
+            low = key_of(a[near - about])
+        if near + about < seen:
+            high = key_of(a[near + about])
         if p.inner == 1:                        # a step that the compiler knows
             kept = keep_between(x, n, 1, low, high, a, &below)
         else:

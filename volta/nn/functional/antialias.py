@@ -2,10 +2,11 @@
 width first, with weights that are computed where the image lies. Knows sizes and scales, no arguments of `interpolate`."""
 from __future__ import annotations
 
-import math
+import functools
 
 import numpy as np
 
+from volta._kernels.core import host_sees, inferring
 from volta.dtypes import float32, float64, int32, int64, uint8
 from volta.ops.creation import arange
 from volta.ops.math import clamp
@@ -57,18 +58,34 @@ def _windows(n, length, scale, kind, elements, device, share):
     return cast(first + minimum(step, count - 1), int64), weights
 
 
+@functools.lru_cache(maxsize=64)
+def _most(n, length, scale, kind):
+    """(elements of the widest window, the largest weight)."""
+    weights = np_windows(n, length, scale, kind)[1]
+    return weights.shape[0], weights.max()
+
+
+@functools.lru_cache(maxsize=64)
+def _kept_windows(n, length, scale, kind, device, share, inferred):
+    """`_windows` of the host, kept: making them takes longer than small images. IN: inferred, whether they are made in inference mode."""
+    return _windows(n, length, scale, kind, _most(n, length, scale, kind)[0], device, share)
+
+
 def _along(x, dim, length, scale, kind):
     """Planes (planes, height, width) with `length` elements along `dim`."""
     images = x.dtype is uint8
-    known = np_windows(x.shape[dim], length, scale, kind)[1]
-    places, weights = _windows(x.shape[dim], length, scale, kind, known.shape[0], x.device, not images)
+    elements, largest = _most(x._shape[dim], length, scale, kind)
+    if host_sees(x):
+        places, weights = _kept_windows(x._shape[dim], length, scale, kind, x.device, not images, inferring())
+    else:
+        places, weights = _windows(x._shape[dim], length, scale, kind, elements, x.device, not images)
     if images:                                      # in integers of 16 bits, rounded up from the half, as PyTorch computes
-        bits = next(bits for bits in range(23) if bits == 22 or int(0.5 + known.max() * (2 << bits)) >= 1 << 15)
+        bits = next(bits for bits in range(23) if bits == 22 or int(0.5 + largest * (2 << bits)) >= 1 << 15)
         weights = trunc(weights * (1 << bits) + where_op(weights < 0, -0.5, 0.5))
     dtype = int32 if images else x.dtype
-    shape = (*x.shape[:dim], *known.shape, *x.shape[dim + 1:])
-    picked = reshape_op(index_select_op(cast(x, dtype), reshape_op(places, shape=(math.prod(known.shape),)), dim=dim), shape=shape)
-    weights = reshape_op(cast(weights, dtype), shape=known.shape + (1,) * (2 - dim))
+    shape = (*x._shape[:dim], elements, length, *x._shape[dim + 1:])
+    picked = reshape_op(index_select_op(cast(x, dtype), reshape_op(places, shape=(elements * length,)), dim=dim), shape=shape)
+    weights = reshape_op(cast(weights, dtype), shape=(elements, length) + (1,) * (2 - dim))
     out = sum_op(picked * weights, dim=(dim,), keepdim=False)
     return cast(clamp((out + (1 << bits - 1)) >> bits, 0, 255), uint8) if images else out
 

@@ -1,0 +1,40 @@
+"""What is read off lines in order: medians of lines of any length, booleans sorted and told apart."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import volta
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [300, 1500, 5000, 40000, 100000])
+def test_medians_of_long_lines(n, dtype):
+    rng = np.random.default_rng(n)
+    lines = [rng.standard_normal(n), np.sort(rng.standard_normal(n)), rng.integers(0, 3, n), np.zeros(n),
+             np.where(rng.random(n) < 0.3, np.nan, rng.random(n)), np.where(np.arange(n) % 64 == 0, 1e9, rng.random(n))]
+    for line in lines:
+        x = line.astype(dtype)
+        for name, order, place in (("median", np.sort(x), (n - 1) // 2), ("nanmedian", np.sort(x[x == x]), ((x == x).sum() - 1) // 2)):
+            want = np.nan if name == "median" and np.isnan(x).any() else order[place]
+            np.testing.assert_equal(getattr(volta, name)(volta.tensor(x)).numpy(), want)
+        both = volta.tensor(np.stack([x, x[::-1]], 1))
+        values, indices = volta.kthvalue(both, n // 3, 0)
+        np.testing.assert_equal(values.numpy(), np.sort(x)[[n // 3 - 1] * 2])
+        np.testing.assert_equal(np.take_along_axis(both.numpy(), indices.numpy()[None], 0)[0], values.numpy())
+
+
+def test_booleans_in_order_and_what_differs_among_them():
+    rng = np.random.default_rng(0)
+    x = rng.random((5, 7, 70)) < 0.4
+    for dim in range(3):
+        for descending in (False, True):
+            values, indices = volta.sort(volta.tensor(x), dim, descending)
+            want = np.argsort(x != descending, dim, kind="stable")
+            np.testing.assert_equal(indices.numpy(), want)
+            np.testing.assert_equal(values.numpy(), np.take_along_axis(x, want, dim))
+    for flags in (x, np.zeros((2, 3), bool), np.ones(4, bool), np.array(True)):
+        found = volta.unique(volta.tensor(flags), return_inverse=True, return_counts=True)
+        wanted = np.unique(flags, return_inverse=True, return_counts=True)
+        for a, b, shape in zip(found, wanted, (None, flags.shape, None)):
+            np.testing.assert_equal(a.numpy(), b.reshape(shape) if shape is not None else b)

@@ -1,0 +1,271 @@
+# Functions of float64 lines in vectors of AVX-512, as vectors.pxd has those of float32: each returns how many of the n elements it has
+# done: all or, in other builds, none. Within 2 units in the last place; tables of eight or sixteen numbers lie in registers. Polynomials are
+# near-minimax fits.
+from volta._kernels.cpu cimport doubles, gamma_vectors
+
+cdef extern from * nogil:
+    """
+    #ifndef VOLTA_DOUBLE_VECTORS
+    #define VOLTA_DOUBLE_VECTORS
+    #if defined(VOLTA_IN_VECTORS)
+      #define W_NEG_FMA(a, b, c) _mm512_fnmadd_pd(a, b, c)              /* c - a * b */
+      #define W_MAX(c, x) _mm512_max_pd(c, x)                           /* a NaN in x stays */
+      #define W_MIN(c, x) _mm512_min_pd(c, x)
+      #define W_ABS(x) _mm512_abs_pd(x)
+      #define W_WITH_SIGN(magnitude, sign) _mm512_castsi512_pd(_mm512_ternarylogic_epi64(_mm512_set1_epi64(INT64_MAX),         \\
+          _mm512_castpd_si512(magnitude), _mm512_castpd_si512(sign), 0xca))
+      #define W_OF_8(at, table) _mm512_permutexvar_pd(at, _mm512_loadu_pd(table))         /* by the lowest bits of `at` */
+      #define W_OF_16(at, table) _mm512_permutex2var_pd(_mm512_loadu_pd(table), at, _mm512_loadu_pd((table) + 8))
+
+      /* exp(c) = 2**(k / 8) (1 + p), k the nearest integer to 8 c / log(2) */
+      static const double volta_eighths[8] = {1.0, 1.0905077326652577, 1.189207115002721, 1.2968395546510096, 1.4142135623730951,
+          1.5422108254079407, 1.681792830507429, 1.8340080864093424};
+      VOLTA_INLINE volta_w d_exp(volta_w x) {
+          volta_w c = W_MAX(W_SET(-746.0), W_MIN(W_SET(710.0), x)), t = W_FMA(c, W_SET(11.541560327111707), W_SET(VOLTA_ROUNDER64));
+          volta_w k = W_SUB(t, W_SET(VOLTA_ROUNDER64)), r = W_NEG_FMA(k, W_SET(0.08664339754614048), c);
+          volta_w p = W_SET(2.4802494206723458e-05), power = W_OF_8(_mm512_castpd_si512(t), volta_eighths);
+          r = W_NEG_FMA(k, W_SET(2.3852686615882346e-11), r);
+          p = W_FMA(p, r, W_SET(0.00019842176749636047)); p = W_FMA(p, r, W_SET(0.0013888888880361555));
+          p = W_FMA(p, r, W_SET(0.00833333332480596)); p = W_FMA(p, r, W_SET(0.041666666666666866));
+          p = W_FMA(p, r, W_SET(0.16666666666666868)); p = W_FMA(p, r, W_SET(0.5));
+          p = W_FMA(p, W_MUL(r, r), r);
+          return _mm512_scalef_pd(W_FMA(power, p, power), W_MUL(k, W_SET(0.125)));        /* which takes the floor of k / 8 */
+      }
+
+      /* x = 2**e m with m from 0.734 to 1.469, and m = (1 + f) / r of the table; what is 0 or infinite has an infinite e, what is negative
+         or NaN a NaN f. Then log(x) = e log(2) - log(r) + log(1 + f), of which the first two add without rounding. */
+      static const double volta_inverses[16] = {1.0, 0.9411764705882353, 0.8888888888888888, 0.8421052631578947, 0.8, 0.7619047619047619,
+          0.7272727272727273, 0.6956521739130435, 1.3333333333333333, 1.28, 1.2307692307692308, 1.1851851851851851, 1.1428571428571428,
+          1.103448275862069, 1.0666666666666667, 1.032258064516129};
+      static const double volta_logs[16] = {0.0, 0.06062462181648698, 0.11778303565643, 0.17185025692674571, 0.22314355131425145,
+          0.2719337154835557, 0.31845373111855224, 0.3629054936893681, -0.28768207245184385, -0.2468600779316148, -0.20763936477828793,
+          -0.16989903679541385, -0.13353139262449076, -0.09844007281321865, -0.0645385211375924, -0.03174869831468641};
+      static const double volta_logs_low[16] = {0.0, -5.2122328603557226e-14, -4.649178632475319e-14, -8.643688492088945e-14,
+          -4.175347699650321e-14, 8.609857887931859e-14, -1.765318688778829e-14, 3.9484127277912274e-16, 6.297908504131321e-14,
+          8.897769688389272e-14, 4.3369911444011306e-14, 1.643178756532876e-14, -3.1804225197847076e-14, -3.38573632414336e-14,
+          2.1239485832617812e-14, 1.061342829278565e-13};
+      static const double volta_logs2[16] = {0.0, 0.0874628412502716, 0.16992500144237965, 0.24792751344352837, 0.3219280948874257,
+          0.39231742277866033, 0.4594316186373817, 0.5235619560569376, -0.41503749927892386, -0.356143810225376, -0.29956028185893047,
+          -0.2451124978365442, -0.1926450779424158, -0.14201900487250896, -0.09310940439149817, -0.045803689613194365};
+      static const double volta_logs2_low[16] = {0.0, 6.783365796585726e-14, -6.720987860981189e-14, 5.720492649791384e-14,
+          -6.341868091945697e-14, 1.0003934052788237e-13, -8.447288438987944e-14, 7.535154862377412e-14, 8.012194124800777e-14,
+          1.006664528060356e-13, 2.2546425693437238e-14, 1.2831976975600503e-14, 1.999748494246997e-14, 8.109895608291058e-14,
+          1.6723281744199646e-14, 6.961378690854781e-14};
+      static const double volta_logs10[16] = {0.0, 0.026328938722372186, 0.051152522447409865, 0.07463361829695714, 0.09691001300802782,
+          0.11809931207790214, 0.13830269816617147, 0.15760785336169647, -0.12493873660832833, -0.10720996964778351,
+          -0.09017663034910584, -0.07378621416091846, -0.05799194697760868, -0.04275198042091688, -0.02802872360030051,
+          -0.013788284485599434};
+      static const double volta_logs10_low[16] = {0.0, -2.3032308687011413e-14, -2.855192370164799e-14, -5.293343773429509e-14,
+          2.85725458818173e-14, 9.237023332270849e-14, 1.0997589035860502e-13, -2.8360461926153406e-14, 2.8397813827793453e-14,
+          -8.486596470569766e-14, 1.7799437131058865e-14, -1.7821806051836752e-16, -7.805370459108214e-14, -3.300304276318716e-14,
+          5.697638675627672e-14, -3.385081032441929e-14};
+      VOLTA_INLINE volta_w d_log_parts(volta_w x, volta_w *e, __m512i *at, volta_w *tail) {
+          volta_w m = _mm512_getmant_pd(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_nan), k = _mm512_getexp_pd(x), f;
+          volta_w p = W_SET(0.09111883558889744);
+          __mmask8 above = _mm512_cmp_pd_mask(m, W_SET(1.46875), _CMP_GE_OQ);
+          m = _mm512_mask_mul_pd(m, above, m, W_SET(0.5));
+          *e = _mm512_mask_add_pd(k, above, k, W_SET(1));
+          *at = _mm512_srli_epi64(_mm512_add_epi64(_mm512_castpd_si512(m), _mm512_set1_epi64((int64_t)1 << 47)), 48);
+          f = W_FMA(m, W_OF_16(*at, volta_inverses), W_SET(-1));
+          p = W_FMA(p, f, W_SET(-0.10022721957080076)); p = W_FMA(p, f, W_SET(0.11111091115293052));
+          p = W_FMA(p, f, W_SET(-0.12499978338345441)); p = W_FMA(p, f, W_SET(0.14285714293492935));
+          p = W_FMA(p, f, W_SET(-0.16666666675093328)); p = W_FMA(p, f, W_SET(0.1999999999999894));
+          p = W_FMA(p, f, W_SET(-0.24999999999998854)); p = W_FMA(p, f, W_SET(0.3333333333333333)); p = W_FMA(p, f, W_SET(-0.5));
+          *tail = W_MUL(p, W_MUL(f, f));                                /* log(1 + f) - f */
+          return f;
+      }
+      VOLTA_INLINE volta_w d_log(volta_w x) {
+          __m512i at;
+          volta_w e, tail, f = d_log_parts(x, &e, &at, &tail), high = W_FMA(e, W_SET(0.6931471804855391), W_OF_16(at, volta_logs));
+          volta_w low = W_FMA(e, W_SET(7.440617110012397e-11), W_OF_16(at, volta_logs_low));
+          return W_ADD(high, W_ADD(f, W_ADD(tail, low)));
+      }
+      VOLTA_INLINE volta_w d_log2(volta_w x) {
+          __m512i at;
+          volta_w e, tail, f = d_log_parts(x, &e, &at, &tail), high = W_ADD(e, W_OF_16(at, volta_logs2));
+          volta_w low = W_FMA(tail, W_SET(1.4426950408889634), W_FMA(f, W_SET(2.0355273740931033e-17), W_OF_16(at, volta_logs2_low)));
+          return W_ADD(high, W_FMA(f, W_SET(1.4426950408889634), low));
+      }
+      VOLTA_INLINE volta_w d_log10(volta_w x) {
+          __m512i at;
+          volta_w e, tail, f = d_log_parts(x, &e, &at, &tail), high = W_FMA(e, W_SET(0.3010299955494702), W_OF_16(at, volta_logs10));
+          volta_w low = W_FMA(e, W_SET(1.1451100898021838e-10), W_OF_16(at, volta_logs10_low));
+          low = W_FMA(tail, W_SET(0.4342944819032518), W_FMA(f, W_SET(1.098319650216765e-17), low));
+          return W_ADD(high, W_FMA(f, W_SET(0.4342944819032518), low));
+      }
+
+      /* As v_sqrt; OUT: half, 1 / (2 sqrt(x)). Of 0 both are NaN, where it is not near the ends by the instruction. */
+      VOLTA_INLINE volta_w d_root(volta_w x, volta_w *half) {
+          volta_w y = _mm512_rsqrt14_pd(x), g = W_MUL(x, y), h = W_MUL(y, W_SET(0.5)), r = W_NEG_FMA(g, h, W_SET(0.5));
+          g = W_FMA(g, r, g);
+          h = W_FMA(h, r, h);
+          r = W_NEG_FMA(g, h, W_SET(0.5));
+          g = W_FMA(g, r, g);
+          h = W_FMA(h, r, h);
+          *half = h;
+          return W_FMA(W_NEG_FMA(g, g, x), h, g);
+      }
+      VOLTA_INLINE volta_w d_sqrt(volta_w x) {
+          volta_w h, g = d_root(x, &h);
+          __mmask8 far = _mm512_cmpge_epu64_mask(_mm512_sub_epi64(_mm512_castpd_si512(x), _mm512_set1_epi64(0x1000000000000000)),
+                                                 _mm512_set1_epi64(0x6000000000000000));
+          return __builtin_expect(far != 0, 0) ? _mm512_mask_sqrt_pd(g, far, x) : g;
+      }
+
+      /* s and low, together sqrt(z), and asin(s) / s - 1, for z = x**2 or, beyond 1/2 (`above`), (1 - |x|) / 2. */
+      VOLTA_INLINE volta_w d_asin_parts(volta_w x, __mmask8 *above, volta_w *s, volta_w *low) {
+          volta_w a = W_ABS(x), z, h, g, p = W_SET(0.02886097438799853);
+          __mmask8 k = _mm512_cmp_pd_mask(a, W_SET(0.5), _CMP_GT_OQ), none;
+          z = W_PICK(k, W_MUL(W_SET(0.5), W_SUB(W_SET(1), a)), W_MUL(a, a));
+          g = d_root(z, &h);
+          none = _mm512_cmp_pd_mask(z, W_SET(0), _CMP_EQ_OQ);
+          *s = _mm512_mask_mov_pd(W_PICK(k, g, a), k & none, W_SET(0));
+          *low = _mm512_maskz_mul_pd(k & (__mmask8)~none, W_NEG_FMA(g, g, z), h);
+          *above = k;
+          p = W_FMA(p, z, W_SET(-0.014999855783811349)); p = W_FMA(p, z, W_SET(0.017493569476248205));
+          p = W_FMA(p, z, W_SET(0.005424230839804001)); p = W_FMA(p, z, W_SET(0.010330370295404406));
+          p = W_FMA(p, z, W_SET(0.011478047472510145)); p = W_FMA(p, z, W_SET(0.013971325328728771));
+          p = W_FMA(p, z, W_SET(0.017352385393480947)); p = W_FMA(p, z, W_SET(0.022372173243832207));
+          p = W_FMA(p, z, W_SET(0.0303819441312372)); p = W_FMA(p, z, W_SET(0.04464285714644605));
+          p = W_FMA(p, z, W_SET(0.07499999999998389)); p = W_FMA(p, z, W_SET(0.16666666666666669));
+          return W_MUL(p, z);
+      }
+      VOLTA_INLINE volta_w d_asin(volta_w x) {
+          __mmask8 above;
+          volta_w s, low, r = d_asin_parts(x, &above, &s, &low), twice = W_ADD(s, s), q = W_SUB(W_SET(1.5707963267948966), twice);
+          volta_w rest = W_SUB(W_SUB(W_SET(1.5707963267948966), q), twice), more = W_FMA(s, r, low);
+          rest = W_SUB(W_ADD(rest, W_SET(6.123233995736766e-17)), W_ADD(more, more));
+          return W_WITH_SIGN(W_PICK(above, W_ADD(q, rest), W_FMA(s, r, s)), x);
+      }
+      VOLTA_INLINE volta_w d_acos(volta_w x) {
+          __mmask8 above;
+          volta_w s, low, r = d_asin_parts(x, &above, &s, &low), more = W_FMA(s, r, low), near = W_ADD(s, more), far;
+          far = W_ADD(s, W_SUB(more, W_SET(6.123233995736766e-17)));
+          far = W_PICK(_mm512_movepi64_mask(_mm512_castpd_si512(x)), W_SUB(W_SET(3.141592653589793), W_ADD(far, far)), W_ADD(near, near));
+          near = W_SUB(W_SET(1.5707963267948966), W_SUB(x, W_NEG_FMA(x, r, W_SET(6.123233995736766e-17))));
+          return W_PICK(above, far, near);
+      }
+
+      /* atan(q) = atan(c) + atan((q - c) / (1 + q c)) for q = |x| or, beyond 1, 1 / |x|, and c the nearest multiple of 1/8. */
+      static const double volta_angles[16] = {0.0, 0.12435499454676144, 0.24497866312686414, 0.35877067027057225, 0.4636476090008061,
+          0.5585993153435624, 0.6435011087932844, 0.7188299996216245, 0.7853981633974483, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+      static const double volta_angles_low[16] = {0.0, -3.1253241424539383e-18, 1.0698755618734451e-17, -2.4623815582638635e-17,
+          2.2698777452961687e-17, -5.4556305485916264e-18, 1.5834785051444286e-17, -2.1478388444456983e-17, 3.061616997868383e-17, 0.0,
+          0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+      VOLTA_INLINE volta_w d_atan(volta_w x) {
+          volta_w a = W_MIN(W_SET(1e18), W_ABS(x)), above, below, t, c, u, z, p = W_SET(0.07602973674489244), high, low, q;
+          __mmask8 steep = _mm512_cmp_pd_mask(a, W_SET(1), _CMP_GT_OQ);
+          above = W_PICK(steep, W_SET(1), a);
+          below = W_PICK(steep, a, W_SET(1));
+          t = W_FMA(W_MUL(above, _mm512_rcp14_pd(below)), W_SET(8), W_SET(VOLTA_ROUNDER64));
+          c = W_MUL(W_SUB(t, W_SET(VOLTA_ROUNDER64)), W_SET(0.125));
+          u = _mm512_div_pd(W_NEG_FMA(c, below, above), W_FMA(c, above, below));
+          z = W_MUL(u, u);
+          p = W_FMA(p, z, W_SET(-0.09090457924803515)); p = W_FMA(p, z, W_SET(0.11111110059576959));
+          p = W_FMA(p, z, W_SET(-0.142857142846059)); p = W_FMA(p, z, W_SET(0.19999999999999574));
+          p = W_FMA(p, z, W_SET(-0.3333333333333333));
+          high = W_OF_16(_mm512_castpd_si512(t), volta_angles);
+          low = W_ADD(W_FMA(W_MUL(u, z), p, u), W_OF_16(_mm512_castpd_si512(t), volta_angles_low));
+          q = W_SUB(W_SET(1.5707963267948966), high);
+          q = W_ADD(q, W_SUB(W_ADD(W_SUB(W_SUB(W_SET(1.5707963267948966), q), high), W_SET(6.123233995736766e-17)), low));
+          return W_WITH_SIGN(W_PICK(steep, q, W_ADD(high, low)), x);
+      }
+
+      /* Degree 14 about the multiples of 25 / 64: of erf, but of erf(x) / x about 0. From 6 on it is 1. */
+      static const double volta_erf_near[240] = {-1.4691691964993661e-05, -3.5304325661631125e-05, 2.4595170757438934e-05,
+          5.368734826314622e-06, -1.271524397797258e-05, 2.9870636666721603e-06, 2.1193877098385247e-06, -8.955419149731215e-07,
+          -1.7892425500802812e-07, 8.969670162477787e-08, 1.5914387362051704e-08, -3.1198992689852258e-09, -1.08489408731126e-09,
+          -1.2760094931719906e-10, -8.169448246272665e-12, -3.211390149562914e-13, 0.0, -4.0616634788030915e-05, -6.460845633508515e-05,
+          5.362661424640845e-05, 6.336928127987822e-06, -1.8359670863813745e-05, 2.178903122225345e-06, 2.8834526652990794e-06,
+          -3.9631162952911375e-07, -2.8269140604894677e-07, 2.6228905372419223e-09, 1.5068392487362104e-08, 2.8560800022625354e-09,
+          2.624671240407574e-10, 1.4272201504267215e-11, 4.947414307891676e-13, 0.0001205399533260864, 0.0002894423942707748,
+          -0.0001348688926874182, -0.00010964455349718755, 8.736669015919538e-05, 1.5872804573577687e-05, -2.191559456246622e-05,
+          -1.6382982076225546e-06, 2.7287064492683835e-06, 3.845974369728567e-07, -1.3445419157177485e-07, -4.6093988529017126e-08,
+          -6.109334045598665e-09, -4.54785650789025e-10, -2.1124155057896276e-11, -6.429266128339682e-13, 0.0, 0.00017164848644830698,
+          0.0005786045441299875, -0.00024769302624388196, -0.0001919594370251458, 9.788661358231799e-05, 3.963627485435673e-05,
+          -1.559028114688221e-05, -6.3665463189137965e-06, 5.223537600106066e-07, 5.456049235048615e-07, 1.0913781160490766e-07,
+          1.1318481952158887e-08, 7.13055149369377e-10, 2.907936103600154e-11, 7.941243871159736e-13, -0.0008548323123003773,
+          -0.0019843045631875327, 0.00039304251430762575, 0.0010429996324306042, -0.0002467769549244395, -0.000315051464210445,
+          4.247400555840339e-05, 5.7699927714856404e-05, 3.873535530899434e-06, -4.557758986224706e-06, -1.456821813628008e-06,
+          -2.1164537471244713e-07, -1.8049618529688262e-08, -9.82921126985044e-10, -3.5614446188185484e-11, -8.795985907883495e-13, 0.0,
+          -0.00018806473487369943, -0.003877372517938986, 0.000155982881182462, 0.0016014239565941188, 8.543436642133451e-05,
+          -0.0003527842411645238, -8.002813305483989e-05, 2.545068659199196e-05, 1.4611938633372798e-05, 2.9891916167384486e-06,
+          3.4351028978827906e-07, 2.4823633771790157e-08, 1.185730482811607e-09, 3.848970909877639e-11, 8.640544312309564e-13,
+          0.005223977619347752, 0.011244364637793988, 0.0011969793510243894, -0.006072516159248339, -0.001426880378471296,
+          0.001584442314290443, 0.0006912759870284333, -7.838166850705976e-05, -0.00011126364014435183, -3.215398120791135e-05,
+          -4.941479179537875e-06, -4.700176821613814e-07, -2.9376452259554403e-08, -1.2449694689310668e-09, -3.646706193981562e-11,
+          -7.477665894310342e-13, 0.0, -0.004052607095414388, 0.01887204809799487, 0.0073306272330281325, -0.005687891654462282,
+          -0.003976076490685554, -3.731430447417856e-05, 0.0006565159323707259, 0.0002664810506275042, 5.4042981376336886e-05,
+          6.687178821781684e-06, 5.414981036337675e-07, 2.970984955362475e-08, 1.127293241008632e-09, 2.997722770505363e-11,
+          5.638907749786773e-13, -0.026866170645082354, -0.050626810466676615, -0.022786989103105205, 0.018316066853165933,
+          0.017027327562261826, 0.0016660059948816973, -0.0031239232957202506, -0.0017285730932903955, -0.00045231517761660405,
+          -7.160875325988808e-05, -7.415188040744134e-06, -5.211254303068933e-07, -2.5385634745481405e-08, -8.687686580348023e-10,
+          -2.1081402322291747e-11, -3.6514775589488787e-13, 0.0, 0.04075226709864914, -0.05789979981314295, -0.05654560327303016,
+          -0.008037094259932966, 0.01279481968681011, 0.008942754362706088, 0.0029145135468786987, 0.0005769615014780492,
+          7.511890614603541e-05, 6.672543025240575e-06, 4.127609659664851e-07, 1.801282220460712e-08, 5.594265488443342e-10,
+          1.2442280437093174e-11, 1.9910092084711208e-13, 0.11283791670955108, 0.16995197133130396, 0.1419939823914424,
+          0.014145222844828392, -0.04815502863181384, -0.037484875231778354, -0.01448476331311894, -0.0034795671248341866,
+          -0.0005575739490749184, -6.157955580175916e-05, -4.773821338642793e-06, -2.6275748086217596e-07, -1.0347749759496652e-08,
+          -2.93164953447754e-10, -5.999392071694612e-12, -8.895458273460865e-14, 0.0, -0.22435754206319408, 0.04508893438660354,
+          0.16638343354763782, 0.127113290516243, 0.05496746362687257, 0.015455704144382706, 0.0029708766530259496,
+          0.0004000197828977451, 3.825781399991662e-05, 2.6218427204312698e-06, 1.29511514210293e-07, 4.630695347407237e-09,
+          1.2021588156064929e-10, 2.271299485665308e-12, 3.128796044570854e-14, -0.37612638903183754, -0.37839641669126073,
+          -0.47882054215862785, -0.33490654781744106, -0.15345668875200388, -0.04858286539901839, -0.010882169943238292,
+          -0.00174653489767421, -0.00020237088510847805, -1.7011523609901446e-05, -1.040895674093966e-06, -4.6469738847078873e-08,
+          -1.516327383189978e-09, -3.621205001951527e-11, -6.335773813081418e-13, -8.128091795686682e-15, 0.0, 0.9686948267296275,
+          0.6128902939630436, 0.28578692080421636, 0.09821228080128248, 0.024874427084297417, 0.004643059175781671,
+          0.0006387327625779968, 6.475868323471299e-05, 4.838833382371966e-06, 2.664692925680544e-07, 1.0814775586229268e-08,
+          3.2348317508056257e-10, 7.130988311540771e-12, 1.1585414972533512e-13, 1.3871943331492499e-15, 1.1283791670955126,
+          0.41934428209280167, 0.7307772924108472, 0.9025374279448654, 0.9728746138209335, 0.994257542299925, 0.999082135181434,
+          0.9998898131503006, 0.9999901032653747, 0.9999993368112867, 0.9999999669144919, 0.9999999987731819, 0.999999999966232,
+          0.9999999999993108, 0.9999999999999896, 0.9999999999999999};
+      VOLTA_INLINE volta_w d_erf(volta_w x) {
+          volta_w a = W_MIN(W_SET(6), W_ABS(x)), t = W_FMA(a, W_SET(2.56), W_SET(VOLTA_ROUNDER64)), k = W_SUB(t, W_SET(VOLTA_ROUNDER64));
+          volta_w p, r;
+          const __m512i at = _mm512_castpd_si512(t);
+          int i;
+          r = W_NEG_FMA(k, W_SET(0.390625), a);
+          p = W_OF_16(at, volta_erf_near);
+          VOLTA_UNROLL
+          for (i = 1; i <= 14; i++) p = W_FMA(p, r, W_OF_16(at, volta_erf_near + 16 * i));
+          p = _mm512_mask_mul_pd(p, _mm512_cmp_pd_mask(k, W_SET(0), _CMP_EQ_OQ), p, r);
+          return W_WITH_SIGN(W_MIN(W_SET(1), p), x);
+      }
+      #define VOLTA_LINE64(NAME, TERM)                                                                                \\
+      static inline Py_ssize_t NAME(double *out, const double *x, Py_ssize_t n) {                                    \\
+          Py_ssize_t i;                                                                                               \\
+          for (i = 0; i + 8 <= n; i += 8) {                                                                          \\
+              const volta_w v = _mm512_loadu_pd(x + i);                                                               \\
+              _mm512_storeu_pd(out + i, TERM);                                                                        \\
+          }                                                                                                          \\
+          if (i < n) {                                                                                               \\
+              const __mmask8 some = (__mmask8)((1u << (n - i)) - 1);                                                  \\
+              const volta_w v = _mm512_mask_loadu_pd(W_SET(0.5), some, x + i);                                        \\
+              _mm512_mask_storeu_pd(out + i, some, TERM);                                                             \\
+          }                                                                                                          \\
+          return n;                                                                                                   \\
+      }
+    #else
+      #define VOLTA_LINE64(NAME, TERM)                                                                                \\
+      static inline Py_ssize_t NAME(double *out, const double *x, Py_ssize_t n) { return 0; }
+    #endif
+    VOLTA_LINE64(volta_exp_line64, d_exp(v))
+    VOLTA_LINE64(volta_log_line64, d_log(v))
+    VOLTA_LINE64(volta_log2_line64, d_log2(v))
+    VOLTA_LINE64(volta_log10_line64, d_log10(v))
+    VOLTA_LINE64(volta_sqrt_line64, d_sqrt(v))
+    VOLTA_LINE64(volta_asin_line64, d_asin(v))
+    VOLTA_LINE64(volta_acos_line64, d_acos(v))
+    VOLTA_LINE64(volta_atan_line64, d_atan(v))
+    VOLTA_LINE64(volta_erf_line64, d_erf(v))
+    #endif
+    """
+    Py_ssize_t exp_line64 "volta_exp_line64"(double* out, const double* x, Py_ssize_t n)
+    Py_ssize_t log_line64 "volta_log_line64"(double* out, const double* x, Py_ssize_t n)
+    Py_ssize_t log2_line64 "volta_log2_line64"(double* out, const double* x, Py_ssize_t n)
+    Py_ssize_t log10_line64 "volta_log10_line64"(double* out, const double* x, Py_ssize_t n)
+    Py_ssize_t sqrt_line64 "volta_sqrt_line64"(double* out, const double* x, Py_ssize_t n)
+    Py_ssize_t asin_line64 "volta_asin_line64"(double* out, const double* x, Py_ssize_t n)
+    Py_ssize_t acos_line64 "volta_acos_line64"(double* out, const double* x, Py_ssize_t n)
+    Py_ssize_t atan_line64 "volta_atan_line64"(double* out, const double* x, Py_ssize_t n)
+    Py_ssize_t erf_line64 "volta_erf_line64"(double* out, const double* x, Py_ssize_t n)
