@@ -15,6 +15,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--what", choices=("ops", "layers", "optimizers"), default="ops", help="op_db, module_db or optim_db")
     parser.add_argument("--gpu", action="store_true", help="Volta on a GPU (VOLTA_ADAPTER=software for a software one)")
     parser.add_argument("--names", nargs="*", help="only these names of op_db (with /variant where wanted)")
+    parser.add_argument("--after", default="", help="only names that come after this one")
     parser.add_argument("--kinds", nargs="*", help="only these kinds of comparison")
     parser.add_argument("--dtypes", nargs="*", default="float32 float64 float16 bfloat16 int64 int32 uint8 bool".split())
     parser.add_argument("--seed", type=int, default=0, help="of samples and variants; others than 0 take samples from all over")
@@ -30,7 +31,8 @@ def options() -> argparse.Namespace:
 def main() -> int:
     given = options()
     if given.jobs > 1 and given.job is None:
-        processes = [subprocess.Popen([sys.executable, "-m", "tests.differences", *sys.argv[1:], "--job", str(i)]) for i in range(given.jobs)]
+        command = [sys.executable, "-m", "tests.differences", *sys.argv[1:], "--job"]
+        processes = [subprocess.Popen([*command, str(i)]) for i in range(given.jobs)]
         return max([process.wait() for process in processes])
     given.job = given.job or 0
     os.environ.setdefault("PYTORCH_TEST_WITH_SLOW", "0")

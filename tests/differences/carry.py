@@ -7,11 +7,13 @@ import numpy as np
 import torch
 
 import volta
+import volta.nn.functional
 
 NAMES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
 DTYPES = {getattr(torch, name): getattr(volta, name) for name in NAMES}
 LAYOUTS = {torch.strided: volta.strided}
-FORMATS = {getattr(torch, name): getattr(volta, name) for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")}
+FORMATS = {getattr(torch, name): getattr(volta, name) for name in (
+    "contiguous_format", "preserve_format", "channels_last", "channels_last_3d")}
 
 
 class NotCarried(Exception):
@@ -46,7 +48,8 @@ def describe(value: object, bases: dict | None = None) -> object:
     """`value` of PyTorch with descriptions in place of tensors; tensors over one storage keep sharing it."""
     bases = {} if bases is None else bases
     if isinstance(value, torch.Tensor):
-        if value.dtype not in DTYPES or value.layout is not torch.strided or value.ndim > 32 or value.device.type != "cpu" or value.is_quantized:
+        if value.dtype not in DTYPES or value.layout is not torch.strided or value.ndim > 32 or value.is_quantized or (
+                value.device.type != "cpu"):
             raise NotCarried(f"{value.dtype} {value.layout} {value.device}")
         key = value.untyped_storage()._cdata, value.dtype
         if key not in bases:
@@ -159,10 +162,15 @@ class Ours(Theirs):
             return DTYPES[value]
         if isinstance(value, torch.device):
             return volta.device(self.device if value.type == "cpu" else str(value))
+        if callable(value) and getattr(value, "__module__", None) in ("torch", "torch.nn.functional"):     # a function as an argument
+            return getattr(volta.nn.functional, value.__name__)
         if isinstance(value, torch.memory_format):
             return FORMATS[value]
         if isinstance(value, torch.layout):
             return LAYOUTS[value]
+        if dataclasses.is_dataclass(value) and hasattr(volta.nn.functional, type(value).__name__):         # options of a function
+            return getattr(volta.nn.functional, type(value).__name__)(**{f.name: self.plain(getattr(value, f.name))
+                                                                          for f in dataclasses.fields(value)})
         return self.device if isinstance(value, str) and value == "cpu" else value
 
     def where(self) -> dict:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from tests.differences.carry import DTYPES, Theirs
+from tests.differences.carry import DTYPES, Theirs, dtype_name
 from tests.differences.outcome import Fact, tensors
 
 
@@ -99,7 +99,7 @@ def outs(value: object, device: str) -> Iterator[tuple[str, object]]:
     yield "out that wants a gradient", of(lambda world, each: full(world, each.shape, dtype(world, each)).requires_grad_())
     for other in DTYPES:
         if device == "cpu" or other not in (torch.float64, torch.bfloat16):
-            yield f"out of {other}"[:9] + str(other)[6:], of(lambda world, each, other=other: full(world, each.shape, world.dtype(other)))
+            yield f"out of {dtype_name(other)}", of(lambda world, each, other=other: full(world, each.shape, world.dtype(other)))
 
 
 def into_input(function: object, i: int) -> object:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import types
 
@@ -95,7 +96,7 @@ def function(info: object) -> object:
     op = info.op
     if isinstance(op, types.FunctionType) and op.__module__.startswith("torch.testing"):
         names = [name for name in _names(op.__code__) if name != "wrapper_set_seed"]
-        inner = getattr(torch, "nn").functional if "functional" in names else None
+        inner = torch.nn.functional if "functional" in names else None
         for name in names:
             if hasattr(torch.Tensor, name) and not hasattr(volta.Tensor, name) and not hasattr(volta, name) and not (
                     inner and hasattr(inner, name)):
@@ -126,4 +127,7 @@ def form(info: object, kind: str) -> tuple[object, object]:
         return theirs, theirs
     if isinstance(theirs, types.FunctionType) and theirs.__module__.startswith("torch.testing"):
         return theirs, ours(theirs)
+    if isinstance(theirs, functools.partial):
+        inner = _path(theirs.func)
+        return theirs, ABSENT if inner is ABSENT else functools.partial(inner, *theirs.args, **theirs.keywords)
     return theirs, getattr(volta.Tensor, theirs.__name__, ABSENT)

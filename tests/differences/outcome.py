@@ -62,7 +62,7 @@ def call(world: Theirs, function: object, args: object, seed: int = 0) -> Outcom
             result = function(world, *made)
             world.settle()
             value = facts(world, result, inputs)
-        except Exception as error:          # noqa: BLE001 - which one is a fact like others
+        except Exception as error:           # which one is a fact like others
             value = Raised(error)
     return Outcome(value, [fact(world, x, []) for x in inputs])
 
@@ -152,14 +152,14 @@ def values(a: Fact, b: Fact, exact: object, loose: float) -> list[str]:
     if not x.size or np.array_equal(x, y):
         return []
     if a.dtype not in CLOSE:
-        apart = x != y
+        apart = np.atleast_1d(x != y)
         i = tuple(int(n[0]) for n in np.nonzero(apart))
-        return [f"values: {x[i]} and {y[i]} at {i}, {int(apart.sum())} of {x.size}"]
+        return [f"values: {np.atleast_1d(x)[i]} and {np.atleast_1d(y)[i]} at {i}, {int(apart.sum())} of {x.size}"]
     x, y = x.astype(np.float64), y.astype(np.float64)
     finite = np.isfinite(x) & np.isfinite(y)
     kinds = ~finite & ~((x == y) | np.isnan(x) & np.isnan(y))
     if kinds.any():
-        i = tuple(int(n[0]) for n in np.nonzero(kinds))
+        i = np.unravel_index(np.argmax(kinds), x.shape)
         wide = _wide(exact, x)
         if wide is None or not np.array_equal(np.isnan(wide), np.isnan(y)) or (np.isinf(y) & (wide != y))[kinds].any():
             return [f"not finite: {x[i]} and {y[i]} at {i}, {int(kinds.sum())} of {x.size}"]
@@ -168,9 +168,9 @@ def values(a: Fact, b: Fact, exact: object, loose: float) -> list[str]:
         return []
     with np.errstate(all="ignore"):
         close = CLOSE[a.dtype] * loose
-        scale = np.abs(x[finite]).max()
+        floor = close * 0.02 * max(1.0, float(np.abs(x[finite]).max()))
         error = np.abs(x - y)
-        bad = finite & (error > close * np.abs(x) + close * 0.1 * min(scale, 1.0) + 1e-300)
+        bad = finite & (error > close * np.abs(x) + floor)
         if not bad.any():
             return []
         wide = _wide(exact, x)
@@ -178,7 +178,7 @@ def values(a: Fact, b: Fact, exact: object, loose: float) -> list[str]:
             here = finite & np.isfinite(wide)
             mine, his = np.abs(y - wide), np.abs(x - wide)
             allowed = 3 * his[here].max(initial=0.0)
-            bad &= ~here | (mine > allowed + close * np.abs(wide) + close * 0.1 * min(scale, 1.0))
+            bad &= ~here | (mine > allowed + close * np.abs(wide) + floor)
             if not bad.any():
                 return []
         i = np.unravel_index(np.argmax(np.where(bad, error, -1)), x.shape)

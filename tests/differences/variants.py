@@ -108,7 +108,8 @@ def extremes(args: object, rng: np.random.Generator) -> Iterator[tuple[str, obje
         for name, value in ("least", info.min), ("greatest", info.max), ("0", 0), ("-1", -1 if info.min else 255), ("20", 20):
             values = one.values().copy()
             values.reshape(-1)[int(rng.integers(values.size))] = value
-            yield f"integer {name} in {i}", change(args, lambda laid, one=one, values=values: fresh(values, laid) if laid is one else laid)
+            other = fresh(values, one)
+            yield f"integer {name} in {i}", change(args, lambda laid, one=one, other=other: other if laid is one else laid)
 
 
 def empty(args: object) -> Iterator[tuple[str, object]]:
@@ -116,7 +117,8 @@ def empty(args: object) -> Iterator[tuple[str, object]]:
     sizes = sorted({n for laid in each_laid(args) for n in laid.shape if n})
     for size in sizes[:3]:
         def cut(laid: Laid, size: int = size) -> Laid:
-            return fresh(np.zeros(tuple(0 if n == size else n for n in laid.shape), laid.base.dtype), laid) if size in laid.shape else laid
+            shape = tuple(0 if n == size else n for n in laid.shape)
+            return fresh(np.zeros(shape, laid.base.dtype), laid) if size in laid.shape else laid
         yield f"no {size}", change(args, cut)
     if any(laid.shape and laid.values().size for laid in each_laid(args)):
         yield "0-d", change(args, lambda laid: fresh(laid.values().reshape(-1)[0].reshape(()), laid) if laid.values().size else laid)
@@ -135,7 +137,8 @@ def mixed(args: object, dtypes: list[torch.dtype]) -> Iterator[tuple[str, object
     for i, one in enumerate(each_laid(args)[:4]):
         for dtype in dtypes:
             if dtype is not one.dtype:
-                yield f"dtype {dtype_name(dtype)} in {i}", change(args, lambda laid, one=one, dtype=dtype: cast(laid, dtype) if laid is one else laid)
+                other = cast(one, dtype)
+                yield f"dtype {dtype_name(dtype)} in {i}", change(args, lambda laid, one=one, other=other: other if laid is one else laid)
 
 
 def all_of(args: object, dtype: torch.dtype) -> object:
@@ -167,18 +170,19 @@ def _replaced(value: object, put: object, where: str) -> Iterator[tuple[str, obj
             yield f"{new!r} {where}", put(new)
     elif isinstance(value, int):
         tensor = Laid(np.array([value]), torch.int64, (), (), 0, False)
-        for new in (np.int64(value), np.int32(value), float(value), value + 0.5, True, tensor, None, 100, -100, "no", [value], (value, value)):
+        kinds = (np.int64(value), np.int32(value), float(value), value + 0.5, True, tensor, None, 100, -100, "no", [value], (value, value))
+        for new in kinds:
             yield f"{new!r:.20} {where}", put(new)
     elif isinstance(value, float):
         tensor = Laid(np.array([value], np.float32), torch.float32, (), (), 0, False)
         for new in (np.float32(value), np.float64(value), 1, True, tensor, None, float("nan"), float("inf"), "no", [value]):
             yield f"{new!r:.20} {where}", put(new)
     elif isinstance(value, (tuple, list)) and value and all(type(n) is int for n in value):
-        for name, new in (("list", list(value)), ("tuple", tuple(value)), ("first", value[0]), ("NumPy's", tuple(np.int64(n) for n in value)),
+        for name, new in (("list", list(value)), ("tuple", tuple(value)), ("first", value[0]), ("NumPy's", tuple(map(np.int64, value))),
                           ("floats", tuple(float(n) for n in value)), ("more", (*value, 1)), ("less", tuple(value[:-1])),
                           ("twice", (*value, *value)), ("negative", tuple(-n for n in value)), ("100", (100, *value[1:]))):
             yield f"{name} {where}", put(new)
-    elif isinstance(value, str):
+    elif isinstance(value, str) and value != "cpu":
         for new in ("no", None, 1):
             yield f"{new!r} {where}", put(new)
 
