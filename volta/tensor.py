@@ -119,7 +119,7 @@ class Tensor(operators.Operators):
         """A matrix with its dimensions exchanged: of real numbers, what `t()` gives."""
         if self.ndim not in (0, 2):
             raise ShapeError(f"H: needs a matrix, got shape {self.shape}; of batches, mH exchanges the last two dimensions")
-        return self.T
+        return self.T if self.ndim else self
 
     @property
     def mH(self) -> Tensor:

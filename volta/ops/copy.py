@@ -223,6 +223,9 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
     return to(input, other)
 
 
+_GROWING = frozenset(("addbmm",))           # whose in-place form gives the tensor the size of the result, as in PyTorch
+
+
 def replace(form, input, args, options):
     """An op in place (`form`) by computing it and copying the result in; recorded where gradients are wanted."""
     function = form.op
@@ -242,6 +245,9 @@ def replace(form, input, args, options):
     else:
         source = input
     result = function(source, *args, **options)
+    if result.shape != input.shape and function.name in _GROWING and input._base is None:
+        core.assign(input, core.view(result, result._shape, result._strides, result.offset))
+        return input if source is input else inplace.take_history(input, result)
     if result.shape != input.shape:
         raise ShapeError(f"{form.name}: the result has shape {result.shape} but the tensor changed in place has {input.shape}; "
                          f"use the out-of-place {function.name}")

@@ -43,6 +43,8 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
     >>> volta.diff(volta.tensor([1, 3, 6]), prepend=volta.tensor([0]))
     tensor([1, 2, 3])
     """
+    if n == 0 and input.ndim:
+        return clone(input)                                 # whatever the rest, as in PyTorch
     d = as_dim("diff", dim, input.ndim)
     if n == 1 and prepend is None and append is None and input.ndim and input._shape[d]:
         return _steps(input, d)
@@ -51,9 +53,7 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
         raise ShapeError(f"diff: needs tensors of at least 1 dimension that agree outside dimension {d}, got {[x.shape for x in given]}")
     if n < 0:
         raise ArgumentError(f"diff: n must be >= 0, got {n}")
-    out = cat(given, d) if len(given) > 1 and n else input
-    if not n:
-        return clone(input)
+    out = cat(given, d) if len(given) > 1 else input
     if n >= out.shape[d]:
         return narrow(out, d, 0, 0)
     for _ in range(n):
@@ -152,7 +152,7 @@ def _trapezoids(name, y, x, dx, dim, add):
         return cast(sum(y.detach(), d), y.dtype)            # zeros, as in PyTorch without a gradient
     if y.dtype.code == 0 or x is not None and x.dtype.code == 0:
         raise DTypeError(f"{name}: needs floating point or integer tensors, got bool; convert it with .float()")
-    y = cast(y, float32) if dtype in HALVES else y
+    y = cast(y, float32) if dtype in HALVES and y.dtype.is_floating_point else y      # integers wrap first, as in PyTorch
     if n and x is not None:
         if x.ndim < 1 or x.ndim == 1 and x.shape[0] != n:
             raise ShapeError(f"{name}: x must be a vector of {n} elements or broadcast with y {y.shape}, got {x.shape}")
@@ -168,7 +168,8 @@ def _trapezoids(name, y, x, dx, dim, add):
     if n and x is None and add is sum:          # of equal steps, only the ends count half
         out = (sum(y, d) - (select(y, d, 0) + select(y, d, n - 1)) * 0.5) * dx
     else:
-        out = add((narrow(y, d, 1, n - 1) + narrow(y, d, 0, n - 1)) * dx / 2 if n else y if add is sum else y / 2, d)
+        both = narrow(y, d, 1, n - 1) + narrow(y, d, 0, n - 1) if n else y
+        out = add((cast(both, float32) if dtype in HALVES else both) * dx / 2 if n else y if add is sum else y / 2, d)
     return cast(out, dtype) if dtype in HALVES else out
 
 

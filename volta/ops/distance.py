@@ -60,13 +60,19 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
 
 @composed(samples=(case((3, 4), (3, 4)), case((4,), (3, 4), p=1.0, keepdim=True), case((3, 4), (3, 4), p=math.inf)), method=False,
           numpy=lambda x1, x2, p=2.0, eps=1e-6, keepdim=False: np.linalg.norm(x1 - x2 + eps, p, -1, keepdim))
-@promoted
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps over the last dimension.
 
     >>> volta.pairwise_distance(volta.zeros(1, 2), volta.tensor([[3.0, 4.0]]), eps=0)
     tensor([5.])
     """
+    if x1.dtype.code == 0 or x2.dtype.code == 0:
+        raise DTypeError("pairwise_distance: needs floating point or integer tensors, got bool; convert it with .float()")
+    return _pairwise(x1, x2, p, eps, keepdim)
+
+
+@promoted
+def _pairwise(x1: Tensor, x2: Tensor, p: float, eps: float, keepdim: bool):
     return norm(x1 - x2 + eps, p, -1, keepdim)
 
 

@@ -8,7 +8,7 @@ import math
 from typing import TYPE_CHECKING
 
 from volta._kernels.core import TensorBase, host_sees, inplace, same_values, stands_in
-from volta.dtypes import finfo, float32, float64, iinfo, int64
+from volta.dtypes import bool_, finfo, float32, float64, iinfo, int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.assign import constant_of, redrawn
 from volta.ops.copy import copy_into
@@ -227,6 +227,8 @@ def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -
         return drawn
     p = float(p)
     _need("geometric_", p, lambda x: 0 < x < 1, "p must be within (0, 1)")
+    if input.dtype is bool_:
+        raise DTypeError("geometric_: needs a floating point or integer tensor, got bool; convert it with .float()")
     trials = ceil(log1p(-_uniform("geometric_", input, generator)) / math.log1p(-p))
     return _overwritten("geometric_", input, clamp(trials, 1, None), integers=True)
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import TensorBase
-from volta.dtypes import float32, float64
+from volta.dtypes import bool_, float32, float64
 from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.ops.linalg import of_nothing
 from volta.ops.parts import diagonal
 from volta.ops.records.copy import cast
 from volta.ops.records.linalg import dot_op, matmul_op, turned
@@ -223,7 +224,8 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> 
     shape = tuple(a.shape[d] for d in rows) + tuple(b.shape[d] for d in columns)
     x = _arranged(a, *_changes(a._shape, rows + left, (math.prod(shape[:len(rows)]), inner)))
     y = _arranged(b, *_changes(b._shape, right + columns, (inner, math.prod(shape[len(rows):]))))
-    return reshape_op(matmul_op(x, y), shape=shape)
+    product = of_nothing if x.dtype is bool_ and math.prod(shape) != 1 else matmul_op
+    return reshape_op(product(x, y), shape=shape)
 
 
 @composed(samples=(case((2, 3), (3,)), case((2, 3), (4, 3)), case((), (3,))), kinds="fi", rtol=1e-4, numpy=np.inner)
@@ -237,6 +239,6 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
         return input * other
     if input.shape[-1] != other.shape[-1]:
         raise ShapeError(f"inner: the last dimensions of {input.shape} and {other.shape} differ in size")
-    if other.ndim == 2 and input.ndim == 2:
+    if other.ndim == 2 and input.ndim == 2 and input.dtype is not bool_:
         return matmul_op(input, turned(other))
     return dot_op(input, other) if input.ndim == other.ndim == 1 else tensordot(input, other, ([-1], [-1]))

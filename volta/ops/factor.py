@@ -269,6 +269,8 @@ def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bo
 
 # ---------------------------------------------------------------- reflections
 def _check_factors(name, A, tau):
+    if tau.dtype is not A.dtype:
+        raise DTypeError(f"{name}: the factors must be {A.dtype} as the matrices are, got {tau.dtype}; convert them with .to({A.dtype})")
     if tau.ndim != A.ndim - 1 or tau.shape[:-1] != A.shape[:-2]:
         raise ShapeError(f"{name}: the factors must be a vector for each matrix of {A.shape}, got {tau.shape}")
 

@@ -332,7 +332,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         check_integers("one_hot", input)
         if not input._size:
             raise ArgumentError("one_hot: no elements say how many classes there are; give num_classes")
-        num_classes = int(amax_op(input, dim=tuple(range(input.ndim)), keepdim=False).item()) + 1
+        num_classes = core.checked_size((int(amax_op(input, dim=tuple(range(input.ndim)), keepdim=False).item()) + 1,))
     return one_hot_op(positions("one_hot", input, num_classes, kernel_checks=num_classes > 0), classes=num_classes)
 
 

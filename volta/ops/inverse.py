@@ -8,6 +8,7 @@ import numpy as np
 
 from volta.errors import ArgumentError, LinAlgError, RankError, ShapeError
 from volta.ops.indexing import known_range
+from volta.ops.records.copy import cast
 from volta.ops.records.decomposition import by_columns, det_op, inv_op, matrix_exp_op, slogdet_op, solve_op, triangular_op
 from volta.ops.records.linalg import turned
 from volta.ops.records.math import where_op
@@ -229,6 +230,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     """
     square("linalg.solve_triangular", A)
     matrices("linalg.solve_triangular", B)
+    B = cast(B, A.dtype)                                    # of any dtype, as in PyTorch
     if left:
         return triangular_op(*fitting("linalg.solve_triangular", A, B), upper=upper, unitriangular=unitriangular)
     a, b = fitting("linalg.solve_triangular", turned(A), turned(B))

@@ -166,6 +166,8 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
             return contiguous_op(input)
         return reshape_op(roll_op(reshape_op(input, shape=(n,)), shift=shifts[0] % n, dim=0), shape=input._shape)
     dims = (dims,) if hasattr(dims, "__index__") else tuple(dims)
+    if not input._size:
+        return clone_op(input)                              # whatever the dimensions, as in PyTorch
     if len(shifts) != len(dims):
         raise ArgumentError(f"roll: {len(shifts)} shifts for {len(dims)} dims")
     if not input.ndim:
@@ -276,7 +278,8 @@ def _extension(shape, pad, mode):
         shape = tuple(len(range(*s.indices(n))) for n, s in zip(shape, cut))
     for d, (n, low, high) in enumerate(zip(shape, before, after)):
         most = {"reflect": n - 1, "replicate": max(low, high, 0) if n else 0, "circular": n}[mode]
-        if (low or high) and (max(low, high) > most or max(-low, -high) > n or n + low + high < (1 if mode == "reflect" else 0)):
+        cut_off = mode != "replicate" and max(-low, -high) > n
+        if (low or high) and (max(low, high) > most or cut_off or n + low + high < (mode != "circular")):
             raise ShapeError(f"pad: mode {mode!r} cannot extend dimension {d} of size {n} by ({low}, {high})")
     steps = []
     while any(before + after):          # up to three dimensions at a time, from the last on; what lies inside of them stays whole

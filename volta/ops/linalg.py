@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import graph, host_sees, view
-from volta.dtypes import bool_, promote_types
-from volta.errors import ArgumentError, RankError, ShapeError
+from volta.dtypes import bool_, promote_types, uint8
+from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.ops.records.copy import cast
 from volta.ops.records.linalg import dot_op, matmul_op
 from volta.ops.records.math import where_op
@@ -37,21 +37,37 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     if a[-1] != b[-2 if len(b) > 1 else 0]:
         raise ShapeError(f"matmul: inner sizes differ, got {a} @ {b}")
     if len(a) == 2 and len(b) == 2:
-        return matmul_op(input, other)
+        try:
+            return matmul_op(input, other)
+        except DTypeError:
+            return of_nothing(input, other)
     if len(b) == 1 and len(a) == 1:
         return dot_op(input, other)
     if len(b) == 1 and len(a) == 2:
-        return reshape_op(matmul_op(input, reshape_op(other, shape=(*b, 1))), shape=a[:-1])
+        return reshape_op(_matrices(input, reshape_op(other, shape=(*b, 1))), shape=a[:-1])
     if len(a) == 1 or len(b) == 1:
         left = input if len(a) > 1 else reshape_op(input, shape=(1, *a))
         out = matmul(left, other if len(b) > 1 else reshape_op(other, shape=(*b, 1)))
         return reshape_op(out, shape=a[:-1] + (b[:-2] + b[-1:] if len(b) > 1 else ()))
     if len(b) == 2:
-        return reshape_op(matmul_op(reshape_op(input, shape=(math.prod(a[:-1]), a[-1])), other), shape=a[:-1] + b[-1:])
+        return reshape_op(_matrices(reshape_op(input, shape=(math.prod(a[:-1]), a[-1])), other), shape=a[:-1] + b[-1:])
     for i in range(1, min(len(a), len(b)) - 1):
         if a[-2 - i] != b[-2 - i] and 1 not in (a[-2 - i], b[-2 - i]):
             raise ShapeError(f"matmul: batch sizes do not broadcast, got {a} @ {b}")
-    return matmul_op(input, other)
+    try:
+        return matmul_op(input, other)
+    except DTypeError:
+        return of_nothing(input, other)
+
+
+def of_nothing(a, b):
+    """The product of bool matrices without elements, which PyTorch gives though it multiplies no others of bool: there is nothing to do.
+
+    Raises: DTypeError for other tensors.
+    """
+    if a.dtype is b.dtype is bool_ and not (a._size and b._size):
+        return cast(matmul_op(cast(a, uint8), cast(b, uint8)), bool_)
+    return matmul_op(a, b)
 
 
 @composed(samples=(case((3, 4), (4, 5)), case((0, 2), (2, 3))), numpy=np.matmul, kinds="fi", rtol=1e-4, aliases=("spmm",))
@@ -68,7 +84,10 @@ def _matrices(input, mat2):
     a, b = input._shape, mat2._shape
     if len(a) != 2 or len(b) != 2:
         raise ShapeError(f"mm: needs two matrices, got {input.shape} @ {mat2.shape}")
-    return matmul_op(input, mat2) if a[1] == b[0] else matmul(input, mat2)
+    try:
+        return matmul_op(input, mat2) if a[1] == b[0] else matmul(input, mat2)
+    except DTypeError:
+        return of_nothing(input, mat2)
 
 
 @composed(samples=(case((3, 4), (4,)), case((2, 0), (0,))), numpy=np.matmul, kinds="fi", rtol=1e-4)
@@ -88,9 +107,9 @@ def _matrix_by_vector(input, vec):
     if a[1] != b[0]:
         return matmul(input, vec)
     if host_sees(input) and host_sees(vec) and not (graph.wants_derivative(input) or graph.wants_derivative(vec)):      # in fewer steps
-        out = matmul_op(input, view(vec, (*b, 1), (*vec._strides, 1), vec.offset))
+        out = _matrices(input, view(vec, (*b, 1), (*vec._strides, 1), vec.offset))
         return view(out, a[:1], (1,), out.offset)
-    return reshape_op(matmul_op(input, reshape_op(vec, shape=(*b, 1))), shape=a[:1])
+    return reshape_op(_matrices(input, reshape_op(vec, shape=(*b, 1))), shape=a[:1])
 
 
 @composed(samples=(case((2, 3, 4), (2, 4, 5)), case((0, 2, 3), (0, 3, 2))), numpy=np.matmul, kinds="fi", rtol=1e-4)
@@ -107,7 +126,10 @@ def _batches(input, mat2):
     a, b = input._shape, mat2._shape
     if len(a) != 3 or len(b) != 3 or a[0] != b[0]:
         raise RankError(f"bmm: needs (b, m, k) @ (b, k, n), got {input.shape} @ {mat2.shape}")
-    return matmul_op(input, mat2) if a[2] == b[1] else matmul(input, mat2)
+    try:
+        return matmul_op(input, mat2) if a[2] == b[1] else matmul(input, mat2)
+    except DTypeError:
+        return of_nothing(input, mat2)
 
 
 @composed(samples=(case((4,), (4,)), case((0,), (0,))), numpy=np.matmul, kinds="fi", rtol=1e-4)

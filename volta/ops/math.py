@@ -236,6 +236,8 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     if isinstance(value, TensorBase):
         value = cast(value, input.dtype)
     elif not input.dtype.is_floating_point:
+        if input.dtype is dtypes.bool_:
+            raise DTypeError("addcmul: needs floating point or integer tensors, got bool; convert one of them with .float()")
         value = dtypes.as_integer("addcmul", value)
     if tensor1._size < tensor2._size:
         tensor1, tensor2 = tensor2, tensor1                 # what repeats along lines has loops of its own as the last one

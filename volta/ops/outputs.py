@@ -39,9 +39,11 @@ _BESIDE = {"sum": ("dim", 1), "prod": ("dim", 1), "median": ("dim", 1), "nanmedi
 
 # Functions that PyTorch computes straight into `out`, which may then not overlap in part what they read; of the others the result is
 # whole before any of it is stored.
-_STRAIGHT = frozenset("""addbmm addmm addmv addr baddbmm bernoulli cumprod cumsum heaviside linalg.cross linalg.vector_norm
+_STRAIGHT = frozenset("""addbmm addmm addmv addr baddbmm bernoulli cumprod cumsum float_power heaviside linalg.cross linalg.vector_norm
 logcumsumexp max min msort nextafter normal normalize polygamma renorm""".split())
 _WHOLE = frozenset({"special.ndtr"})            # and a record that is whole before it is stored
+_BY_ELEMENTS = frozenset(("float_power", "heaviside"))                           # elementwise, though composed of several
+_OF_VIEWS = frozenset("column_stack dstack hstack stack take_along_dim vstack".split())       # that read views of their inputs
 
 # Functions whose `out` PyTorch does not look at for gradients: none of them has one.
 _UNDERIVED = frozenset("""special.airy_ai special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1
@@ -105,6 +107,11 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
             elif rule == "dtype":
                 options = {"dtype": out.dtype, **options}
         result = op(*args, **options)
+        if isinstance(result, core.TensorBase) and result.shape != outs[0].shape and (
+                op.details.elementwise or op.name in _BY_ELEMENTS or record is not None and record.pointwise) and (
+                any(x is out for x in _tensors((*args, *options.values())))):
+            raise ShapeError(f"{op.name}: out is one of the inputs, of shape {out.shape}, and the result has shape {result.shape}; "
+                             "give another tensor")
         if op.name in _FURTHER and isinstance(result, core.TensorBase):
             result = _further(op, args, options, result, outs[0])
         if (record is not None and record.promotion or op.details.elementwise) and isinstance(result, core.TensorBase) and (
@@ -128,6 +135,8 @@ def _check_apart(op, args, options, outs):
     for i, x in enumerate((*args, *options.values())):
         for read in _tensors((x,)):
             for each in outs:
+                if each is read and not read._size and place is not None and i >= place and op.name not in _OF_VIEWS:
+                    raise ArgumentError(f"{op.name}: out is one of the inputs that are read while it is written; give another tensor")
                 check_apart(op.name, each, read, place is not None and i >= place)
 
 

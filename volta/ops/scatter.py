@@ -216,6 +216,8 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
         return contiguous_op(input)
     at = cast(at, int64)
     if reduce == "mean":
+        if input.dtype.code == 0:
+            raise DTypeError("scatter_reduce: takes no mean of bool; convert it with .float()")
         out = _mean(x, d, at, source, include_self)
         return out if input.shape else reshape_op(out, shape=())
     start = x if include_self else scatter(x, d, at, as_held(x, _identity(reduce, x)))

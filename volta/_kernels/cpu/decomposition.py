@@ -7,10 +7,9 @@ does not converge, or would not, as of NaN, raises.
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.cpu import eigen
+from volta._kernels.cpu import eigen, singular
 from volta._kernels.cpu import lu as fast
 from volta._kernels.cpu import qr as reflected
-from volta._kernels.cpu import singular
 from volta._kernels.cpu.elimination import factors, inverted, signs, solution
 from volta.dtypes import from_numpy_dtype, to_numpy
 from volta.errors import LinAlgError
@@ -370,8 +369,8 @@ def _quick_cholesky_solve(b, a, upper):
 
 
 _QUICK = {"inv": fast.inv, "det": fast.det, "slogdet": fast.slogdet, "solve": fast.solve, "triangular": fast.triangular,
-          "cofactor": fast.cofactor, "qr": reflected.qr, "eigh": eigen.eigh, "svd": singular.svd, "cholesky": fast.cholesky, "cholesky_inverse": fast.cholesky_inverse,
-          "cholesky_solve": _quick_cholesky_solve,
+          "cofactor": fast.cofactor, "qr": reflected.qr, "eigh": eigen.eigh, "svd": singular.svd,
+          "cholesky": fast.cholesky, "cholesky_inverse": fast.cholesky_inverse, "cholesky_solve": _quick_cholesky_solve,
           "solve_again": lambda a, b, lu, pivots, turn: fast.solve_again(lu, pivots, b, turn)}
 _SLOW["solve"] = kernel(_solved, (0,))
 KERNELS = {**_SLOW, **{name: eased(quick, _SLOW[name]) for name, quick in _QUICK.items()}}

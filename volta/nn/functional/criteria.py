@@ -348,6 +348,8 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
         raise ShapeError(f"{name}: needs two tensors of shape (N, C) or (C,), got shapes {input.shape} and {target.shape}")
     if 0 in input.shape[-1:]:
         raise ShapeError(f"{name}: only the batch may have a size of 0, got an input {input.shape}")
+    if not input.dtype.is_floating_point:
+        raise DTypeError(f"{name}: input must be floating point, got {input.dtype}; convert it with .float()")
     classes, shape = input.shape[-1] if input.ndim else 1, input.shape[:-1]
     check_index(name, target, classes, -1)
     x, labels = (reshape_op(v, shape=(v._size // max(classes, 1), classes)) for v in (input, cast(target, int64)))

@@ -256,7 +256,8 @@ def _np_instance_norm(x, running_mean=None, running_var=None, weight=None, bias=
           samples=(case((2, 3, 4), None, None, (3,), (3,)), case((2, 3, 4, 2)),
                    case((2, 3, 4), (3,), (3,), (3,), (3,), use_input_stats=False)), numpy=_np_instance_norm, domain=(0.2, 2.0), rtol=1e-4,
           function=False, method=False,
-          takes={"input": "f", "running_mean": "=input or wide?", "running_var": "=running_mean?", "weight": "=input?", "bias": "=input?"})
+          takes={"input": "f", "running_mean": "=input or wide?", "running_var": "=running_mean?", "weight": "=input or wide?",
+                 "bias": "=input or wide?"})
 def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
                   bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-05) -> Tensor:
     """Normalise each channel of each sample, then scale and shift it. The running statistics, where given, move by `momentum` towards
@@ -280,7 +281,11 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
         raise ArgumentError("instance_norm: give both running_mean and running_var, or neither")
     if not input._size:
         return _of_nothing(input, *[None if v is None else column(v, input.ndim) for v in (weight, bias)])
-    out, mean, rstd = _grouped(input, input.shape[1], weight, bias, eps)
+    x, vectors = input, [weight, bias]
+    if any(v is not None and v.dtype is not x.dtype for v in vectors):          # float32 beside halves
+        x, *vectors = [v if v is None else cast(v, float32) for v in (x, *vectors)]
+    out, mean, rstd = _grouped(x, x.shape[1], *vectors, eps)
+    out = cast(out, input.dtype)
     if running_mean is not None:
         _move(running_mean, running_var, *[v.detach().reshape(-1, *channels) for v in (mean, rstd)], momentum, float(eps),
               math.prod(input.shape[2:]))

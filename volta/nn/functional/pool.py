@@ -283,6 +283,8 @@ def _make_adaptive_avg_pool(rank):
         volta.Size([1, 3{twos}])
         """
         op = f"adaptive_avg_pool{rank}d"
+        if not input._size and input.ndim in (rank + 1, rank + 2) and output_size in (1, (1,) * rank, [1] * rank):
+            return mean_op(input, dim=tuple(range(input.ndim - rank, input.ndim)), keepdim=True)       # NaN where there is nothing
         x, batched = _batched(op, rank, input, 2 if rank < 3 else 1)
         window = _adaptive(op, rank, x._shape[2:], output_size)
         if 0 in window["size"] or not x._size:
