@@ -57,23 +57,24 @@ def _checked(input, p, dim, keepdim, dtype):
     dtype = input.dtype if dtype is None else as_dtype(dtype)
     if not (input.dtype.is_floating_point and dtype.is_floating_point):
         raise DTypeError(f"norm: needs a floating point tensor and dtype, got {input.dtype} and {dtype}; convert it with .float()")
-    input = cast(input, dtype)
+    if dtype is not input.dtype:
+        input = cast(input, dtype)
     return widened(_norm, (input, p, dim, keepdim), {}) if input.dtype in HALVES else _norm(input, p, dim, keepdim)
 
 
 def _alone(input, dim):
     """Whether each norm is that of one element."""
-    if input._size == 1:
-        return True
+    if dim is None or input._size == 1:
+        return input._size == 1
     for d in as_dims("norm", dim, input.ndim):
         if input._shape[d] != 1:
             return False
-    return dim is not None
+    return True
 
 
 def _norm(input, p, dim, keepdim):
     found = _powers(input, p, dim, keepdim)
-    if p in (0, 1, math.inf, -math.inf) or not _alone(input, dim):
+    if not _alone(input, dim) or p in (0, 1, math.inf, -math.inf):
         return found
     size = sum(abs(input), dim, keepdim)                # of which powers may overflow or be 0
     return where_op(size < math.inf, size, found)
