@@ -110,6 +110,23 @@ def test_options_of_gradcheck(library):
         first(Wrong.apply, (x,))
 
 
+@pytest.mark.parametrize("size, message", [(1000, "input 0: .*shape \\(256,\\)"), (200, "input 0: .*\\(123,\\)")])
+def test_fast_mode_sees_one_wrong_element(size, message):
+    class Wrong(volta.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * volta.tensor([2.2 if i == 123 else 2.0 for i in range(size)], dtype=g.dtype)
+
+    x = volta.linspace(-1, 1, size, dtype=volta.float64, requires_grad=True)
+    assert gradcheck(volta.sin, x, fast_mode=True) and gradgradcheck(volta.sin, x, fast_mode=True)
+    with pytest.raises(AssertionError, match=message):
+        gradcheck(Wrong.apply, x, fast_mode=True)
+
+
 def test_what_gradcheck_refuses():
     x = volta.tensor([1.0], dtype=volta.float64, requires_grad=True)
     for check, option in ((gradcheck, "check_forward_ad"), (gradcheck, "check_batched_grad"), (gradgradcheck, "check_fwd_over_rev")):

@@ -63,6 +63,8 @@ def _into(name, input, dtype):
     dtype = input.dtype if dtype is None else as_dtype(dtype)
     if not (input.dtype.is_floating_point and dtype.is_floating_point):
         raise DTypeError(f"{name}: needs a floating point tensor and dtype, got {input.dtype} and {dtype}; convert it with .float()")
+    if dtype is input.dtype:
+        return input
     if promote_types(input.dtype, dtype) is not dtype:
         raise DTypeError(f"{name}: {dtype} does not hold what {input.dtype} does; convert the tensor with .to({dtype})")
     return cast(input, dtype)
@@ -70,17 +72,17 @@ def _into(name, input, dtype):
 
 def _alone(input, dim):
     """Whether each norm is that of one element."""
-    if input._size == 1:
-        return True
+    if dim is None or input._size == 1:
+        return input._size == 1
     for d in as_dims("norm", dim, input.ndim):
         if input._shape[d] != 1:
             return False
-    return dim is not None
+    return True
 
 
 def _norm(input, p, dim, keepdim):
     found = _powers(input, p, dim, keepdim)
-    if p in (0, 1, math.inf, -math.inf) or not _alone(input, dim):
+    if not _alone(input, dim) or p in (0, 1, math.inf, -math.inf):
         return found
     size = sum(abs(input), dim, keepdim)                # of which powers may overflow or be 0
     return where_op(size < math.inf, size, found)

@@ -14,6 +14,7 @@ __all__ = ["GradcheckError", "GradientReport", "check_gradients", "check_gradien
 
 _STEPS = {"float64": (1e-6, 1e-5, 1e-3), "float32": (4e-3, 2e-3, 1e-2)}         # eps, atol and rtol of check_gradients
 _PROJECTIONS = 2        # random cotangents per gradcheck: each tests every entry of the Jacobian at once
+_GROUPS = 256           # of elements that `fast_mode` varies at once
 
 
 class GradcheckError(VoltaError, AssertionError, RuntimeError):
@@ -45,19 +46,21 @@ def gradcheck(func: Callable, inputs: Sequence[object] | volta.Tensor, eps: floa
     `func(*inputs)` gives a tensor or a tuple of them. Inputs with requires_grad are varied element by element by `eps`; the
     outputs are weighted by fixed random numbers, so that one comparison covers all of them. A second backward pass may differ by
     `nondet_tol`. With `raise_exception` False the result is False in place of the error. Of PyTorch's options, `check_undefined_grad`,
-    `check_grad_dtypes` and `fast_mode` change nothing: gradients always have their input's dtype, none stands for zeros, and one pass
-    checks all outputs. Forward derivatives and batched ones are not checked here.
+    and `check_grad_dtypes` change nothing: gradients always have their input's dtype, and none stands for zeros. `fast_mode` varies the
+    elements of an input of more than 256 in as many groups, each element by a random sign; what differs is then named by its group.
+    Forward derivatives and batched ones are not checked here.
 
     Raises: ArgumentError without an input that requires grad and for a check that there is not; DTypeError unless such inputs are float64.
 
     >>> gradcheck(lambda x: (x * x).sum(), [volta.tensor([1.0, 2.0], dtype=volta.float64, requires_grad=True)])
     True
     """
+    fast = options.pop("fast_mode", False)
     _known("gradcheck", options, ("check_batched_grad", "check_batched_forward_grad", "check_forward_ad", "masked"))
     inputs = (inputs,) if isinstance(inputs, volta.Tensor) else tuple(inputs)
     wanted = _check_inputs("gradcheck", inputs, volta.float64)
     try:
-        for i, found, expected in _gradients("gradcheck", func, inputs, wanted, eps, nondet_tol):
+        for i, found, expected in _gradients("gradcheck", func, inputs, wanted, eps, nondet_tol, bool(fast)):
             text = _difference(i, found, expected, atol, rtol)
             if text:
                 raise GradcheckError(f"gradcheck: {text}")
@@ -70,7 +73,7 @@ def gradcheck(func: Callable, inputs: Sequence[object] | volta.Tensor, eps: floa
 
 def _known(name: str, options: dict, absent: tuple[str, ...]) -> None:
     """Refuse options that are none of PyTorch's, and checks that there are not."""
-    known = {"check_undefined_grad", "check_grad_dtypes", "fast_mode", "check_backward_ad", "check_rev_over_rev"}
+    known = {"check_undefined_grad", "check_grad_dtypes", "check_backward_ad", "check_rev_over_rev"}
     for option, value in options.items():
         if option not in known and option not in absent:
             raise TypeError(f"{name}() got an unexpected keyword argument {option!r}")
@@ -126,21 +129,36 @@ def check_gradients_simple(function: Callable, input: volta.Tensor) -> bool:
     return check_gradients(function, [input.detach().requires_grad_()]).passed
 
 
-def _gradients(name: str, fn: Callable, inputs: tuple, wanted: list[int], eps: float, nondet_tol: float = 0.0) -> Iterator[tuple]:
+def _gradients(name: str, fn: Callable, inputs: tuple, wanted: list[int], eps: float, nondet_tol: float = 0.0,
+               fast: bool = False) -> Iterator[tuple]:
     """(input, gradient, the same by differences) for every wanted input, under random weights of the outputs."""
     random = np.random.default_rng(0x5EED)
     leaves = [x.detach().clone().requires_grad_() if i in wanted else x for i, x in enumerate(inputs)]
     outputs = _outputs(fn(*leaves))
     if not outputs:
         raise ArgumentError(f"{name}: fn gave no floating point tensor")
-    for _ in range(_PROJECTIONS):
-        weights = [random.uniform(0.5, 1.5, o.shape) * random.choice((-1.0, 1.0), o.shape) for o in outputs]
-        analytic, again = (_analytic(outputs, weights, [leaves[i] for i in wanted]) for _ in range(2))
+    weights = [[random.uniform(0.5, 1.5, o.shape) * random.choice((-1.0, 1.0), o.shape) for o in outputs] for _ in range(_PROJECTIONS)]
+    gradients = []
+    for weight in weights:
+        analytic, again = (_analytic(outputs, weight, [leaves[i] for i in wanted]) for _ in range(2))
         for i, found, other in zip(wanted, analytic, again):
             if not np.allclose(found, other, rtol=0.0, atol=nondet_tol, equal_nan=True):
                 raise GradcheckError(f"{name}: a second backward pass gives input {i} another gradient; nondet_tol is {nondet_tol:g}")
-        for i, found in zip(wanted, analytic):
-            yield i, found, _numeric(fn, leaves, i, weights, eps)
+        gradients.append(analytic)
+    for k, i in enumerate(wanted):
+        size = gradients[0][k].size
+        groups = _groups(size, random) if fast and size > _GROUPS else None
+        differences = _numeric(fn, leaves, i, weights, eps, groups or [([j], np.ones(1)) for j in range(size)])
+        for found, expected in zip((each[k] for each in gradients), differences):
+            if groups:
+                yield i, np.array([found.ravel()[places] @ signs for places, signs in groups]), expected
+            else:
+                yield i, found, expected.reshape(found.shape)
+
+
+def _groups(size: int, random: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Every element in one of the groups: their places, and signs."""
+    return [(places, random.choice((-1.0, 1.0), len(places))) for places in np.array_split(random.permutation(size), _GROUPS)]
 
 
 def _analytic(outputs: list, weights: list, leaves: list) -> list:
@@ -156,21 +174,23 @@ def _analytic(outputs: list, weights: list, leaves: list) -> list:
     return [np.zeros(x.shape) if g is None else array(g).copy() for x, g in zip(leaves, grads)]
 
 
-def _numeric(fn: Callable, leaves: list, position: int, weights: list, eps: float) -> np.ndarray:
-    """Central differences of sum(output * weight) for one input."""
+def _numeric(fn: Callable, leaves: list, position: int, weights: list[list], eps: float, groups: list[tuple]) -> np.ndarray:
+    """Central differences of sum(output * weight) for one input along each group of (places, signs): a row for each of the weights."""
     base = array(leaves[position])
-    out = np.empty(base.shape)
+    out = np.empty((len(weights), len(groups)))
     values = np.array(base, order="C")
-    for index in np.ndindex(base.shape):
-        total = step = 0.0
+    straight = np.array(base, order="C").reshape(-1)
+    flat = values.reshape(-1)
+    for k, (places, signs) in enumerate(groups):
+        totals, step = np.zeros(len(weights)), 0.0
         for sign in (1.0, -1.0):
-            values[index] = base[index] + sign * eps
-            step += sign * float(values[index])             # as it was rounded
+            flat[places] = straight[places] + sign * eps * signs
+            step += sign * float(flat[places].astype(np.float64) @ signs) / len(signs)              # as it was rounded
             changed = volta.tensor(values, device=leaves[position].device, requires_grad=True)
-            results = _outputs(fn(*leaves[:position], changed, *leaves[position + 1:]))
-            total += sign * sum(float((array(o) * w).sum()) for o, w in zip(results, weights))
-        values[index] = base[index]
-        out[index] = total / step
+            results = [array(o) for o in _outputs(fn(*leaves[:position], changed, *leaves[position + 1:]))]
+            totals += [sign * sum(float((o * w).sum()) for o, w in zip(results, weight)) for weight in weights]
+        flat[places] = straight[places]
+        out[:, k] = totals / step
     return out
 
 
@@ -188,6 +208,7 @@ def gradgradcheck(func: Callable, inputs: Sequence[object] | volta.Tensor, grad_
 
     Raises: as `gradcheck`.
     """
+    fast = options.pop("fast_mode", False)
     _known("gradgradcheck", options, ("gen_non_contig_grad_outputs", "check_batched_grad", "check_fwd_over_rev", "masked"))
     inputs = (inputs,) if isinstance(inputs, volta.Tensor) else tuple(inputs)
     wanted = _check_inputs("gradgradcheck", inputs, volta.float64)
@@ -210,4 +231,5 @@ def gradgradcheck(func: Callable, inputs: Sequence[object] | volta.Tensor, grad_
                                     create_graph=True, allow_unused=True)
         return tuple(leaves[i] * 0.0 if g is None else g for i, g in zip(wanted, found))
 
-    return gradcheck(gradients, (*inputs, *cotangents), eps, atol, rtol, raise_exception=raise_exception, nondet_tol=nondet_tol)
+    return gradcheck(gradients, (*inputs, *cotangents), eps, atol, rtol, raise_exception=raise_exception,
+                     nondet_tol=nondet_tol, fast_mode=fast)
