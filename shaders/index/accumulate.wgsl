@@ -7,6 +7,8 @@
 // workgroup has WINDOW of the places of COLUMNS neighbouring columns; it looks at all their entries and skips those of other places.
 // Else the entries of buckets come from index_partition.
 // BLOCKS: those of a bucket are side by side in each of its blocks, of which LANES threads read one; else all of them are.
+// RANKED: where places have few entries, these are counted, listed place by place, and each place's thread adds up its list, to the same sum:
+// one atomic operation for an entry instead of three.
 // BASED: what `base` has is added to the sums; it is read first of all, so that nobody waits for it.
 //
 // Bindings: 0 g, 1 index, or the entries, 2 ends of buckets, or of blocks, absent with LINES, 3 base, absent unless BASED (read),
@@ -25,6 +27,7 @@ const WINDOW: u32 = 1024u;
 const BLOCKS: bool = false;
 const BLOCK: u32 = 4096u;               // entries of a block
 const LANES: u32 = 4u;
+const STRIP: u32 = 0u;                  // columns of a part, 0 where there is one part
 const EVEN: u32 = 64u;                  // entries of a bucket in a block from which all threads read them
 const FLOAT: bool = true;
 const BASED: bool = false;
@@ -35,6 +38,8 @@ const NONE: u32 = 0xffffffffu;
 const OWN: u32 = (PLACES + THREADS - 1u) / THREADS;
 const INFINITE: u32 = 0x7f800000u;
 const FEW: u32 = 16384u;                // entries that two numbers of 17 bits have room for
+const RANKED: bool = false;
+const MOST: u32 = 32u;                  // entries of a place that is listed
 const KEPT: u32 = 4u;                   // blocks of a thread of which it keeps the first entries
 
 struct Params {
@@ -56,7 +61,8 @@ var<workgroup> lows: array<atomic<u32>, PLACES + select(0u, 2u, BLOCKS)>;      /
 var<workgroup> highs: array<atomic<u32>, select(1u, PLACES, FLOAT)>;
 
 const ALL: u32 = select(0u, PLACES, BLOCKS);
-const UNEVEN: u32 = select(0u, PLACES + 1u, BLOCKS);                    // whether a block has more than EVEN of them
+const UNEVEN: u32 = select(0u, PLACES + 1u, BLOCKS);                    // 1 where a block has more than EVEN of them, 2 where not all can be listed
+var<private> sums: array<f32, select(1u, OWN, RANKED)>;                 // of the thread's places
 
 fn finish(v: A) -> O { return O(v); }
 fn base_at(i: u32) -> O { return base[i]; }                             // in place: what out has
@@ -78,31 +84,42 @@ fn scaled(v: f32, exponent: i32) -> f32 {
     return v * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(exponent - half + 127) << 23u);
 }
 
+fn unit_of(top: u32) -> i32 { return 160 - i32(max(top >> 23u, 1u)); }
+
+// The upper and lower of two numbers of 17 bits.
+fn halves_of(one: u32, unit: i32) -> vec2<i32> {
+    let v = scaled(bitcast<f32>(one), unit);
+    let upper = i32(v * (1.0 / 131072.0));
+    return vec2<i32>(upper, i32(round(v - f32(upper) * 131072.0)));
+}
+
+// Which infinity a number is, 1 or 2, or 4 for NaN.
+fn kind_of(one: u32) -> u32 { return select(1u << (one >> 31u), 4u, (one & 0x7fffffffu) > INFINITE); }
+
+fn of_kinds(kinds: u32) -> f32 { return select(select(nan(), -inf(), kinds == 2u), inf(), kinds == 1u); }
+
 // Puts `one` into the sum of a place in the place's unit.
 fn add(place: u32, one: u32, few: bool) {
-    let magnitude = one & 0x7fffffffu;
     let top = atomicLoad(&tops[place]);
-    if (top >= INFINITE) {              // which infinities, 1 and 2, and 4 for NaN
-        if (magnitude >= INFINITE) { atomicOr(&lows[place], select(1u << (one >> 31u), 4u, magnitude > INFINITE)); }
+    if (top >= INFINITE) {
+        if ((one & 0x7fffffffu) >= INFINITE) { atomicOr(&lows[place], kind_of(one)); }
         return;
     }
-    let v = scaled(bitcast<f32>(one), 160 - i32(max(top >> 23u, 1u)));
-    let upper = i32(v * (1.0 / 131072.0));
-    let lower = i32(round(v - f32(upper) * 131072.0));
+    let halves = halves_of(one, unit_of(top));
     if (few) {
-        atomicAdd(&lows[place], bitcast<u32>(lower));
-        atomicAdd(&highs[place], bitcast<u32>(upper));
+        atomicAdd(&lows[place], bitcast<u32>(halves.y));
+        atomicAdd(&highs[place], bitcast<u32>(halves.x));
         return;
     }
-    let low = (bitcast<u32>(upper) << 17u) + bitcast<u32>(lower);
-    let high = (upper >> 15u) + (lower >> 31u) + select(0, 1, low < bitcast<u32>(lower));
+    let low = (bitcast<u32>(halves.x) << 17u) + bitcast<u32>(halves.y);
+    let high = (halves.x >> 15u) + (halves.y >> 31u) + select(0, 1, low < bitcast<u32>(halves.y));
     atomicAdd(&highs[place], bitcast<u32>(high) + select(0u, 1u, atomicAdd(&lows[place], low) + low < low));
 }
 
 fn sum_of(place: u32, few: bool) -> f32 {
     let top = atomicLoad(&tops[place]);
     let low = atomicLoad(&lows[place]);
-    if (top >= INFINITE) { return select(select(nan(), -inf(), low == 2u), inf(), low == 1u); }
+    if (top >= INFINITE) { return of_kinds(low); }
     let high = bitcast<i32>(atomicLoad(&highs[place]));
     var sum = f32(high) * 131072.0 + f32(bitcast<i32>(low));
     if (!few) {                         // of what is negative the opposite, so that nothing is lost between the words
@@ -110,7 +127,31 @@ fn sum_of(place: u32, few: bool) -> f32 {
         let upper = select(high, select(~high, -high, low == 0u), high < 0);
         sum = (f32(upper) * 4294967296.0 + f32(opposite)) * select(1.0, -1.0, high < 0);
     }
-    return scaled(sum, i32(max(top >> 23u, 1u)) - 160);
+    return scaled(sum, -unit_of(top));
+}
+
+// Words of lists, which lie where sums are else.
+fn listed(i: u32) -> u32 {
+    if (i < PLACES) { return atomicLoad(&lows[i]); }
+    return atomicLoad(&highs[i - PLACES]);
+}
+
+fn list(i: u32, one: u32) { if (i < PLACES) { atomicStore(&lows[i], one); } else { atomicStore(&highs[i - PLACES], one); } }
+
+fn sum_of_list(begin: u32, count: u32) -> f32 {
+    if (count == 0u) { return 0.0; }
+    let first = listed(begin);
+    if (count == 1u) { return select(bitcast<f32>(first), 0.0, first == 0x80000000u); }
+    var top = first & 0x7fffffffu;
+    for (var i = 1u; i < count; i++) { top = max(top, listed(begin + i) & 0x7fffffffu); }
+    var kinds = 0u;
+    var halves = vec2<i32>();
+    for (var i = 0u; i < count; i++) {
+        let one = listed(begin + i);
+        if (top < INFINITE) { halves += halves_of(one, unit_of(top)); } else if ((one & 0x7fffffffu) >= INFINITE) { kinds |= kind_of(one); }
+    }
+    if (top >= INFINITE) { return of_kinds(kinds); }
+    return scaled(f32(halves.x) * 131072.0 + f32(halves.y), -unit_of(top));
 }
 
 // Entries of this thread from `first` on, 'NONE' where there are no more or they are of other places; without branches, so that all reads
@@ -155,7 +196,8 @@ fn add_all(entries: array<vec2<u32>, EACH>, few: bool) {
 // Where the entries of the bucket in a block begin and end.
 fn span_of(block: u32, group: u32) -> vec2<u32> {
     let ends_here = ends[group * p.entries + min(block, p.entries - 1u)];
-    return select(vec2<u32>(), vec2<u32>(block * BLOCK) + vec2<u32>(ends_here & 0xffffu, ends_here >> 16u), block < p.entries);
+    let first = ((group >> p.shift) * p.entries + block) * BLOCK;
+    return select(vec2<u32>(), vec2<u32>(first) + vec2<u32>(ends_here & 0xffffu, ends_here >> 16u), block < p.entries);
 }
 
 fn visit(entry: vec2<u32>, adding: bool, few: bool) {
@@ -177,7 +219,49 @@ fn visit_others(local: u32, group: u32, adding: bool, few: bool, long: bool) {
     }
 }
 
-fn sum_blocks(local: u32, group: u32) -> bool {
+// Lists the kept entries and adds up the lists; false where that is not possible, which leaves everything as it was before. IN: beyond,
+// whether the thread has entries that are not kept.
+fn sum_lists(local: u32, kept: array<vec2<u32>, 2u * KEPT>, beyond: bool) -> bool {
+    var ranks: array<u32, 2u * KEPT>;
+    var most = 0u;
+    for (var j = 0u; j < 2u * KEPT; j++) {
+        ranks[j] = 0u;
+        if (kept[j].x != NONE) { ranks[j] = atomicAdd(&tops[kept[j].x], 1u); }
+        most = max(most, ranks[j]);
+    }
+    if (beyond || most >= MOST) { atomicOr(&lows[UNEVEN], 2u); }
+    workgroupBarrier();
+    var counts: array<u32, OWN>;
+    var total = 0u;
+    for (var i = 0u; i < OWN; i++) {
+        counts[i] = 0u;
+        if (local + i * THREADS < PLACES) { counts[i] = atomicLoad(&tops[local + i * THREADS]); }
+        total += counts[i];
+    }
+    let all = running_sum(local, total);
+    let possible = (atomicLoad(&lows[UNEVEN]) & 2u) == 0u && all.all <= 2u * PLACES;
+    var begins: array<u32, OWN>;
+    var begin = all.before;
+    for (var i = 0u; i < OWN; i++) {
+        begins[i] = begin;
+        if (local + i * THREADS < PLACES) { atomicStore(&tops[local + i * THREADS], begin); }
+        begin += counts[i];
+    }
+    workgroupBarrier();
+    for (var j = 0u; j < 2u * KEPT; j++) {
+        if (possible && kept[j].x != NONE) { list(atomicLoad(&tops[kept[j].x]) + ranks[j], kept[j].y); }
+    }
+    workgroupBarrier();
+    for (var i = 0u; i < OWN; i++) {
+        if (possible) { sums[i] = sum_of_list(begins[i], counts[i]); }
+    }
+    for (var j = local; !possible && j < PLACES; j += THREADS) { atomicStore(&tops[j], 0u); }
+    workgroupBarrier();
+    return possible;
+}
+
+// Whether entries are few, and whether they have been listed.
+fn sum_blocks(local: u32, group: u32) -> vec2<bool> {
     var kept: array<vec2<u32>, 2u * KEPT>;
     var spans: array<vec2<u32>, KEPT>;
     for (var s = 0u; s < KEPT; s++) { spans[s] = span_of(s * (THREADS / LANES) + local / LANES, group); }
@@ -196,25 +280,28 @@ fn sum_blocks(local: u32, group: u32) -> bool {
     }
     workgroupBarrier();
     if (local % LANES == 0u) { atomicAdd(&lows[ALL], total); }
-    if (longest > EVEN) { atomicStore(&lows[UNEVEN], 1u); }
+    if (longest > EVEN) { atomicOr(&lows[UNEVEN], 1u); }
+    let beyond = longest > 2u * LANES || KEPT * (THREADS / LANES) < p.entries;
+    var done = false;
+    if (RANKED) { done = sum_lists(local, kept, beyond); }
     if (FLOAT) {
         for (var j = 0u; j < 2u * KEPT; j++) {
-            if (kept[j].x != NONE) { visit(kept[j], false, false); }
+            if (!done && kept[j].x != NONE) { visit(kept[j], false, false); }
         }
     }
     workgroupBarrier();
     let few = atomicLoad(&lows[ALL]) <= FEW;
-    let long = atomicLoad(&lows[UNEVEN]) > 0u;
-    let more = longest > 2u * LANES || KEPT * (THREADS / LANES) < p.entries || long;
+    let long = (atomicLoad(&lows[UNEVEN]) & 1u) > 0u;
+    let more = !done && (beyond || long);
     if (FLOAT) {
         if (more) { visit_others(local, group, false, few, long); }
         workgroupBarrier();
     }
     for (var j = 0u; j < 2u * KEPT; j++) {
-        if (kept[j].x != NONE) { visit(kept[j], true, few); }
+        if (!done && kept[j].x != NONE) { visit(kept[j], true, few); }
     }
     if (more) { visit_others(local, group, true, few, long); }
-    return few;
+    return vec2<bool>(few, done);
 }
 
 // The same of entries that are side by side.
@@ -246,8 +333,12 @@ fn to_of(group: u32, j: u32) -> u32 {
         let column = own.y + j % COLUMNS;
         return select(NONE, (own.x * p.size + row) * p.inner + column, j < PLACES && row < p.size && column < p.inner);
     }
-    let to = ((((j >> 3u) << p.shift) + group) << 3u) | (j & 7u);
-    return select(NONE, to, j < PLACES && to < p.size);
+    let to = ((((j >> 3u) << p.shift) + (group & ((1u << p.shift) - 1u))) << 3u) | (j & 7u);
+    if (STRIP == 0u) { return select(NONE, to, j < PLACES && to < p.size); }
+    let part = group >> p.shift;
+    let column = part % p.strips * STRIP + to % max(STRIP, 1u);
+    let row = to / max(STRIP, 1u);
+    return select(NONE, (part / p.strips * p.size + row) * p.inner + column, j < PLACES && row < p.size && column < p.inner);
 }
 
 @compute @workgroup_size(THREADS)
@@ -272,15 +363,15 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         atomicStore(&lows[ALL], 0u);
         atomicStore(&lows[UNEVEN], 0u);
     }
-    var few = false;
-    if (BLOCKS) { few = sum_blocks(local, group); } else { few = sum_line(local, group); }
+    var few = vec2<bool>();
+    if (BLOCKS) { few = sum_blocks(local, group); } else { few.x = sum_line(local, group); }
     workgroupBarrier();
     for (var i = 0u; i < OWN; i++) {
         let j = local + i * THREADS;
         let to = to_of(group, j);
         if (to != NONE) {
             var sum = A();
-            if (FLOAT) { sum = A(sum_of(j, few)); } else { sum = bitcast<A>(atomicLoad(&lows[j])); }
+            if (RANKED && few.y) { sum = A(sums[i]); } else if (FLOAT) { sum = A(sum_of(j, few.x)); } else { sum = bitcast<A>(atomicLoad(&lows[j])); }
             if (BASED) { sum += A(held[i]); }
             out[at_out(to)] = finish(sum);
         }

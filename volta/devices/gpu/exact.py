@@ -4,6 +4,7 @@ Where some columns have few entries or places, a workgroup looks at all entries 
 """
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from volta.devices.gpu.common import BOOL, COMPUTED, INT32, STORED, THREADS, UINT8, ceil_div
@@ -18,6 +19,9 @@ MOST_WINDOWS = 2            # workgroups that look at the same entries, each for
 ACROSS = 1 << 21            # entries from which columns of many places are copied to be lines
 BUCKETS = 1024              # of places, where there are as many blocks of them
 COUNTED = 2048              # buckets that workgroup memory counts
+FEWEST_OF_STRIP = 1 << 15   # entries of some columns from which they have buckets of their own
+RANKED = True
+AIM, PTHREADS, PMEMORY, ATHREADS = 2048, 256, 49152, 512
 ITEMS = 16                  # entries of a thread that puts them into buckets
 
 
@@ -99,34 +103,52 @@ def _add_sums(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, siz
     return plan
 
 
+def _strip_of(what: Sum) -> int:
+    """Columns whose entries are put into buckets of their own; 0 where that would be few entries, or all of them."""
+    strip = STRIP if what.inner >= 2 * STRIP or what.inner == STRIP else what.inner
+    return strip if what.outer * what.inner > strip <= STRIP and what.entries * strip >= FEWEST_OF_STRIP else 0
+
+
 def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
     """A workgroup adds up a bucket of places, whose entries have been put together."""
-    stretches, limits, most = ceil_div(places, 8), plan.ctx.limits, _most_places(plan)
-    buckets = 1 << (max(ceil_div(8 * stretches, most), min(BUCKETS, max(stretches, THREADS))) - 1).bit_length()
-    shift, memory = buckets.bit_length() - 1, limits["max-compute-workgroup-storage-size"]
+    limits, memory = plan.ctx.limits, plan.ctx.limits["max-compute-workgroup-storage-size"]
+    strip = _strip_of(what)
+    strips = ceil_div(what.inner, strip) if strip else 1
+    parts, rest = (what.outer * strips, what.entries * strip) if strip else (1, total)
+    stretches, most = ceil_div(what.size * strip if strip else places, 8), _most_places(plan)
+    fewest = ceil_div(8 * stretches, most)
+    buckets = 1 << (max(fewest, min(ceil_div(BUCKETS, parts), max(stretches, THREADS))) - 1).bit_length()
+    if strip:
+        buckets = max(1 << (max(fewest, ceil_div(8 * stretches, AIM)) - 1).bit_length(), 64)
+    shift = buckets.bit_length() - 1
     most_threads = limits["max-compute-invocations-per-workgroup"]
     direct = buckets > min(COUNTED, memory >> 4)
-    threads = THREADS if direct else min(THREADS, buckets)
+    threads = THREADS if direct else min(PTHREADS, buckets)
     # of workgroup memory, the buckets' counts and what sums along threads take; then two words an entry
-    items = ITEMS if direct else min((memory - 4 * buckets - 5 * threads) // (8 * threads), 3 * ITEMS // 2)
+    items = ITEMS if direct else min((min(memory, PMEMORY) - 4 * buckets - 5 * threads) // (8 * threads), 3 * ITEMS // 2)
     block = threads * items
-    blocks = ceil_div(total, block)
-    ends, found = plan.scratch(4 * buckets * (1 if direct else blocks)), plan.scratch(8 * total)
+    blocks = ceil_div(rest, block)
+    ends, found = plan.scratch(4 * buckets * (1 if direct else parts * blocks)), plan.scratch(8 * (total if direct else parts * blocks * block))
     if direct:
         add_elementwise(plan, "0", (ends,), (buckets,), ((1,),), INT32)
-    column = {} if what.inner & what.inner - 1 else {"column": "k & (p.inner - 1u)"}
+    column = {} if strip or what.inner & what.inner - 1 else {"column": "k & (p.inner - 1u)"}
     for entry in ("count", "spread") if direct else ("block",):
-        plan.step("index/partition", (0, 1, ends, found), (total, what.inner, what.entries, what.size, At(0), At(1), shift, blocks),
-                  blocks, entry=entry, THREADS=threads, ITEMS=items, BUCKETS=threads if direct else buckets,
+        plan.step("index/partition", (0, 1, ends, found),
+                  (rest, what.inner, what.entries, what.size, At(0), At(1), shift, blocks, parts, strips), parts * blocks,
+                  entry=entry, THREADS=threads, ITEMS=items, BUCKETS=threads if direct else buckets, STRIP=strip,
                   DIRECT=direct, ALONE=what.outer == 1, **column, **_bits_of(what.dtype))
         if entry == "count":
             add_scan(plan, ends, buckets)
-    threads = min(4 * THREADS, most_threads)
-    lanes = 1 << min(max(block // buckets, 1), 32).bit_length() - 1
-    how = {} if direct else {"BLOCKS": True, "BLOCK": block, "LANES": lanes, "EVEN": 16 * lanes,
-                             "KEPT": min(ceil_div(blocks * lanes, threads), 4)}
-    return _add_sums(plan, what, (found, ends), buckets, 8 * ceil_div(stretches, buckets), (total if direct else blocks, places), shift,
+    here, run = 8 * ceil_div(stretches, buckets), max(block // buckets, 1)
+    threads = min(ATHREADS if strip else 4 * THREADS, most_threads)
+    slots = run + 6 * math.isqrt(run)           # that hold those of a bucket in nearly every block
+    lanes = min(1 << (ceil_div(slots, 2) - 1).bit_length(), 32)
+    kept = ceil_div(blocks * lanes, threads)
+    ranked = (RANKED and what.dtype.is_floating_point and not direct and kept <= 4 and 2 * lanes >= slots
+              and total <= 7 * here * parts * buckets // 4 and 12 * here + 5 * threads + 8 <= memory)
+    how = {} if direct else {"BLOCKS": True, "BLOCK": block, "LANES": lanes, "EVEN": 16 * lanes, "STRIP": strip, "RANKED": ranked,
+                             "KEPT": min(kept, 4)}
+    return _add_sums(plan, what, (found, ends), parts * buckets, here, (total if direct else blocks, what.size if strip else places), shift,
+                     lines=(what.inner, strips, 1) if strip else (1, 1, 1),
                      LINES=False, I="vec2<u32>", named="index[i]", row_at="0u", THREADS=threads, EACH=min(24 * THREADS // threads, 12),
                      **how)
-
-
