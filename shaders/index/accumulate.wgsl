@@ -6,9 +6,9 @@
 // LINES: out[outer, j, inner] = the sum of g[outer, k, inner] over the k with index[outer, k, inner] == j, without FULL index[k] == j. A
 // workgroup has WINDOW of the places of COLUMNS neighbouring columns; it looks at all their entries and skips those of other places.
 // Else the entries of buckets come from index_partition.
-// BLOCKS: those of a bucket are side by side in each of its blocks, of which LANES threads read one; else all of them are.
-// RANKED: where places have few entries, these are counted, listed place by place, and each place's thread adds up its list, to the same sum:
-// one atomic operation for an entry instead of three.
+// BLOCKS: those of a bucket are side by side in each block; of so many blocks at a time, a power of two, is added up where they begin and how
+// many are before them, and each thread looks for the blocks of its entries. Else all of them are side by side.
+// STRIP: the places of a bucket are in so many neighbouring columns.
 // BASED: what `base` has is added to the sums; it is read first of all, so that nobody waits for it.
 //
 // Bindings: 0 g, 1 index, or the entries, 2 ends of buckets, or of blocks, absent with LINES, 3 base, absent unless BASED (read),
@@ -24,11 +24,9 @@ const LINES: bool = true;
 const FULL: bool = true;
 const COLUMNS: u32 = 1u;                // a power of two
 const WINDOW: u32 = 1024u;
-const BLOCKS: bool = false;
+const BLOCKS: u32 = 0u;
 const BLOCK: u32 = 4096u;               // entries of a block
-const LANES: u32 = 4u;
-const STRIP: u32 = 0u;                  // columns of a part, 0 where there is one part
-const EVEN: u32 = 64u;                  // entries of a bucket in a block from which all threads read them
+const STRIP: u32 = 0u;                  // 0 where places are one line
 const FLOAT: bool = true;
 const BASED: bool = false;
 const THREADS: u32 = 256u;
@@ -38,12 +36,10 @@ const NONE: u32 = 0xffffffffu;
 const OWN: u32 = (PLACES + THREADS - 1u) / THREADS;
 const INFINITE: u32 = 0x7f800000u;
 const FEW: u32 = 16384u;                // entries that two numbers of 17 bits have room for
-const RANKED: bool = false;
-const MOST: u32 = 32u;                  // entries of a place that is listed
-const KEPT: u32 = 4u;                   // blocks of a thread of which it keeps the first entries
+const OWN_BLOCKS: u32 = (BLOCKS + THREADS - 1u) / THREADS;
 
 struct Params {
-    groups: u32, entries: u32, size: u32,       // entries (of BLOCKS their number) and places of a column, or of all buckets
+    groups: u32, entries: u32, size: u32,       // entries (of BLOCKS these) and places of a column, or of all buckets
     g_offset: u32, index_offset: u32,
     shift: u32,                         // of the number of buckets
     base_offset: u32,
@@ -57,12 +53,11 @@ var<immediate> p: Params;
 @group(0) @binding(4) var<storage, read_write> out: array<O>;
 
 var<workgroup> tops: array<atomic<u32>, select(1u, PLACES, FLOAT)>;     // largest magnitude, as bits
-var<workgroup> lows: array<atomic<u32>, PLACES + select(0u, 2u, BLOCKS)>;      // at last, entries of the bucket and whether they are uneven
+var<workgroup> lows: array<atomic<u32>, PLACES>;
 var<workgroup> highs: array<atomic<u32>, select(1u, PLACES, FLOAT)>;
 
-const ALL: u32 = select(0u, PLACES, BLOCKS);
-const UNEVEN: u32 = select(0u, PLACES + 1u, BLOCKS);                    // 1 where a block has more than EVEN of them, 2 where not all can be listed
-var<private> sums: array<f32, select(1u, OWN, RANKED)>;                 // of the thread's places
+var<workgroup> before: array<u32, max(BLOCKS, 1u)>;     // entries of the bucket in earlier blocks
+var<workgroup> begins: array<u32, max(BLOCKS, 1u)>;     // where those of a block are
 
 fn finish(v: A) -> O { return O(v); }
 fn base_at(i: u32) -> O { return base[i]; }                             // in place: what out has
@@ -84,42 +79,31 @@ fn scaled(v: f32, exponent: i32) -> f32 {
     return v * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(exponent - half + 127) << 23u);
 }
 
-fn unit_of(top: u32) -> i32 { return 160 - i32(max(top >> 23u, 1u)); }
-
-// The upper and lower of two numbers of 17 bits.
-fn halves_of(one: u32, unit: i32) -> vec2<i32> {
-    let v = scaled(bitcast<f32>(one), unit);
-    let upper = i32(v * (1.0 / 131072.0));
-    return vec2<i32>(upper, i32(round(v - f32(upper) * 131072.0)));
-}
-
-// Which infinity a number is, 1 or 2, or 4 for NaN.
-fn kind_of(one: u32) -> u32 { return select(1u << (one >> 31u), 4u, (one & 0x7fffffffu) > INFINITE); }
-
-fn of_kinds(kinds: u32) -> f32 { return select(select(nan(), -inf(), kinds == 2u), inf(), kinds == 1u); }
-
 // Puts `one` into the sum of a place in the place's unit.
 fn add(place: u32, one: u32, few: bool) {
+    let magnitude = one & 0x7fffffffu;
     let top = atomicLoad(&tops[place]);
-    if (top >= INFINITE) {
-        if ((one & 0x7fffffffu) >= INFINITE) { atomicOr(&lows[place], kind_of(one)); }
+    if (top >= INFINITE) {              // which infinities, 1 and 2, and 4 for NaN
+        if (magnitude >= INFINITE) { atomicOr(&lows[place], select(1u << (one >> 31u), 4u, magnitude > INFINITE)); }
         return;
     }
-    let halves = halves_of(one, unit_of(top));
+    let v = scaled(bitcast<f32>(one), 160 - i32(max(top >> 23u, 1u)));
+    let upper = i32(v * (1.0 / 131072.0));
+    let lower = i32(round(v - f32(upper) * 131072.0));
     if (few) {
-        atomicAdd(&lows[place], bitcast<u32>(halves.y));
-        atomicAdd(&highs[place], bitcast<u32>(halves.x));
+        atomicAdd(&lows[place], bitcast<u32>(lower));
+        atomicAdd(&highs[place], bitcast<u32>(upper));
         return;
     }
-    let low = (bitcast<u32>(halves.x) << 17u) + bitcast<u32>(halves.y);
-    let high = (halves.x >> 15u) + (halves.y >> 31u) + select(0, 1, low < bitcast<u32>(halves.y));
+    let low = (bitcast<u32>(upper) << 17u) + bitcast<u32>(lower);
+    let high = (upper >> 15u) + (lower >> 31u) + select(0, 1, low < bitcast<u32>(lower));
     atomicAdd(&highs[place], bitcast<u32>(high) + select(0u, 1u, atomicAdd(&lows[place], low) + low < low));
 }
 
 fn sum_of(place: u32, few: bool) -> f32 {
     let top = atomicLoad(&tops[place]);
     let low = atomicLoad(&lows[place]);
-    if (top >= INFINITE) { return of_kinds(low); }
+    if (top >= INFINITE) { return select(select(nan(), -inf(), low == 2u), inf(), low == 1u); }
     let high = bitcast<i32>(atomicLoad(&highs[place]));
     var sum = f32(high) * 131072.0 + f32(bitcast<i32>(low));
     if (!few) {                         // of what is negative the opposite, so that nothing is lost between the words
@@ -127,31 +111,20 @@ fn sum_of(place: u32, few: bool) -> f32 {
         let upper = select(high, select(~high, -high, low == 0u), high < 0);
         sum = (f32(upper) * 4294967296.0 + f32(opposite)) * select(1.0, -1.0, high < 0);
     }
-    return scaled(sum, -unit_of(top));
+    return scaled(sum, i32(max(top >> 23u, 1u)) - 160);
 }
 
-// Words of lists, which lie where sums are else.
-fn listed(i: u32) -> u32 {
-    if (i < PLACES) { return atomicLoad(&lows[i]); }
-    return atomicLoad(&highs[i - PLACES]);
-}
-
-fn list(i: u32, one: u32) { if (i < PLACES) { atomicStore(&lows[i], one); } else { atomicStore(&highs[i - PLACES], one); } }
-
-fn sum_of_list(begin: u32, count: u32) -> f32 {
-    if (count == 0u) { return 0.0; }
-    let first = listed(begin);
-    if (count == 1u) { return select(bitcast<f32>(first), 0.0, first == 0x80000000u); }
-    var top = first & 0x7fffffffu;
-    for (var i = 1u; i < count; i++) { top = max(top, listed(begin + i) & 0x7fffffffu); }
-    var kinds = 0u;
-    var halves = vec2<i32>();
-    for (var i = 0u; i < count; i++) {
-        let one = listed(begin + i);
-        if (top < INFINITE) { halves += halves_of(one, unit_of(top)); } else if ((one & 0x7fffffffu) >= INFINITE) { kinds |= kind_of(one); }
+// Where entries lie that have these numbers in their bucket: in the last block with no more before it.
+fn places_in_blocks(numbers: array<u32, EACH>) -> array<u32, EACH> {
+    var blocks = array<u32, EACH>();        // else what the last call left
+    for (var half = 1u << firstLeadingBit(max(BLOCKS - 1u, 1u)); half > 0u; half >>= 1u) {
+        for (var j = 0u; j < EACH; j++) {
+            let next = min(blocks[j] + half, BLOCKS - 1u);
+            blocks[j] = select(blocks[j], next, before[next] <= numbers[j]);
+        }
     }
-    if (top >= INFINITE) { return of_kinds(kinds); }
-    return scaled(f32(halves.x) * 131072.0 + f32(halves.y), -unit_of(top));
+    for (var j = 0u; j < EACH; j++) { blocks[j] = begins[blocks[j]] + (numbers[j] - before[blocks[j]]); }
+    return blocks;
 }
 
 // Entries of this thread from `first` on, 'NONE' where there are no more or they are of other places; without branches, so that all reads
@@ -172,7 +145,10 @@ fn entries_at(first: u32, end: u32, group: u32) -> array<vec2<u32>, EACH> {
         }
         return found;
     }
-    for (var j = 0u; j < EACH; j++) { found[j] = named(min(first + j * THREADS, max(end, 1u) - 1u)); }
+    var places: array<u32, EACH>;
+    for (var j = 0u; j < EACH; j++) { places[j] = min(first + j * THREADS, max(end, 1u) - 1u); }
+    if (BLOCKS > 0u) { places = places_in_blocks(places); }
+    for (var j = 0u; j < EACH; j++) { found[j] = named(places[j]); }
     for (var j = 0u; j < EACH; j++) {
         if (first + j * THREADS >= end) { found[j].x = NONE; }
     }
@@ -193,135 +169,70 @@ fn add_all(entries: array<vec2<u32>, EACH>, few: bool) {
     }
 }
 
-// Where the entries of the bucket in a block begin and end.
-fn span_of(block: u32, group: u32) -> vec2<u32> {
-    let ends_here = ends[group * p.entries + min(block, p.entries - 1u)];
-    let first = ((group >> p.shift) * p.entries + block) * BLOCK;
-    return select(vec2<u32>(), vec2<u32>(first) + vec2<u32>(ends_here & 0xffffu, ends_here >> 16u), block < p.entries);
-}
-
-fn visit(entry: vec2<u32>, adding: bool, few: bool) {
-    if (!adding) { atomicMax(&tops[entry.x], entry.y & 0x7fffffffu); } else if (FLOAT) { add(entry.x, entry.y, few); } else {
-        atomicAdd(&lows[entry.x], entry.y);
-    }
-}
-
-// The entries of blocks beyond those that are kept: what is behind the first 2 * LANES of a block, and the blocks behind the first ones.
-fn visit_others(local: u32, group: u32, adding: bool, few: bool, long: bool) {
-    for (var s = 0u; s * (THREADS / LANES) < p.entries; s++) {
-        let span = span_of(s * (THREADS / LANES) + local / LANES, group);
-        let last = min(span.y, span.x + EVEN);
-        for (var at = span.x + local % LANES + select(0u, 2u * LANES, s < KEPT); at < last; at += LANES) { visit(named(at), adding, few); }
-    }
-    for (var block = 0u; long && block < p.entries; block++) {
-        let span = span_of(block, group);
-        for (var at = span.x + EVEN + local; at < span.y; at += THREADS) { visit(named(at), adding, few); }
-    }
-}
-
-// Lists the kept entries and adds up the lists; false where that is not possible, which leaves everything as it was before. IN: beyond,
-// whether the thread has entries that are not kept.
-fn sum_lists(local: u32, kept: array<vec2<u32>, 2u * KEPT>, beyond: bool) -> bool {
-    var ranks: array<u32, 2u * KEPT>;
-    var most = 0u;
-    for (var j = 0u; j < 2u * KEPT; j++) {
-        ranks[j] = 0u;
-        if (kept[j].x != NONE) { ranks[j] = atomicAdd(&tops[kept[j].x], 1u); }
-        most = max(most, ranks[j]);
-    }
-    if (beyond || most >= MOST) { atomicOr(&lows[UNEVEN], 2u); }
-    workgroupBarrier();
-    var counts: array<u32, OWN>;
+// Finds where the entries of a bucket are in the blocks of a round. OUT: how many.
+fn look_for_blocks(local: u32, group: u32, round: u32) -> u32 {
+    var spans: array<u32, max(OWN_BLOCKS, 1u)>;
     var total = 0u;
-    for (var i = 0u; i < OWN; i++) {
-        counts[i] = 0u;
-        if (local + i * THREADS < PLACES) { counts[i] = atomicLoad(&tops[local + i * THREADS]); }
-        total += counts[i];
+    for (var i = 0u; i < OWN_BLOCKS; i++) {
+        let block = round * BLOCKS + local * OWN_BLOCKS + i;
+        spans[i] = ends[group * p.entries + min(block, p.entries - 1u)];
+        if (block >= p.entries || local * OWN_BLOCKS + i >= BLOCKS) { spans[i] = 0u; }
+        total += (spans[i] >> 16u) - (spans[i] & 0xffffu);
     }
-    let all = running_sum(local, total);
-    let possible = (atomicLoad(&lows[UNEVEN]) & 2u) == 0u && all.all <= 2u * PLACES;
-    var begins: array<u32, OWN>;
-    var begin = all.before;
-    for (var i = 0u; i < OWN; i++) {
-        begins[i] = begin;
-        if (local + i * THREADS < PLACES) { atomicStore(&tops[local + i * THREADS], begin); }
-        begin += counts[i];
-    }
-    workgroupBarrier();
-    for (var j = 0u; j < 2u * KEPT; j++) {
-        if (possible && kept[j].x != NONE) { list(atomicLoad(&tops[kept[j].x]) + ranks[j], kept[j].y); }
-    }
-    workgroupBarrier();
-    for (var i = 0u; i < OWN; i++) {
-        if (possible) { sums[i] = sum_of_list(begins[i], counts[i]); }
-    }
-    for (var j = local; !possible && j < PLACES; j += THREADS) { atomicStore(&tops[j], 0u); }
-    workgroupBarrier();
-    return possible;
-}
-
-// Whether entries are few, and whether they have been listed.
-fn sum_blocks(local: u32, group: u32) -> vec2<bool> {
-    var kept: array<vec2<u32>, 2u * KEPT>;
-    var spans: array<vec2<u32>, KEPT>;
-    for (var s = 0u; s < KEPT; s++) { spans[s] = span_of(s * (THREADS / LANES) + local / LANES, group); }
-    for (var j = 0u; j < 2u * KEPT; j++) {
-        let at = spans[j / 2u].x + local % LANES + (j & 1u) * LANES;
-        kept[j] = named(select(0u, at, at < spans[j / 2u].y));
-        if (at >= spans[j / 2u].y) { kept[j].x = NONE; }
-    }
-    var total = 0u;
-    var longest = 0u;
-    for (var s = 0u; s < KEPT; s++) { total += spans[s].y - spans[s].x; longest = max(longest, spans[s].y - spans[s].x); }
-    for (var s = KEPT; s * (THREADS / LANES) < p.entries; s++) {
-        let span = span_of(s * (THREADS / LANES) + local / LANES, group);
-        total += span.y - span.x;
-        longest = max(longest, span.y - span.x);
-    }
-    workgroupBarrier();
-    if (local % LANES == 0u) { atomicAdd(&lows[ALL], total); }
-    if (longest > EVEN) { atomicOr(&lows[UNEVEN], 1u); }
-    let beyond = longest > 2u * LANES || KEPT * (THREADS / LANES) < p.entries;
-    var done = false;
-    if (RANKED) { done = sum_lists(local, kept, beyond); }
-    if (FLOAT) {
-        for (var j = 0u; j < 2u * KEPT; j++) {
-            if (!done && kept[j].x != NONE) { visit(kept[j], false, false); }
+    let sum = running_sum(local, total);
+    var earlier = sum.before;
+    for (var i = 0u; i < OWN_BLOCKS; i++) {
+        let block = local * OWN_BLOCKS + i;
+        if (block < BLOCKS) {
+            before[block] = earlier;
+            let at = ((group >> p.shift) * p.entries + round * BLOCKS + block) * BLOCK + (spans[i] & 0xffffu);
+            begins[block] = select(0u, at, round * BLOCKS + block < p.entries);
         }
+        earlier += (spans[i] >> 16u) - (spans[i] & 0xffffu);
     }
     workgroupBarrier();
-    let few = atomicLoad(&lows[ALL]) <= FEW;
-    let long = (atomicLoad(&lows[UNEVEN]) & 1u) > 0u;
-    let more = !done && (beyond || long);
-    if (FLOAT) {
-        if (more) { visit_others(local, group, false, few, long); }
-        workgroupBarrier();
-    }
-    for (var j = 0u; j < 2u * KEPT; j++) {
-        if (!done && kept[j].x != NONE) { visit(kept[j], true, few); }
-    }
-    if (more) { visit_others(local, group, true, few, long); }
-    return vec2<bool>(few, done);
+    return sum.all;
 }
 
-// The same of entries that are side by side.
-fn sum_line(local: u32, group: u32) -> bool {
+// The entries of a thread from `first` to `end`.
+fn compare_from(first: u32, end: u32, group: u32) {
+    for (var at = first; at < end; at += THREADS * EACH) { compare(entries_at(at, end, group)); }
+}
+
+fn add_from(first: u32, end: u32, group: u32, few: bool) {
+    for (var at = first; at < end; at += THREADS * EACH) { add_all(entries_at(at, end, group), few); }
+}
+
+// Adds up all entries, of which each thread keeps the first ones. OUT: whether they are few.
+fn sum_all(local: u32, group: u32) -> bool {
     var start = 0u;
     var end = p.entries * COLUMNS;
-    if (!LINES) {
+    var rounds = 1u;
+    if (BLOCKS > 0u) {
+        rounds = (p.entries + BLOCKS - 1u) / max(BLOCKS, 1u);
+        end = look_for_blocks(local, group, 0u);
+    } else if (!LINES) {
         if (group > 0u) { start = ends[group - 1u]; }
         end = ends[group];
     }
-    let few = end - start <= FEW;
+    var total = end - start;
     let kept = entries_at(start + local, end, group);
     workgroupBarrier();
     if (FLOAT) {
         compare(kept);
-        for (var first = start + THREADS * EACH; first < end; first += THREADS * EACH) { compare(entries_at(first + local, end, group)); }
+        compare_from(start + THREADS * EACH + local, end, group);
+        for (var round = 1u; BLOCKS > 0u && round < rounds; round++) {
+            let count = look_for_blocks(local, group, round);
+            compare_from(local, count, group);
+            total += count;
+        }
         workgroupBarrier();
     }
+    let few = total <= FEW;
     add_all(kept, few);
-    for (var first = start + THREADS * EACH; first < end; first += THREADS * EACH) { add_all(entries_at(first + local, end, group), few); }
+    if (BLOCKS > 0u && rounds > 1u) { end = look_for_blocks(local, group, 0u); }
+    add_from(start + THREADS * EACH + local, end, group, few);
+    for (var round = 1u; BLOCKS > 0u && round < rounds; round++) { add_from(local, look_for_blocks(local, group, round), group, few); }
     return few;
 }
 
@@ -359,19 +270,14 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
             atomicStore(&highs[j], 0u);
         }
     }
-    if (BLOCKS && local == 0u) {
-        atomicStore(&lows[ALL], 0u);
-        atomicStore(&lows[UNEVEN], 0u);
-    }
-    var few = vec2<bool>();
-    if (BLOCKS) { few = sum_blocks(local, group); } else { few.x = sum_line(local, group); }
+    let few = sum_all(local, group);
     workgroupBarrier();
     for (var i = 0u; i < OWN; i++) {
         let j = local + i * THREADS;
         let to = to_of(group, j);
         if (to != NONE) {
             var sum = A();
-            if (RANKED && few.y) { sum = A(sums[i]); } else if (FLOAT) { sum = A(sum_of(j, few.x)); } else { sum = bitcast<A>(atomicLoad(&lows[j])); }
+            if (FLOAT) { sum = A(sum_of(j, few)); } else { sum = bitcast<A>(atomicLoad(&lows[j])); }
             if (BASED) { sum += A(held[i]); }
             out[at_out(to)] = finish(sum);
         }

@@ -20,6 +20,7 @@ const BUCKETS: u32 = 1024u;             // a power of two
 const DIRECT: bool = false;
 const ALONE: bool = false;              // there is one line of places
 const STRIP: u32 = 0u;
+const TURNS: bool = true;
 const WIDTH: u32 = max(STRIP, 1u);
 const NONE: u32 = 0xffffffffu;
 const OWNED: u32 = max(BUCKETS / THREADS, 1u);
@@ -98,8 +99,9 @@ fn spread(grid: Grid, @builtin(local_invocation_index) local: u32) {
 @compute @workgroup_size(THREADS)
 fn block(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let group = group_of(grid);
-    let part = min(group / p.blocks, p.parts - 1u);
-    let block = group % p.blocks;
+    let part = select(group / p.blocks, group % p.parts, TURNS);        // neighbours read neighbours: a few columns are less than one access
+    let block = select(group % p.blocks, group / p.parts, TURNS);
+    let is_there = group < p.parts * p.blocks;
     let first = block * THREADS * ITEMS + local;
     let values = values_from(first, part);
     let places = places_from(first, part);
@@ -119,7 +121,7 @@ fn block(grid: Grid, @builtin(local_invocation_index) local: u32) {
     for (var i = 0u; i < OWNED; i++) {
         atomicStore(&counts[local * OWNED + i], before);
         let to = ((part << p.shift) + local * OWNED + i) * p.blocks + block;
-        if (group < p.parts * p.blocks) { atomicStore(&ends[to], before | ((before + own[i]) << 16u)); }
+        if (is_there) { atomicStore(&ends[to], before | ((before + own[i]) << 16u)); }
         before += own[i];
     }
     workgroupBarrier();
@@ -132,6 +134,6 @@ fn block(grid: Grid, @builtin(local_invocation_index) local: u32) {
         }
     }
     workgroupBarrier();
-    let all = select(0u, sum.all, group < p.parts * p.blocks);
-    for (var k = local; k < all; k += THREADS) { found[group * THREADS * ITEMS + k] = vec2<u32>(places_here[k], bits_here[k]); }
+    let all = select(0u, sum.all, is_there);
+    for (var k = local; k < all; k += THREADS) { found[(part * p.blocks + block) * (THREADS * ITEMS) + k] = vec2<u32>(places_here[k], bits_here[k]); }
 }

@@ -20,7 +20,7 @@ ACROSS = 1 << 21            # entries from which columns of many places are copi
 BUCKETS = 1024              # of places, where there are as many blocks of them
 COUNTED = 2048              # buckets that workgroup memory counts
 FEWEST_OF_STRIP = 1 << 15   # entries of some columns from which they have buckets of their own
-RANKED = True
+TURNS = True
 AIM, PTHREADS, PMEMORY, ATHREADS = 2048, 256, 49152, 512
 ITEMS = 16                  # entries of a thread that puts them into buckets
 
@@ -84,8 +84,14 @@ def is_across(plan: Plan, what: Sum) -> bool:
 
 
 def _most_places(plan: Plan) -> int:
-    """Places of a bucket whose sums workgroup memory holds, a multiple of 8; it holds two words more."""
-    return min((plan.ctx.limits["max-compute-workgroup-storage-size"] - 8) // 96 * 8, 4096)
+    """Places of a bucket whose sums workgroup memory holds, a multiple of 8, beside what it holds of blocks and threads."""
+    memory = plan.ctx.limits["max-compute-workgroup-storage-size"]
+    return (memory - 8 * _most_blocks(memory) - 5 * min(ATHREADS, plan.ctx.limits["max-compute-invocations-per-workgroup"])) // 96 * 8
+
+
+def _most_blocks(memory: int) -> int:
+    """Blocks that a bucket's workgroup looks at in a round."""
+    return 1024 if memory >= 1 << 15 else 256
 
 
 def _bits_of(dtype) -> dict:
@@ -135,20 +141,15 @@ def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
     for entry in ("count", "spread") if direct else ("block",):
         plan.step("index/partition", (0, 1, ends, found),
                   (rest, what.inner, what.entries, what.size, At(0), At(1), shift, blocks, parts, strips), parts * blocks,
-                  entry=entry, THREADS=threads, ITEMS=items, BUCKETS=threads if direct else buckets, STRIP=strip,
+                  entry=entry, THREADS=threads, ITEMS=items, BUCKETS=threads if direct else buckets, STRIP=strip, TURNS=TURNS,
                   DIRECT=direct, ALONE=what.outer == 1, **column, **_bits_of(what.dtype))
         if entry == "count":
             add_scan(plan, ends, buckets)
-    here, run = 8 * ceil_div(stretches, buckets), max(block // buckets, 1)
-    threads = min(ATHREADS if strip else 4 * THREADS, most_threads)
-    slots = run + 6 * math.isqrt(run)           # that hold those of a bucket in nearly every block
-    lanes = min(1 << (ceil_div(slots, 2) - 1).bit_length(), 32)
-    kept = ceil_div(blocks * lanes, threads)
-    ranked = (RANKED and what.dtype.is_floating_point and not direct and kept <= 4 and 2 * lanes >= slots
-              and total <= 7 * here * parts * buckets // 4 and 12 * here + 5 * threads + 8 <= memory)
-    how = {} if direct else {"BLOCKS": True, "BLOCK": block, "LANES": lanes, "EVEN": 16 * lanes, "STRIP": strip, "RANKED": ranked,
-                             "KEPT": min(kept, 4)}
+    here = 8 * ceil_div(stretches, buckets)
+    threads = min(ATHREADS, most_threads)
+    mean = total // (parts * buckets)
+    each = max(1, min(ceil_div(mean + 4 * math.isqrt(mean), threads), 24 * THREADS // threads, 12))
+    how = {} if direct else {"BLOCKS": min(1 << (blocks - 1).bit_length(), _most_blocks(memory)), "BLOCK": block, "STRIP": strip}
     return _add_sums(plan, what, (found, ends), parts * buckets, here, (total if direct else blocks, what.size if strip else places), shift,
                      lines=(what.inner, strips, 1) if strip else (1, 1, 1),
-                     LINES=False, I="vec2<u32>", named="index[i]", row_at="0u", THREADS=threads, EACH=min(24 * THREADS // threads, 12),
-                     **how)
+                     LINES=False, I="vec2<u32>", named="index[i]", row_at="0u", THREADS=threads, EACH=each, **how)
