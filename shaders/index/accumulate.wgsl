@@ -6,9 +6,7 @@
 // LINES: out[outer, j, inner] = the sum of g[outer, k, inner] over the k with index[outer, k, inner] == j, without FULL index[k] == j. A
 // workgroup has WINDOW of the places of COLUMNS neighbouring columns; it looks at all their entries and skips those of other places.
 // Else the entries of buckets come from index_partition.
-// BLOCKS: those of a bucket are side by side in each block; of so many blocks at a time, a power of two, is added up where they begin and how
-// many are before them, and each thread looks for the blocks of its entries. Else all of them are side by side.
-// STRIP: the places of a bucket are in so many neighbouring columns.
+// BLOCKS: those of a bucket are side by side in each of its blocks, of which LANES threads read one; else all of them are.
 // BASED: what `base` has is added to the sums; it is read first of all, so that nobody waits for it.
 //
 // Bindings: 0 g, 1 index, or the entries, 2 ends of buckets, or of blocks, absent with LINES, 3 base, absent unless BASED (read),
@@ -24,9 +22,12 @@ const LINES: bool = true;
 const FULL: bool = true;
 const COLUMNS: u32 = 1u;                // a power of two
 const WINDOW: u32 = 1024u;
-const BLOCKS: u32 = 0u;
+const BLOCKS: bool = false;
 const BLOCK: u32 = 4096u;               // entries of a block
-const STRIP: u32 = 0u;                  // 0 where places are one line
+const LANES: u32 = 4u;
+const AHEAD: bool = true;
+const STRIP: u32 = 0u;                  // columns of a part, 0 where there is one part
+const EVEN: u32 = 64u;                  // entries of a bucket in a block from which all threads read them
 const FLOAT: bool = true;
 const BASED: bool = false;
 const THREADS: u32 = 256u;
@@ -36,10 +37,10 @@ const NONE: u32 = 0xffffffffu;
 const OWN: u32 = (PLACES + THREADS - 1u) / THREADS;
 const INFINITE: u32 = 0x7f800000u;
 const FEW: u32 = 16384u;                // entries that two numbers of 17 bits have room for
-const OWN_BLOCKS: u32 = (BLOCKS + THREADS - 1u) / THREADS;
+const KEPT: u32 = 4u;                   // blocks of a thread of which it keeps the first entries
 
 struct Params {
-    groups: u32, entries: u32, size: u32,       // entries (of BLOCKS these) and places of a column, or of all buckets
+    groups: u32, entries: u32, size: u32,       // entries (of BLOCKS their number) and places of a column, or of all buckets
     g_offset: u32, index_offset: u32,
     shift: u32,                         // of the number of buckets
     base_offset: u32,
@@ -53,11 +54,11 @@ var<immediate> p: Params;
 @group(0) @binding(4) var<storage, read_write> out: array<O>;
 
 var<workgroup> tops: array<atomic<u32>, select(1u, PLACES, FLOAT)>;     // largest magnitude, as bits
-var<workgroup> lows: array<atomic<u32>, PLACES>;
+var<workgroup> lows: array<atomic<u32>, PLACES + select(0u, 2u, BLOCKS)>;      // at last, entries of the bucket and whether they are uneven
 var<workgroup> highs: array<atomic<u32>, select(1u, PLACES, FLOAT)>;
 
-var<workgroup> before: array<u32, max(BLOCKS, 1u)>;     // entries of the bucket in earlier blocks
-var<workgroup> begins: array<u32, max(BLOCKS, 1u)>;     // where those of a block are
+const ALL: u32 = select(0u, PLACES, BLOCKS);
+const UNEVEN: u32 = select(0u, PLACES + 1u, BLOCKS);                    // whether a block has more than EVEN of them
 
 fn finish(v: A) -> O { return O(v); }
 fn base_at(i: u32) -> O { return base[i]; }                             // in place: what out has
@@ -79,10 +80,9 @@ fn scaled(v: f32, exponent: i32) -> f32 {
     return v * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(exponent - half + 127) << 23u);
 }
 
-// Puts `one` into the sum of a place in the place's unit.
-fn add(place: u32, one: u32, few: bool) {
+// Puts `one` into the sum of a place in the place's unit. IN: top, the place's.
+fn add(place: u32, one: u32, top: u32, few: bool) {
     let magnitude = one & 0x7fffffffu;
-    let top = atomicLoad(&tops[place]);
     if (top >= INFINITE) {              // which infinities, 1 and 2, and 4 for NaN
         if (magnitude >= INFINITE) { atomicOr(&lows[place], select(1u << (one >> 31u), 4u, magnitude > INFINITE)); }
         return;
@@ -114,19 +114,6 @@ fn sum_of(place: u32, few: bool) -> f32 {
     return scaled(sum, i32(max(top >> 23u, 1u)) - 160);
 }
 
-// Where entries lie that have these numbers in their bucket: in the last block with no more before it.
-fn places_in_blocks(numbers: array<u32, EACH>) -> array<u32, EACH> {
-    var blocks = array<u32, EACH>();        // else what the last call left
-    for (var half = 1u << firstLeadingBit(max(BLOCKS - 1u, 1u)); half > 0u; half >>= 1u) {
-        for (var j = 0u; j < EACH; j++) {
-            let next = min(blocks[j] + half, BLOCKS - 1u);
-            blocks[j] = select(blocks[j], next, before[next] <= numbers[j]);
-        }
-    }
-    for (var j = 0u; j < EACH; j++) { blocks[j] = begins[blocks[j]] + (numbers[j] - before[blocks[j]]); }
-    return blocks;
-}
-
 // Entries of this thread from `first` on, 'NONE' where there are no more or they are of other places; without branches, so that all reads
 // are on their way at once.
 fn entries_at(first: u32, end: u32, group: u32) -> array<vec2<u32>, EACH> {
@@ -145,10 +132,7 @@ fn entries_at(first: u32, end: u32, group: u32) -> array<vec2<u32>, EACH> {
         }
         return found;
     }
-    var places: array<u32, EACH>;
-    for (var j = 0u; j < EACH; j++) { places[j] = min(first + j * THREADS, max(end, 1u) - 1u); }
-    if (BLOCKS > 0u) { places = places_in_blocks(places); }
-    for (var j = 0u; j < EACH; j++) { found[j] = named(places[j]); }
+    for (var j = 0u; j < EACH; j++) { found[j] = named(min(first + j * THREADS, max(end, 1u) - 1u)); }
     for (var j = 0u; j < EACH; j++) {
         if (first + j * THREADS >= end) { found[j].x = NONE; }
     }
@@ -164,75 +148,105 @@ fn compare(entries: array<vec2<u32>, EACH>) {
 fn add_all(entries: array<vec2<u32>, EACH>, few: bool) {
     for (var j = 0u; j < EACH; j++) {
         if (entries[j].x != NONE) {
-            if (FLOAT) { add(entries[j].x, entries[j].y, few); } else { atomicAdd(&lows[entries[j].x], entries[j].y); }
+            if (FLOAT) { add(entries[j].x, entries[j].y, atomicLoad(&tops[entries[j].x]), few); } else { atomicAdd(&lows[entries[j].x], entries[j].y); }
         }
     }
 }
 
-// Finds where the entries of a bucket are in the blocks of a round. OUT: how many.
-fn look_for_blocks(local: u32, group: u32, round: u32) -> u32 {
-    var spans: array<u32, max(OWN_BLOCKS, 1u)>;
-    var total = 0u;
-    for (var i = 0u; i < OWN_BLOCKS; i++) {
-        let block = round * BLOCKS + local * OWN_BLOCKS + i;
-        spans[i] = ends[group * p.entries + min(block, p.entries - 1u)];
-        if (block >= p.entries || local * OWN_BLOCKS + i >= BLOCKS) { spans[i] = 0u; }
-        total += (spans[i] >> 16u) - (spans[i] & 0xffffu);
+// Where the entries of the bucket in a block begin and end.
+fn span_of(block: u32, group: u32) -> vec2<u32> {
+    let ends_here = ends[group * p.entries + min(block, p.entries - 1u)];
+    let first = ((group >> p.shift) * p.entries + block) * BLOCK;
+    return select(vec2<u32>(), vec2<u32>(first) + vec2<u32>(ends_here & 0xffffu, ends_here >> 16u), block < p.entries);
+}
+
+fn visit(entry: vec2<u32>, adding: bool, few: bool) {
+    if (!adding) { atomicMax(&tops[entry.x], entry.y & 0x7fffffffu); } else if (FLOAT) {
+        add(entry.x, entry.y, atomicLoad(&tops[entry.x]), few);
+    } else {
+        atomicAdd(&lows[entry.x], entry.y);
     }
-    let sum = running_sum(local, total);
-    var earlier = sum.before;
-    for (var i = 0u; i < OWN_BLOCKS; i++) {
-        let block = local * OWN_BLOCKS + i;
-        if (block < BLOCKS) {
-            before[block] = earlier;
-            let at = ((group >> p.shift) * p.entries + round * BLOCKS + block) * BLOCK + (spans[i] & 0xffffu);
-            begins[block] = select(0u, at, round * BLOCKS + block < p.entries);
-        }
-        earlier += (spans[i] >> 16u) - (spans[i] & 0xffffu);
+}
+
+// The entries of blocks beyond those that are kept: what is behind the first 2 * LANES of a block, and the blocks behind the first ones.
+fn visit_others(local: u32, group: u32, adding: bool, few: bool, long: bool) {
+    for (var s = 0u; s * (THREADS / LANES) < p.entries; s++) {
+        let span = span_of(s * (THREADS / LANES) + local / LANES, group);
+        let last = min(span.y, span.x + EVEN);
+        for (var at = span.x + local % LANES + select(0u, 2u * LANES, s < KEPT); at < last; at += LANES) { visit(named(at), adding, few); }
+    }
+    for (var block = 0u; long && block < p.entries; block++) {
+        let span = span_of(block, group);
+        for (var at = span.x + EVEN + local; at < span.y; at += THREADS) { visit(named(at), adding, few); }
+    }
+}
+
+fn sum_blocks(local: u32, group: u32) -> bool {
+    var kept: array<vec2<u32>, 2u * KEPT>;
+    var spans: array<vec2<u32>, KEPT>;
+    for (var s = 0u; s < KEPT; s++) { spans[s] = span_of(s * (THREADS / LANES) + local / LANES, group); }
+    for (var j = 0u; j < 2u * KEPT; j++) {
+        let at = spans[j / 2u].x + local % LANES + (j & 1u) * LANES;
+        kept[j] = named(select(0u, at, at < spans[j / 2u].y));
+        if (at >= spans[j / 2u].y) { kept[j].x = NONE; }
+    }
+    var total = 0u;
+    var longest = 0u;
+    for (var s = 0u; s < KEPT; s++) { total += spans[s].y - spans[s].x; longest = max(longest, spans[s].y - spans[s].x); }
+    for (var s = KEPT; s * (THREADS / LANES) < p.entries; s++) {
+        let span = span_of(s * (THREADS / LANES) + local / LANES, group);
+        total += span.y - span.x;
+        longest = max(longest, span.y - span.x);
     }
     workgroupBarrier();
-    return sum.all;
+    if (local % LANES == 0u) { atomicAdd(&lows[ALL], total); }
+    if (longest > EVEN) { atomicStore(&lows[UNEVEN], 1u); }
+    if (FLOAT) {
+        for (var j = 0u; j < 2u * KEPT; j++) {
+            if (kept[j].x != NONE) { visit(kept[j], false, false); }
+        }
+    }
+    workgroupBarrier();
+    let few = atomicLoad(&lows[ALL]) <= FEW;
+    let long = atomicLoad(&lows[UNEVEN]) > 0u;
+    let more = longest > 2u * LANES || KEPT * (THREADS / LANES) < p.entries || long;
+    if (FLOAT) {
+        if (more) { visit_others(local, group, false, few, long); }
+        workgroupBarrier();
+    }
+    if (FLOAT && AHEAD) {
+        var largest: array<u32, 2u * KEPT>;
+        for (var j = 0u; j < 2u * KEPT; j++) { largest[j] = atomicLoad(&tops[min(kept[j].x, PLACES - 1u)]); }
+        for (var j = 0u; j < 2u * KEPT; j++) {
+            if (kept[j].x != NONE) { add(kept[j].x, kept[j].y, largest[j], few); }
+        }
+    } else {
+        for (var j = 0u; j < 2u * KEPT; j++) {
+            if (kept[j].x != NONE) { visit(kept[j], true, few); }
+        }
+    }
+    if (more) { visit_others(local, group, true, few, long); }
+    return few;
 }
 
-// The entries of a thread from `first` to `end`.
-fn compare_from(first: u32, end: u32, group: u32) {
-    for (var at = first; at < end; at += THREADS * EACH) { compare(entries_at(at, end, group)); }
-}
-
-fn add_from(first: u32, end: u32, group: u32, few: bool) {
-    for (var at = first; at < end; at += THREADS * EACH) { add_all(entries_at(at, end, group), few); }
-}
-
-// Adds up all entries, of which each thread keeps the first ones. OUT: whether they are few.
-fn sum_all(local: u32, group: u32) -> bool {
+// The same of entries that are side by side.
+fn sum_line(local: u32, group: u32) -> bool {
     var start = 0u;
     var end = p.entries * COLUMNS;
-    var rounds = 1u;
-    if (BLOCKS > 0u) {
-        rounds = (p.entries + BLOCKS - 1u) / max(BLOCKS, 1u);
-        end = look_for_blocks(local, group, 0u);
-    } else if (!LINES) {
+    if (!LINES) {
         if (group > 0u) { start = ends[group - 1u]; }
         end = ends[group];
     }
-    var total = end - start;
+    let few = end - start <= FEW;
     let kept = entries_at(start + local, end, group);
     workgroupBarrier();
     if (FLOAT) {
         compare(kept);
-        compare_from(start + THREADS * EACH + local, end, group);
-        for (var round = 1u; BLOCKS > 0u && round < rounds; round++) {
-            let count = look_for_blocks(local, group, round);
-            compare_from(local, count, group);
-            total += count;
-        }
+        for (var first = start + THREADS * EACH; first < end; first += THREADS * EACH) { compare(entries_at(first + local, end, group)); }
         workgroupBarrier();
     }
-    let few = total <= FEW;
     add_all(kept, few);
-    if (BLOCKS > 0u && rounds > 1u) { end = look_for_blocks(local, group, 0u); }
-    add_from(start + THREADS * EACH + local, end, group, few);
-    for (var round = 1u; BLOCKS > 0u && round < rounds; round++) { add_from(local, look_for_blocks(local, group, round), group, few); }
+    for (var first = start + THREADS * EACH; first < end; first += THREADS * EACH) { add_all(entries_at(first + local, end, group), few); }
     return few;
 }
 
@@ -270,7 +284,12 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
             atomicStore(&highs[j], 0u);
         }
     }
-    let few = sum_all(local, group);
+    if (BLOCKS && local == 0u) {
+        atomicStore(&lows[ALL], 0u);
+        atomicStore(&lows[UNEVEN], 0u);
+    }
+    var few = false;
+    if (BLOCKS) { few = sum_blocks(local, group); } else { few = sum_line(local, group); }
     workgroupBarrier();
     for (var i = 0u; i < OWN; i++) {
         let j = local + i * THREADS;

@@ -4,7 +4,6 @@ Where some columns have few entries or places, a workgroup looks at all entries 
 """
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 from volta.devices.gpu.common import BOOL, COMPUTED, INT32, STORED, THREADS, UINT8, ceil_div
@@ -20,8 +19,10 @@ ACROSS = 1 << 21            # entries from which columns of many places are copi
 BUCKETS = 1024              # of places, where there are as many blocks of them
 COUNTED = 2048              # buckets that workgroup memory counts
 FEWEST_OF_STRIP = 1 << 15   # entries of some columns from which they have buckets of their own
-TURNS = True
-AIM, PTHREADS, PMEMORY, ATHREADS = 2048, 256, 49152, 512
+LANES = 32
+AHEAD = True
+VECTORS = True
+AIM, PTHREADS, PMEMORY, ATHREADS = 2048, 256, 49152, 1024
 ITEMS = 16                  # entries of a thread that puts them into buckets
 
 
@@ -49,6 +50,7 @@ class Sum(NamedTuple):
     entries: int
     size: int
     offset: int         # of g, modulo 4
+    fours: bool = False # neither g nor the index begins within four elements
     based: bool = False # onto a third operand
     into: bool = False  # which is changed in place
 
@@ -84,14 +86,8 @@ def is_across(plan: Plan, what: Sum) -> bool:
 
 
 def _most_places(plan: Plan) -> int:
-    """Places of a bucket whose sums workgroup memory holds, a multiple of 8, beside what it holds of blocks and threads."""
-    memory = plan.ctx.limits["max-compute-workgroup-storage-size"]
-    return (memory - 8 * _most_blocks(memory) - 5 * min(ATHREADS, plan.ctx.limits["max-compute-invocations-per-workgroup"])) // 96 * 8
-
-
-def _most_blocks(memory: int) -> int:
-    """Blocks that a bucket's workgroup looks at in a round."""
-    return 1024 if memory >= 1 << 15 else 256
+    """Places of a bucket whose sums workgroup memory holds, a multiple of 8; it holds two words more."""
+    return min((plan.ctx.limits["max-compute-workgroup-storage-size"] - 8) // 96 * 8, 4096)
 
 
 def _bits_of(dtype) -> dict:
@@ -132,6 +128,11 @@ def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
     threads = THREADS if direct else min(PTHREADS, buckets)
     # of workgroup memory, the buckets' counts and what sums along threads take; then two words an entry
     items = ITEMS if direct else min((min(memory, PMEMORY) - 4 * buckets - 5 * threads) // (8 * threads), 3 * ITEMS // 2)
+    width = 4 if VECTORS and what.fours and not rest % 4 and not (what.inner | strip) % 4 * strip and items >= 4 else 1
+    items -= items % width
+    wide = {}
+    if width == 4:
+        wide = {"G": f"vec4<{STORED[what.dtype.code]}>", "I": "vec4<i32>", "WIDE": 4, "value_in": "four[c]", "row_in": "four[c]"}
     block = threads * items
     blocks = ceil_div(rest, block)
     ends, found = plan.scratch(4 * buckets * (1 if direct else parts * blocks)), plan.scratch(8 * (total if direct else parts * blocks * block))
@@ -140,16 +141,16 @@ def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
     column = {} if strip or what.inner & what.inner - 1 else {"column": "k & (p.inner - 1u)"}
     for entry in ("count", "spread") if direct else ("block",):
         plan.step("index/partition", (0, 1, ends, found),
-                  (rest, what.inner, what.entries, what.size, At(0), At(1), shift, blocks, parts, strips), parts * blocks,
-                  entry=entry, THREADS=threads, ITEMS=items, BUCKETS=threads if direct else buckets, STRIP=strip, TURNS=TURNS,
+                  (rest, what.inner, what.entries, what.size, At(0, width), At(1, width), shift, blocks, parts, strips), parts * blocks,
+                  entry=entry, THREADS=threads, ITEMS=items, BUCKETS=threads if direct else buckets, STRIP=strip, **wide,
                   DIRECT=direct, ALONE=what.outer == 1, **column, **_bits_of(what.dtype))
         if entry == "count":
             add_scan(plan, ends, buckets)
-    here = 8 * ceil_div(stretches, buckets)
-    threads = min(ATHREADS, most_threads)
-    mean = total // (parts * buckets)
-    each = max(1, min(ceil_div(mean + 4 * math.isqrt(mean), threads), 24 * THREADS // threads, 12))
-    how = {} if direct else {"BLOCKS": min(1 << (blocks - 1).bit_length(), _most_blocks(memory)), "BLOCK": block, "STRIP": strip}
+    here, threads = 8 * ceil_div(stretches, buckets), min(ATHREADS, most_threads)
+    lanes = 1 << min(max(block // buckets, 1), LANES).bit_length() - 1
+    how = {} if direct else {"BLOCKS": True, "BLOCK": block, "LANES": lanes, "EVEN": 16 * lanes, "STRIP": strip, "AHEAD": AHEAD,
+                             "KEPT": min(ceil_div(blocks * lanes, threads), 4)}
     return _add_sums(plan, what, (found, ends), parts * buckets, here, (total if direct else blocks, what.size if strip else places), shift,
                      lines=(what.inner, strips, 1) if strip else (1, 1, 1),
-                     LINES=False, I="vec2<u32>", named="index[i]", row_at="0u", THREADS=threads, EACH=each, **how)
+                     LINES=False, I="vec2<u32>", named="index[i]", row_at="0u", THREADS=threads, EACH=min(24 * THREADS // threads, 12),
+                     **how)

@@ -22,7 +22,7 @@ from volta.devices.gpu.windows import Place
 
 STRIP = 8                   # columns of a workgroup: one access to memory
 MOST_LISTED = 16            # entries of a place, on the average, from which many are rather sorted
-EACH = 8                    # entries, or places, of a thread that lists them
+EACH = 4                    # entries, or places, of a thread that lists them
 
 
 def _replaced(run, x, src, index, *, dim):
