@@ -37,8 +37,6 @@ const LANES_X: u32 = 8u;
 const LANES_Y: u32 = 8u;
 const STEP: u32 = 8u;           // elements of a line that are multiplied between two barriers
 const DEPTH: u32 = 8u;          // and lines, when cells are multiplied; both multiples of 8
-const DEFER: f32 = 0.0;         // powers of two by which scores may be beyond the largest of earlier tiles; 0: none are
-const STAGES: u32 = 1u;         // buffers for steps, and
 const BUFFERS: u32 = 1u;        // for lines: with two, there is a barrier between two steps instead of two
 
 alias V = vec4<f32>;
@@ -57,12 +55,10 @@ const BLOCK_UNITS: u32 = (BLOCKS + THREADS - 1u) / THREADS;         // that a th
 const_assert 0u == FOURS % LANES_Y + COLS % 4u + QUERIES % 4u + STEP % 8u + DEPTH % 8u + select(DEPTH % LANES_X, 0u, GRADIENT);
 const DEPTH_UNITS: u32 = (DEPTH * max(W1, W2) + THREADS - 1u) / THREADS;
 const RIGHT: u32 = STEP * FOURS + 8u;                               // where the columns of a step begin
-const STEP_AREA: u32 = RIGHT + STEP * TILE_C / 4u + 8u;
 const SHARED: u32 = select(DEPTH, TILE_C, GRADIENT);                // columns whose cells are shared at a time
-const STAGE: u32 = max(STAGES * STEP_AREA, BUFFERS * DEPTH * LINE);
+const STAGE: u32 = max(RIGHT + STEP * TILE_C / 4u + 8u, BUFFERS * DEPTH * LINE);
 const EACH: u32 = max(1u, DEPTH / LANES_X);                         // columns that a thread shares at a time, forward
 const AREA: u32 = SHARED * FOURS + select(SHARED * 4u, SHARED / 2u, GRADIENT);              // of cells that are shared at a time
-const BESTS: u32 = select(0u, AREA, !GRADIENT && BUFFERS > 1u && AREA >= LANES_X * FOURS);   // where rows' largest scores are shared
 
 struct Params {
     q_offset: u32, q_batch: u32, q_row: u32, q_head: u32,
@@ -85,7 +81,7 @@ var<immediate> p: Params;
 @group(0) @binding(7) var<storage, read_write> second: array<O>;
 
 var<workgroup> stage: array<V, STAGE>;
-var<workgroup> grown: array<atomic<u32>, 2>;                        // whether a row's largest score has, in every other tile
+const BEYOND: f32 = 8.0; var<workgroup> grown: array<atomic<u32>, 2>;               // whether a row's largest score did, of tiles in turn
 var<workgroup> shared_cells: array<V, max(select(BUFFERS, 1u, GRADIENT) * AREA, LANES_X * FOURS)>;
 
 var<private> cells: array<V, COLS * ROWS>;
@@ -127,8 +123,7 @@ fn fetch_blocks(rows: Lines, columns: Lines, start: u32, aim: bool) {
     }
 }
 
-// IN: base, where they go.
-fn stash_blocks(base: u32) {
+fn stash_blocks() {
     for (var n = 0u; n < BLOCK_UNITS; n += 1u) {
         let u = lane + n * THREADS;
         if (u < BLOCKS) {
@@ -137,15 +132,15 @@ fn stash_blocks(base: u32) {
             let at = select(RIGHT + v % QUADS * TILE_C, v % QUADS * 4u * FOURS, is_row) + v % QUADS * GAP + v / QUADS;
             let by = select(TILE_C / 4u, FOURS, is_row);
             for (var c = 0u; c < 4u; c += 1u) {
-                stage[base + at + c * by] = V(held[n * 4u][c], held[n * 4u + 1u][c], held[n * 4u + 2u][c], held[n * 4u + 3u][c]);
+                stage[at + c * by] = V(held[n * 4u][c], held[n * 4u + 1u][c], held[n * 4u + 2u][c], held[n * 4u + 3u][c]);
             }
         }
     }
 }
 
 // cells += rows @ columns.T, for element e of a step
-fn multiply_element(e: u32, base: u32) {
-    let at = base + e / 4u * GAP;
+fn multiply_element(e: u32) {
+    let at = e / 4u * GAP;
     var a: array<V, ROWS>;
     for (var i = 0u; i < ROWS; i += 1u) { a[i] = stage[z + (e * FOURS + at + i * 4u)]; }
     for (var j = 0u; j < COLS / 4u; j += 1u) {
@@ -162,24 +157,16 @@ fn multiply_element(e: u32, base: u32) {
 // cells = rows @ columns.T, of which the first are fetched.
 fn multiply(rows: Lines, columns: Lines) {
     for (var i = 0u; i < COLS * ROWS; i += 1u) { cells[i] = V(); }
-    if (STAGES > 1u) {
-        stash_blocks(0u);
-        workgroupBarrier();
-    }
     for (var s = 0u; s < rows.steps; s += 1u) {
-        let base = s % STAGES * STEP_AREA;
-        if (STAGES == 1u) {
-            stash_blocks(0u);
-            workgroupBarrier();
-        }
+        stash_blocks();
+        workgroupBarrier();
         fetch_blocks(rows, columns, min(s + 1u, rows.steps - 1u) * QUADS, false);       // the last step twice, without a branch
         if (!GRADIENT || busy) {
             for (var e = 0u; e < STEP; e += 8u) {
-                multiply_element(e, base); multiply_element(e + 1u, base); multiply_element(e + 2u, base); multiply_element(e + 3u, base);
-                multiply_element(e + 4u, base); multiply_element(e + 5u, base); multiply_element(e + 6u, base); multiply_element(e + 7u, base);
+                multiply_element(e); multiply_element(e + 1u); multiply_element(e + 2u); multiply_element(e + 3u);
+                multiply_element(e + 4u); multiply_element(e + 5u); multiply_element(e + 6u); multiply_element(e + 7u);
             }
         }
-        if (STAGES > 1u) { stash_blocks(STEP_AREA - base); }                            // the other one
         workgroupBarrier();
     }
 }
@@ -187,13 +174,10 @@ fn multiply(rows: Lines, columns: Lines) {
 // Column j of those that a thread owns, in a tile.
 fn column_of_lane(j: u32, x: u32) -> u32 { return (x + j / 4u * LANES_X) * 4u + j % 4u; }
 fn column_of(j: u32) -> u32 { return column_of_lane(j, x); }
-
 // Where a shared column's cells in a four of rows lie: what neighbours write or read is in different banks.
 fn place(column: u32, four: u32) -> u32 { return column * FOURS + select(column * 4u, column / 4u * 2u, GRADIENT) + four; }
-
 // The column of a tile that is number e of part s. Forward, every thread shares as many columns of each part.
 fn column_in(s: u32, e: u32) -> u32 { return select(column_of_lane(s * EACH + e / LANES_X, e % LANES_X), s * DEPTH + e, GRADIENT); }
-
 // IN: part, which SHARED columns; base, where their cells go.
 fn share_cells(part: u32, base: u32) {
     for (var j = 0u; j < COLS; j += 1u) {
@@ -247,7 +231,6 @@ fn accumulate_lines(sums: ptr<private, array<V, 4u * ROWS * WIDE>>, cell: u32, b
         accumulate_line(sums, cell, base, e + 6u); accumulate_line(sums, cell, base, e + 7u);
     }
 }
-
 // Line i of dq of those that a thread owns, in a tile.
 fn query_of(i: u32) -> u32 { return (y + i / 4u * LANES_Y) * 4u + i % 4u; }
 
@@ -326,40 +309,33 @@ fn score(rows: Lines, columns: Lines, mask_base: u32) {
     }
 }
 
-// Exponentials in the place of the scores, against the largest of each row so far; what was summed before is scaled to it.
-// Where those of a row are no larger than DEFER allows, the largest so far stays what it was. IN: turn, which tile.
+// Exponentials in the place of the scores, against the largest of each row so far but for a factor of 2^BEYOND: what was summed before is
+// scaled anew only where a row's grows by more. IN: turn, which tile.
 fn exponentials(turn: u32) {
-    var grows = false;
     for (var i = 0u; i < ROWS; i += 1u) {
         var best = cells[i];
         for (var j = 1u; j < COLS; j += 1u) { best = max(best, cells[j * ROWS + i]); }
-        shared_cells[BESTS + x * FOURS + z + i * 4u] = best;
-        grows = grows || any(best > top[i] + V(DEFER));
+        shared_cells[x * FOURS + z + i * 4u] = best;
+        if (any(best > top[i] + V(BEYOND))) { atomicStore(&grown[turn % 2u], 1u); }
     }
-    if (DEFER > 0.0 && grows) { atomicStore(&grown[turn & 1u], 1u); }
     workgroupBarrier();
-    if (DEFER == 0.0 || atomicLoad(&grown[turn & 1u]) > 0u) {
+    if (atomicLoad(&grown[turn % 2u]) > 0u) {
         for (var i = 0u; i < ROWS; i += 1u) {
             var best = top[i];
-            for (var t = 0u; t < LANES_X; t += 1u) { best = max(best, shared_cells[BESTS + t * FOURS + z + i * 4u]); }
+            for (var t = 0u; t < LANES_X; t += 1u) { best = max(best, shared_cells[t * FOURS + z + i * 4u]); }
             let factor = exp2(top[i] - best);
             top[i] = best;
             total[i] *= factor;
-            for (var c = 0u; c < 4u; c += 1u) {
-                for (var n = 0u; n < WIDE; n += 1u) { sums_1[(i * 4u + c) * WIDE + n] *= factor[c]; }
-            }
+            for (var n = 0u; n < 4u * WIDE; n += 1u) { sums_1[i * 4u * WIDE + n] *= factor[n / WIDE]; }
         }
     }
-    if (DEFER > 0.0 && lane == 0u) { atomicStore(&grown[1u - (turn & 1u)], 0u); }
+    if (lane == 0u) { atomicStore(&grown[1u - turn % 2u], 0u); }
     for (var i = 0u; i < ROWS; i += 1u) {
         var sum = V();
-        for (var j = 0u; j < COLS; j += 1u) {
-            cells[j * ROWS + i] = exp2(cells[j * ROWS + i] - top[i]);
-            sum += cells[j * ROWS + i];
-        }
+        for (var j = 0u; j < COLS; j += 1u) { cells[j * ROWS + i] = exp2(cells[j * ROWS + i] - top[i]); sum += cells[j * ROWS + i]; }
         total[i] += sum;
     }
-    if (BESTS == 0u) { workgroupBarrier(); }
+    workgroupBarrier();
 }
 
 // Gradients of the scores in the place of the products of v and g, which are those of the shared probabilities.
@@ -386,7 +362,6 @@ fn share_totals() {
         total[i] = sum;
     }
 }
-
 fn line_of(head: u32, heads: u32, row: u32, end: u32) -> u32 { return (head / heads * end + row) * heads + head % heads; }
 
 // IN: head, the number of the (batch, head) pair that owns the rows.
@@ -401,8 +376,7 @@ fn forward(head: u32, tile: u32, split: u32) {
     for (var i = 0u; i < ROWS; i += 1u) { top[i] = V(-3.0e38); total[i] = V(); }
     for (var i = 0u; i < 4u * ROWS * WIDE; i += 1u) { sums_1[i] = V(); }
     let end = select(p.keys, min(p.keys, begin + TILE_R), CAUSAL);
-    if (DEFER > 0.0 && lane == 0u) { atomicStore(&grown[0], 0u); }      // a barrier lies before its first use
-    var turn = 0u;
+    if (lane == 0u) { atomicStore(&grown[0], 0u); }             // barriers lie before it is used
     columns.begin = split * TILE_C;
     if (columns.begin < end) { fetch_first(rows, columns); }
     for (var c = split * TILE_C; c < end; c += p.splits * TILE_C) {
@@ -410,8 +384,7 @@ fn forward(head: u32, tile: u32, split: u32) {
         multiply(rows, columns);
         score(rows, columns, p.mask_offset + batch * p.mask_batch + reader * p.mask_head);
         fetch_lines(values, 0u);
-        exponentials(turn);
-        turn += 1u;
+        exponentials(c / (p.splits * TILE_C));
         columns.begin = c + p.splits * TILE_C;
         accumulate(1u, values, TILE_C, rows, columns);
     }

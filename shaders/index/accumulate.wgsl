@@ -7,6 +7,7 @@
 // workgroup has WINDOW of the places of COLUMNS neighbouring columns; it looks at all their entries and skips those of other places.
 // Else the entries of buckets come from index_partition.
 // BLOCKS: those of a bucket are side by side in each of its blocks, of which LANES threads read one; else all of them are.
+// STRIP: the places of a bucket are in so many neighbouring columns, which are a part; else all places are one line.
 // BASED: what `base` has is added to the sums; it is read first of all, so that nobody waits for it.
 //
 // Bindings: 0 g, 1 index, or the entries, 2 ends of buckets, or of blocks, absent with LINES, 3 base, absent unless BASED (read),
@@ -25,8 +26,7 @@ const WINDOW: u32 = 1024u;
 const BLOCKS: bool = false;
 const BLOCK: u32 = 4096u;               // entries of a block
 const LANES: u32 = 4u;
-const AHEAD: bool = true;
-const STRIP: u32 = 0u;                  // columns of a part, 0 where there is one part
+const STRIP: u32 = 0u;
 const EVEN: u32 = 64u;                  // entries of a bucket in a block from which all threads read them
 const FLOAT: bool = true;
 const BASED: bool = false;
@@ -214,7 +214,7 @@ fn sum_blocks(local: u32, group: u32) -> bool {
         if (more) { visit_others(local, group, false, few, long); }
         workgroupBarrier();
     }
-    if (FLOAT && AHEAD) {
+    if (FLOAT) {
         var largest: array<u32, 2u * KEPT>;
         for (var j = 0u; j < 2u * KEPT; j++) { largest[j] = atomicLoad(&tops[min(kept[j].x, PLACES - 1u)]); }
         for (var j = 0u; j < 2u * KEPT; j++) {
@@ -222,7 +222,7 @@ fn sum_blocks(local: u32, group: u32) -> bool {
         }
     } else {
         for (var j = 0u; j < 2u * KEPT; j++) {
-            if (kept[j].x != NONE) { visit(kept[j], true, few); }
+            if (kept[j].x != NONE) { atomicAdd(&lows[kept[j].x], kept[j].y); }
         }
     }
     if (more) { visit_others(local, group, true, few, long); }

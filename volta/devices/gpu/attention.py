@@ -26,7 +26,6 @@ MANY = 6 * UNITS            # workgroups that are not split
 START = 0.1                 # time in which a workgroup begins and ends, in that of a tile of columns
 APART = 0.16                # of a workgroup's time, by which those that share a multiprocessor end later, forward
 CELLS = 7.5e4, 2.8e4        # of a tile, times the width, that a multiprocessor has done in a microsecond, forward and backward
-DEFER = 8.0
 MERGING = 4.0, 3e-6         # microseconds to merge parts, and more for each of their elements
 
 
@@ -40,12 +39,11 @@ class Tile(NamedTuple):
     step: int               # elements of a line
     depth: int              # lines
     buffers: int = 1        # for them
-    stages: int = 1         # buffers for steps
 
     def shared(self, kind: int, width: int) -> int:
         """Bytes of workgroup memory."""
         line = ceil_div(width, 4 * self.lanes_x) * self.lanes_x
-        stage = max(self.stages * (self.step * (self.rows + self.columns) // 4 + 16), self.buffers * self.depth * line)
+        stage = max(self.step * (self.rows + self.columns) // 4 + 16, self.buffers * self.depth * line)
         columns = self.columns if kind == BACKWARD else self.buffers * self.depth
         gaps = columns // 2 if kind == BACKWARD else 4 * columns
         return 16 * (stage + max(columns * self.rows // 4 + gaps, self.lanes_x * self.rows // 4))
@@ -226,7 +224,7 @@ class _Step:
         self.plan, self.scale, self.kind, self.width = plan, float(scale), kind, max(width, values)
         self.sizes = (*lines, *of_mask, heads, groups, queries, keys)
         self.steps = ceil_div(width, self.tile.step), ceil_div(values, self.tile.step)
-        self.overrides = dict(DEFER=DEFER * (kind == FORWARD), GRADIENT=kind == BACKWARD, CAUSAL=causal, HAS_MASK=mask is not None, W1=width // 4, W2=values // 4,
+        self.overrides = dict(GRADIENT=kind == BACKWARD, CAUSAL=causal, HAS_MASK=mask is not None, W1=width // 4, W2=values // 4,
                               **{name.upper(): n for name, n in self.tile._asdict().items() if name not in ("rows", "columns")},
                               TILE_R=self.tile.rows, TILE_C=self.tile.columns)
 

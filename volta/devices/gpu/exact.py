@@ -1,6 +1,7 @@
 """Exact sums of elements that an index sends to places, on the GPU, in workgroup memory: one result in any order.
 
-Where some columns have few entries or places, a workgroup looks at all entries of its columns; else the entries are put into buckets first.
+Where some columns have few entries or places, a workgroup looks at all entries of its columns; else the entries are put into buckets first:
+those of a few columns into buckets of these, where that are many, so that what a workgroup has for a bucket is a longer run.
 """
 from __future__ import annotations
 
@@ -18,11 +19,8 @@ MOST_WINDOWS = 2            # workgroups that look at the same entries, each for
 ACROSS = 1 << 21            # entries from which columns of many places are copied to be lines
 BUCKETS = 1024              # of places, where there are as many blocks of them
 COUNTED = 2048              # buckets that workgroup memory counts
-FEWEST_OF_STRIP = 1 << 15   # entries of some columns from which they have buckets of their own
-LANES = 32
-AHEAD = True
-VECTORS = True
-AIM, PTHREADS, PMEMORY, ATHREADS = 2048, 256, 49152, 1024
+FEWEST_OF_STRIP = 1 << 15   # entries of some columns from which they have buckets of their own,
+OF_STRIP = 2048             # of about so many places
 ITEMS = 16                  # entries of a thread that puts them into buckets
 
 
@@ -105,50 +103,50 @@ def _add_sums(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, siz
     return plan
 
 
-def _strip_of(what: Sum) -> int:
-    """Columns whose entries are put into buckets of their own; 0 where that would be few entries, or all of them."""
+def _strip_of(what: Sum, most: int) -> int:
+    """Columns whose entries are put into buckets of their own; 0 where that would be few entries, or all of them, or more than `most`
+    buckets."""
     strip = STRIP if what.inner >= 2 * STRIP or what.inner == STRIP else what.inner
-    return strip if what.outer * what.inner > strip <= STRIP and what.entries * strip >= FEWEST_OF_STRIP else 0
+    some = what.outer * what.inner > strip <= STRIP and what.entries * strip >= FEWEST_OF_STRIP
+    return strip if some and 2 * what.size * strip <= OF_STRIP * most else 0
 
 
 def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
     """A workgroup adds up a bucket of places, whose entries have been put together."""
     limits, memory = plan.ctx.limits, plan.ctx.limits["max-compute-workgroup-storage-size"]
-    strip = _strip_of(what)
+    most_threads, counted = limits["max-compute-invocations-per-workgroup"], min(COUNTED, memory >> 4)
+    strip = _strip_of(what, counted)
     strips = ceil_div(what.inner, strip) if strip else 1
-    parts, rest = (what.outer * strips, what.entries * strip) if strip else (1, total)
-    stretches, most = ceil_div(what.size * strip if strip else places, 8), _most_places(plan)
-    fewest = ceil_div(8 * stretches, most)
-    buckets = 1 << (max(fewest, min(ceil_div(BUCKETS, parts), max(stretches, THREADS))) - 1).bit_length()
-    if strip:
-        buckets = max(1 << (max(fewest, ceil_div(8 * stretches, AIM)) - 1).bit_length(), 64)
+    parts, entries = (what.outer * strips, what.entries * strip) if strip else (1, total)
+    stretches = ceil_div(what.size * strip if strip else places, 8)
+    wanted = ceil_div(8 * stretches, OF_STRIP) if strip else min(BUCKETS, max(stretches, THREADS))
+    buckets = max(1 << (max(ceil_div(8 * stretches, _most_places(plan)), wanted) - 1).bit_length(), 64)
     shift = buckets.bit_length() - 1
-    most_threads = limits["max-compute-invocations-per-workgroup"]
-    direct = buckets > min(COUNTED, memory >> 4)
-    threads = THREADS if direct else min(PTHREADS, buckets)
+    direct = buckets > counted
+    threads = THREADS if direct else min(THREADS, buckets)
     # of workgroup memory, the buckets' counts and what sums along threads take; then two words an entry
-    items = ITEMS if direct else min((min(memory, PMEMORY) - 4 * buckets - 5 * threads) // (8 * threads), 3 * ITEMS // 2)
-    width = 4 if VECTORS and what.fours and not rest % 4 and not (what.inner | strip) % 4 * strip and items >= 4 else 1
+    items = ITEMS if direct else min((memory - 4 * buckets - 5 * threads) // (8 * threads), 3 * ITEMS // 2)
+    width = 4 if what.fours and items >= 4 and not entries % 4 and not (strip and (what.inner | strip) % 4) else 1
     items -= items % width
-    wide = {}
-    if width == 4:
-        wide = {"G": f"vec4<{STORED[what.dtype.code]}>", "I": "vec4<i32>", "WIDE": 4, "value_in": "four[c]", "row_in": "four[c]"}
+    wide = {} if width == 1 else {
+        "G": f"vec4<{STORED[what.dtype.code]}>", "I": "vec4<i32>", "WIDE": 4, "value_in": "four[c]", "row_in": "four[c]"}
     block = threads * items
-    blocks = ceil_div(rest, block)
-    ends, found = plan.scratch(4 * buckets * (1 if direct else parts * blocks)), plan.scratch(8 * (total if direct else parts * blocks * block))
+    blocks = ceil_div(entries, block)
+    ends = plan.scratch(4 * buckets * (1 if direct else parts * blocks))
+    found = plan.scratch(8 * (total if direct else parts * blocks * block))
     if direct:
         add_elementwise(plan, "0", (ends,), (buckets,), ((1,),), INT32)
     column = {} if strip or what.inner & what.inner - 1 else {"column": "k & (p.inner - 1u)"}
     for entry in ("count", "spread") if direct else ("block",):
         plan.step("index/partition", (0, 1, ends, found),
-                  (rest, what.inner, what.entries, what.size, At(0, width), At(1, width), shift, blocks, parts, strips), parts * blocks,
+                  (entries, what.inner, what.entries, what.size, At(0, width), At(1, width), shift, blocks, parts, strips), parts * blocks,
                   entry=entry, THREADS=threads, ITEMS=items, BUCKETS=threads if direct else buckets, STRIP=strip, **wide,
                   DIRECT=direct, ALONE=what.outer == 1, **column, **_bits_of(what.dtype))
         if entry == "count":
             add_scan(plan, ends, buckets)
-    here, threads = 8 * ceil_div(stretches, buckets), min(ATHREADS, most_threads)
-    lanes = 1 << min(max(block // buckets, 1), LANES).bit_length() - 1
-    how = {} if direct else {"BLOCKS": True, "BLOCK": block, "LANES": lanes, "EVEN": 16 * lanes, "STRIP": strip, "AHEAD": AHEAD,
+    here, threads = 8 * ceil_div(stretches, buckets), min(4 * THREADS, most_threads)
+    lanes = 1 << min(max(block // buckets, 1), 32).bit_length() - 1
+    how = {} if direct else {"BLOCKS": True, "BLOCK": block, "LANES": lanes, "EVEN": 16 * lanes, "STRIP": strip,
                              "KEPT": min(ceil_div(blocks * lanes, threads), 4)}
     return _add_sums(plan, what, (found, ends), parts * buckets, here, (total if direct else blocks, what.size if strip else places), shift,
                      lines=(what.inner, strips, 1) if strip else (1, 1, 1),

@@ -1,7 +1,7 @@
 """Elements replaced by, multiplied or compared with those that an index sends to them, on the GPU: scatter_reduce.
 
 Extremes have one result in any order, and are atomic: in workgroup memory while that holds the places of some columns. Products are made in
-the order of the entries, place by place, once the entries are listed in workgroup memory or, where it does not hold those of a column, sorted.
+the order of the entries, place by place, once these are listed in workgroup memory or, where it does not hold those of a column, sorted.
 """
 from __future__ import annotations
 
