@@ -17,6 +17,7 @@ from volta.devices.gpu import exact as gpu_exact
 from volta.devices.gpu import index as gpu_index
 from volta.devices.gpu import map as gpu_map
 from volta.devices.gpu import plans as gpu_plans
+from volta.devices.gpu import scatter as gpu_scatter
 from volta.devices.gpu import sort as gpu_sort
 from volta.devices.gpu.generate import Expression
 from volta.errors import DeviceError
@@ -105,6 +106,35 @@ def test_scatter_add_of_many_entries(shape, size, dim, monkeypatch):
     found = [fetch(gpu_index.KERNELS["scatter_add"](send(g), send(index), dim, size)) for _ in range(2)]
     np.testing.assert_array_equal(*found)
     np.testing.assert_allclose(found[0], want, rtol=1e-6, atol=1e-6)        # exact sums are rounded once
+
+
+@pytest.mark.parametrize("shape, size, dim", [((3000, 64), 9000, 0), ((4000, 17), 9000, 0), ((2, 3000, 5), 9000, 1), ((2, 9000), 9001, 1)])
+def test_scatter_add_by_buckets_of_some_columns(shape, size, dim, monkeypatch):
+    """The same bits as by buckets of all of them, also where infinities meet."""
+    generator = np.random.default_rng(10)
+    g, index = numbers(*shape), generator.integers(0, size, shape)
+    g.reshape(-1)[::1000], g.reshape(-1)[::1500] = np.inf, -np.inf
+    found = []
+    for fewest in (1 << 40, 1):
+        monkeypatch.setattr(gpu_exact, "FEWEST_OF_STRIP", fewest)
+        forget_plans()
+        found.append(fetch(gpu_index.KERNELS["scatter_add"](send(g), send(index), dim, size)))
+    np.testing.assert_array_equal(*found)
+    forget_plans()
+
+
+@pytest.mark.parametrize("shape, size, dim", [((2000, 33), 1500, 0), ((4, 300), 2, 1), ((3, 500, 6), 700, 1), ((9000,), 50, 0),
+                                              ((3, 9000), 3000, 1)])
+def test_products_of_many_entries(shape, size, dim):
+    """In the order of the entries, of long lists and short ones."""
+    generator = np.random.default_rng(11)
+    src, index = 1 + numbers(*shape) / 50, generator.integers(0, size, shape)
+    want = numbers(*[size if d == dim else n for d, n in enumerate(shape)])
+    places = list(np.indices(shape))
+    places[dim] = index
+    x = want.copy()
+    np.multiply.at(want, tuple(places), src)
+    np.testing.assert_array_equal(fetch(gpu_scatter.KERNELS["scatter_reduce"](send(x), send(src), send(index), dim, "prod")), want)
 
 
 @pytest.mark.parametrize("shape, size, dim", [((700, 140), 3000, 0), ((2, 300, 5, 14), 1500, 1)])

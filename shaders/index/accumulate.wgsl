@@ -7,6 +7,7 @@
 // workgroup has WINDOW of the places of COLUMNS neighbouring columns; it looks at all their entries and skips those of other places.
 // Else the entries of buckets come from index_partition.
 // BLOCKS: those of a bucket are side by side in each of its blocks, of which LANES threads read one; else all of them are.
+// STRIP: the places of a bucket are in so many neighbouring columns, which are a part; else all places are one line.
 // BASED: what `base` has is added to the sums; it is read first of all, so that nobody waits for it.
 //
 // Bindings: 0 g, 1 index, or the entries, 2 ends of buckets, or of blocks, absent with LINES, 3 base, absent unless BASED (read),
@@ -25,6 +26,7 @@ const WINDOW: u32 = 1024u;
 const BLOCKS: bool = false;
 const BLOCK: u32 = 4096u;               // entries of a block
 const LANES: u32 = 4u;
+const STRIP: u32 = 0u;
 const EVEN: u32 = 64u;                  // entries of a bucket in a block from which all threads read them
 const FLOAT: bool = true;
 const BASED: bool = false;
@@ -78,10 +80,9 @@ fn scaled(v: f32, exponent: i32) -> f32 {
     return v * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(exponent - half + 127) << 23u);
 }
 
-// Puts `one` into the sum of a place in the place's unit.
-fn add(place: u32, one: u32, few: bool) {
+// Puts `one` into the sum of a place in the place's unit. IN: top, the place's.
+fn add(place: u32, one: u32, top: u32, few: bool) {
     let magnitude = one & 0x7fffffffu;
-    let top = atomicLoad(&tops[place]);
     if (top >= INFINITE) {              // which infinities, 1 and 2, and 4 for NaN
         if (magnitude >= INFINITE) { atomicOr(&lows[place], select(1u << (one >> 31u), 4u, magnitude > INFINITE)); }
         return;
@@ -147,7 +148,7 @@ fn compare(entries: array<vec2<u32>, EACH>) {
 fn add_all(entries: array<vec2<u32>, EACH>, few: bool) {
     for (var j = 0u; j < EACH; j++) {
         if (entries[j].x != NONE) {
-            if (FLOAT) { add(entries[j].x, entries[j].y, few); } else { atomicAdd(&lows[entries[j].x], entries[j].y); }
+            if (FLOAT) { add(entries[j].x, entries[j].y, atomicLoad(&tops[entries[j].x]), few); } else { atomicAdd(&lows[entries[j].x], entries[j].y); }
         }
     }
 }
@@ -155,11 +156,14 @@ fn add_all(entries: array<vec2<u32>, EACH>, few: bool) {
 // Where the entries of the bucket in a block begin and end.
 fn span_of(block: u32, group: u32) -> vec2<u32> {
     let ends_here = ends[group * p.entries + min(block, p.entries - 1u)];
-    return select(vec2<u32>(), vec2<u32>(block * BLOCK) + vec2<u32>(ends_here & 0xffffu, ends_here >> 16u), block < p.entries);
+    let first = ((group >> p.shift) * p.entries + block) * BLOCK;
+    return select(vec2<u32>(), vec2<u32>(first) + vec2<u32>(ends_here & 0xffffu, ends_here >> 16u), block < p.entries);
 }
 
 fn visit(entry: vec2<u32>, adding: bool, few: bool) {
-    if (!adding) { atomicMax(&tops[entry.x], entry.y & 0x7fffffffu); } else if (FLOAT) { add(entry.x, entry.y, few); } else {
+    if (!adding) { atomicMax(&tops[entry.x], entry.y & 0x7fffffffu); } else if (FLOAT) {
+        add(entry.x, entry.y, atomicLoad(&tops[entry.x]), few);
+    } else {
         atomicAdd(&lows[entry.x], entry.y);
     }
 }
@@ -210,8 +214,16 @@ fn sum_blocks(local: u32, group: u32) -> bool {
         if (more) { visit_others(local, group, false, few, long); }
         workgroupBarrier();
     }
-    for (var j = 0u; j < 2u * KEPT; j++) {
-        if (kept[j].x != NONE) { visit(kept[j], true, few); }
+    if (FLOAT) {
+        var largest: array<u32, 2u * KEPT>;
+        for (var j = 0u; j < 2u * KEPT; j++) { largest[j] = atomicLoad(&tops[min(kept[j].x, PLACES - 1u)]); }
+        for (var j = 0u; j < 2u * KEPT; j++) {
+            if (kept[j].x != NONE) { add(kept[j].x, kept[j].y, largest[j], few); }
+        }
+    } else {
+        for (var j = 0u; j < 2u * KEPT; j++) {
+            if (kept[j].x != NONE) { atomicAdd(&lows[kept[j].x], kept[j].y); }
+        }
     }
     if (more) { visit_others(local, group, true, few, long); }
     return few;
@@ -246,8 +258,12 @@ fn to_of(group: u32, j: u32) -> u32 {
         let column = own.y + j % COLUMNS;
         return select(NONE, (own.x * p.size + row) * p.inner + column, j < PLACES && row < p.size && column < p.inner);
     }
-    let to = ((((j >> 3u) << p.shift) + group) << 3u) | (j & 7u);
-    return select(NONE, to, j < PLACES && to < p.size);
+    let to = ((((j >> 3u) << p.shift) + (group & ((1u << p.shift) - 1u))) << 3u) | (j & 7u);
+    if (STRIP == 0u) { return select(NONE, to, j < PLACES && to < p.size); }
+    let part = group >> p.shift;
+    let column = part % p.strips * STRIP + to % max(STRIP, 1u);
+    let row = to / max(STRIP, 1u);
+    return select(NONE, (part / p.strips * p.size + row) * p.inner + column, j < PLACES && row < p.size && column < p.inner);
 }
 
 @compute @workgroup_size(THREADS)

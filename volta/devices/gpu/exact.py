@@ -1,6 +1,7 @@
 """Exact sums of elements that an index sends to places, on the GPU, in workgroup memory: one result in any order.
 
-Where some columns have few entries or places, a workgroup looks at all entries of its columns; else the entries are put into buckets first.
+Where some columns have few entries or places, a workgroup looks at all entries of its columns; else the entries are put into buckets first:
+those of a few columns into buckets of these, where that are many, so that what a workgroup has for a bucket is a longer run.
 """
 from __future__ import annotations
 
@@ -18,6 +19,8 @@ MOST_WINDOWS = 2            # workgroups that look at the same entries, each for
 ACROSS = 1 << 21            # entries from which columns of many places are copied to be lines
 BUCKETS = 1024              # of places, where there are as many blocks of them
 COUNTED = 2048              # buckets that workgroup memory counts
+FEWEST_OF_STRIP = 1 << 15   # entries of some columns from which they have buckets of their own,
+OF_STRIP = 2048             # of about so many places
 ITEMS = 16                  # entries of a thread that puts them into buckets
 
 
@@ -45,6 +48,7 @@ class Sum(NamedTuple):
     entries: int
     size: int
     offset: int         # of g, modulo 4
+    fours: bool = False # neither g nor the index begins within four elements
     based: bool = False # onto a third operand
     into: bool = False  # which is changed in place
 
@@ -99,34 +103,52 @@ def _add_sums(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, siz
     return plan
 
 
+def _strip_of(what: Sum, most: int) -> int:
+    """Columns whose entries are put into buckets of their own; 0 where that would be few entries, or all of them, or more than `most`
+    buckets."""
+    strip = STRIP if what.inner >= 2 * STRIP or what.inner == STRIP else what.inner
+    some = what.outer * what.inner > strip <= STRIP and what.entries * strip >= FEWEST_OF_STRIP
+    return strip if some and 2 * what.size * strip <= OF_STRIP * most else 0
+
+
 def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
     """A workgroup adds up a bucket of places, whose entries have been put together."""
-    stretches, limits, most = ceil_div(places, 8), plan.ctx.limits, _most_places(plan)
-    buckets = 1 << (max(ceil_div(8 * stretches, most), min(BUCKETS, max(stretches, THREADS))) - 1).bit_length()
-    shift, memory = buckets.bit_length() - 1, limits["max-compute-workgroup-storage-size"]
-    most_threads = limits["max-compute-invocations-per-workgroup"]
-    direct = buckets > min(COUNTED, memory >> 4)
+    limits, memory = plan.ctx.limits, plan.ctx.limits["max-compute-workgroup-storage-size"]
+    most_threads, counted = limits["max-compute-invocations-per-workgroup"], min(COUNTED, memory >> 4)
+    strip = _strip_of(what, counted)
+    strips = ceil_div(what.inner, strip) if strip else 1
+    parts, entries = (what.outer * strips, what.entries * strip) if strip else (1, total)
+    stretches = ceil_div(what.size * strip if strip else places, 8)
+    wanted = ceil_div(8 * stretches, OF_STRIP) if strip else min(BUCKETS, max(stretches, THREADS))
+    buckets = max(1 << (max(ceil_div(8 * stretches, _most_places(plan)), wanted) - 1).bit_length(), 64)
+    shift = buckets.bit_length() - 1
+    direct = buckets > counted
     threads = THREADS if direct else min(THREADS, buckets)
     # of workgroup memory, the buckets' counts and what sums along threads take; then two words an entry
     items = ITEMS if direct else min((memory - 4 * buckets - 5 * threads) // (8 * threads), 3 * ITEMS // 2)
+    width = 4 if what.fours and items >= 4 and not entries % 4 and not (strip and (what.inner | strip) % 4) else 1
+    items -= items % width
+    wide = {} if width == 1 else {
+        "G": f"vec4<{STORED[what.dtype.code]}>", "I": "vec4<i32>", "WIDE": 4, "value_in": "four[c]", "row_in": "four[c]"}
     block = threads * items
-    blocks = ceil_div(total, block)
-    ends, found = plan.scratch(4 * buckets * (1 if direct else blocks)), plan.scratch(8 * total)
+    blocks = ceil_div(entries, block)
+    ends = plan.scratch(4 * buckets * (1 if direct else parts * blocks))
+    found = plan.scratch(8 * (total if direct else parts * blocks * block))
     if direct:
         add_elementwise(plan, "0", (ends,), (buckets,), ((1,),), INT32)
-    column = {} if what.inner & what.inner - 1 else {"column": "k & (p.inner - 1u)"}
+    column = {} if strip or what.inner & what.inner - 1 else {"column": "k & (p.inner - 1u)"}
     for entry in ("count", "spread") if direct else ("block",):
-        plan.step("index/partition", (0, 1, ends, found), (total, what.inner, what.entries, what.size, At(0), At(1), shift, blocks),
-                  blocks, entry=entry, THREADS=threads, ITEMS=items, BUCKETS=threads if direct else buckets,
+        plan.step("index/partition", (0, 1, ends, found),
+                  (entries, what.inner, what.entries, what.size, At(0, width), At(1, width), shift, blocks, parts, strips), parts * blocks,
+                  entry=entry, THREADS=threads, ITEMS=items, BUCKETS=threads if direct else buckets, STRIP=strip, **wide,
                   DIRECT=direct, ALONE=what.outer == 1, **column, **_bits_of(what.dtype))
         if entry == "count":
             add_scan(plan, ends, buckets)
-    threads = min(4 * THREADS, most_threads)
+    here, threads = 8 * ceil_div(stretches, buckets), min(4 * THREADS, most_threads)
     lanes = 1 << min(max(block // buckets, 1), 32).bit_length() - 1
-    how = {} if direct else {"BLOCKS": True, "BLOCK": block, "LANES": lanes, "EVEN": 16 * lanes,
+    how = {} if direct else {"BLOCKS": True, "BLOCK": block, "LANES": lanes, "EVEN": 16 * lanes, "STRIP": strip,
                              "KEPT": min(ceil_div(blocks * lanes, threads), 4)}
-    return _add_sums(plan, what, (found, ends), buckets, 8 * ceil_div(stretches, buckets), (total if direct else blocks, places), shift,
+    return _add_sums(plan, what, (found, ends), parts * buckets, here, (total if direct else blocks, what.size if strip else places), shift,
+                     lines=(what.inner, strips, 1) if strip else (1, 1, 1),
                      LINES=False, I="vec2<u32>", named="index[i]", row_at="0u", THREADS=threads, EACH=min(24 * THREADS // threads, 12),
                      **how)
-
-

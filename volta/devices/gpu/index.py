@@ -79,7 +79,8 @@ def _added(full: bool, g, index, *, dim, size, windows=False):
     shape, entries = g.shape[:dim] + (size,) + g.shape[dim + 1:], g.shape[dim]
     plan.output(shape, g.dtype, windows)
     full = entries >= MANY_ENTRIES if g._size == entries else full          # of a vector both are the same
-    count, what = prod(shape), Sum(g.dtype, full, prod(shape[:dim]), prod(shape[dim + 1:]), entries, size, g.offset & 3)
+    fours = not (g.offset | index.offset) & 3
+    count, what = prod(shape), Sum(g.dtype, full, prod(shape[:dim]), prod(shape[dim + 1:]), entries, size, g.offset & 3, fours)
     if not count:
         return plan
     if _is_small(entries, count):
@@ -101,7 +102,8 @@ def _summed(g, index, x, *, dim):
     plan.output(x.shape, x.dtype)
     if _is_small(entries, x._size) or _in_parts(g, size):
         return _added_to
-    what = Sum(g.dtype, True, prod(x.shape[:dim]), prod(x.shape[dim + 1:]), entries, size, g.offset & 3, True)
+    what = Sum(g.dtype, True, prod(x.shape[:dim]), prod(x.shape[dim + 1:]), entries, size, g.offset & 3,
+               not (g.offset | index.offset) & 3, True)
     if is_across(plan, what):
         return _added_to
     return add_exactly(plan, what, index._size, x._size) or _added_to
@@ -111,7 +113,8 @@ def _into(g, index, out, dim: int, elements: bool) -> tuple:
     """(plan, what is added in place, whether that is planned already: nothing, or so little that each place looks at all entries). IN:
     elements, that the index names one for each of g, rather than slices."""
     plan, entries, size = Plan(g, index, out), g.shape[dim], out.shape[dim]
-    what = Sum(g.dtype, elements, prod(out.shape[:dim]), prod(out.shape[dim + 1:]), entries, size, (g.offset | out.offset) & 3, True, True)
+    what = Sum(g.dtype, elements, prod(out.shape[:dim]), prod(out.shape[dim + 1:]), entries, size, (g.offset | out.offset) & 3,
+               not (g.offset | index.offset) & 3, True, True)
     nothing, few = not g._size or not out._size, _is_small(entries, out._size)
     if few and not nothing:
         _add(plan, what, out._size, False)

@@ -1,7 +1,7 @@
 """Elements replaced by, multiplied or compared with those that an index sends to them, on the GPU: scatter_reduce.
 
 Extremes have one result in any order, and are atomic: in workgroup memory while that holds the places of some columns. Products are made in
-the order of the entries: by a thread a column, or place by place once the entries are sorted.
+the order of the entries, place by place, once these are listed in workgroup memory or, where it does not hold those of a column, sorted.
 """
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from volta.devices.gpu.sort import add_sort
 from volta.devices.gpu.windows import Place
 
 STRIP = 8                   # columns of a workgroup: one access to memory
-FEWEST = 4                  # columns of a workgroup that multiplies, from which it is sooner done than sorting
-MOST_COLUMNS = 32
+MOST_LISTED = 16            # entries of a place, on the average, from which many are rather sorted
+EACH = 4                    # entries, or places, of a thread that lists them
 
 
 def _replaced(run, x, src, index, *, dim):
@@ -80,6 +80,24 @@ def _extremes(x, src, index, *, dim, reduce):
     return plan
 
 
+def _threads_of_lists(plan: Plan, most: int) -> int:
+    """Threads of a workgroup that lists entries. IN: most, of its entries or places."""
+    return min(max(1 << max(most // EACH, 1).bit_length() - 1, 64), 4 * THREADS, plan.ctx.limits["max-compute-invocations-per-workgroup"])
+
+
+def _columns_of_lists(plan: Plan, outer: int, inner: int, most: int, words: int) -> int:
+    """Columns of a workgroup that lists their entries, 0 where its memory has no room for one. IN: most, entries or places of a column;
+    words, of both."""
+    memory = plan.ctx.limits["max-compute-workgroup-storage-size"]
+
+    def fits(columns):
+        return 4 * columns * words + 5 * _threads_of_lists(plan, columns * most) <= memory
+    columns = 1
+    while columns < min(STRIP, inner) and fits(2 * columns) and outer * ceil_div(inner, 2 * columns) >= LINES:
+        columns *= 2
+    return columns if fits(columns) else 0
+
+
 def _products(x, src, index, *, dim):
     """x, multiplied with what index sends there along dim."""
     plan = Plan(x, src, index)
@@ -87,15 +105,15 @@ def _products(x, src, index, *, dim):
     count, inner, entries, size = x._size, prod(x.shape[dim + 1:]), src.shape[dim], x.shape[dim]
     if not count:
         return plan
-    few, together = entries <= FEW_ENTRIES, min(_places(plan) // size, MOST_COLUMNS)
+    few, columns = entries <= FEW_ENTRIES, _columns_of_lists(plan, count // (size * inner), inner, max(entries, size), entries + size)
     overrides = sums_of(x.dtype, 1)
     overrides.pop("O")
-    if not few and entries < MANY_ENTRIES and together >= FEWEST:
-        columns, together = count // size, 1 << together.bit_length() - 1
-        while together > STRIP and columns < LINES * together:
-            together //= 2
-        plan.step("index/product", (0, 1, 2, 3), (columns, inner, entries, size, At(0), At(1), At(2)), ceil_div(columns, together),
-                  COLUMNS=together, PLACES=together * size, **overrides)
+    if not few and columns and (entries < MANY_ENTRIES or entries <= MOST_LISTED * size):
+        strips = ceil_div(inner, columns)
+        groups = count // (size * inner) * strips
+        plan.step("index/product", (0, 1, 2, 3), (groups, inner, entries, size, strips, At(0), At(1), At(2)), groups, COLUMNS=columns,
+                  PLACES=columns * size, ENTRIES=columns * entries, THREADS=_threads_of_lists(plan, columns * max(entries, size)),
+                  **overrides)
         return plan
     places, starts = 2, None
     if not few:
