@@ -11,6 +11,7 @@ Environment:
 """
 from __future__ import annotations
 
+import gc
 import hashlib
 import multiprocessing
 import os
@@ -46,10 +47,11 @@ VARIANTS = {
 # Not -ffast-math: NaN and infinity must behave. No errno and no traps let the compiler vectorise sqrt and comparisons.
 # No contraction: an element's value must not depend on whether the vector part of a loop or its rest computes it.
 UNIX_FLAGS = ["-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv",
-              "-g0", "-Wno-unused-function", "-Wno-misleading-indentation"]
+              "-g0", "-w"]              # to look for what may be warned of in generated code takes a twentieth of the time
 # How hard the compiler tries. Loops over numbers gain from -O3; those that move elements are up to a fifth faster without what it
-# adds to -O2 but vectors; and x86-64's baseline, for processors older than 2013, is not worth a third of the time of a build.
-LOOPS, MOVES, OTHERS = ["-O3"], ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic"], ["-O2"]
+# adds to -O2 but vectors; and x86-64's baseline, for processors older than 2013, is not worth a third of the time of a build. Checks
+# are run once by a few tests, in less time than more than -O1 takes to compile.
+LOOPS, MOVES, OTHERS, CHECKS = ["-O3"], ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic"], ["-O2"], ["-O1"]
 MOVING = {"bag", "ctc", "index", "one_hot", "runs", "scatter", "search", "tally"}
 MSVC_FLAGS = ["/O2", "/fp:precise"]
 DIRECTIVES = {"language_level": 3, "boundscheck": CHECKED, "wraparound": False, "initializedcheck": CHECKED,
@@ -107,9 +109,7 @@ def extensions() -> list[Extension]:
         for variant in variants():
             own = str(variant_c_path(source, variant))
             result.append(Extension(f"volta._kernels.cpu.{variant}.{name.split('.')[1]}", [own], depends=[common]))
-    # The longest compilations first, so that two processors finish together.
-    longest = ("gemm", "attention", "winograd", "weight", "folds")
-    return sorted(result, key=lambda e: "elementwise" not in e.name and not e.name.endswith(longest))
+    return result
 
 
 def write_if_changed(path: Path, text: str) -> None:
@@ -141,6 +141,7 @@ def generate_c(parallel: int) -> None:
             write_if_changed(variant_c_path(source, variant), f'#include "{include}"\n')
     # A change of mode has to translate everything anew.
     stamp = GENERATED / ("checked" if CHECKED else "unchecked")
+    gc.set_threshold(20_000, 10, 10)        # syntax trees are large, and Python looks through them for garbage a fifth of the time
     # Where processes start by other ways than forking, they would run this file again.
     processes = parallel if multiprocessing.get_start_method() == "fork" else 0
     for varied, some in modules.items():        # without what only introspection of kernels needs, there is a tenth less to compile
@@ -186,6 +187,8 @@ class BuildExt(build_ext):
         for extension in self.extensions:
             parts = extension.name.split(".")
             self.set_flags(extension, parts[3] if len(parts) == 5 else None, openmp)
+        # The largest files first, so that processors finish together.
+        self.extensions.sort(key=lambda e: -Path((e.depends or e.sources)[0]).stat().st_size)
         super().build_extensions()
 
     def build_extension(self, extension: Extension) -> None:
@@ -215,8 +218,8 @@ class BuildExt(build_ext):
         if variant:
             flags += VARIANTS[variant][msvc]
         if not msvc:
-            plain = variant is None or CHECKED or variant == "baseline" and "avx2" in variants()
-            flags += OTHERS if plain else MOVES if extension.name.rpartition(".")[2] in MOVING else LOOPS
+            plain = variant is None or variant == "baseline" and "avx2" in variants()
+            flags += CHECKS if CHECKED else OTHERS if plain else MOVES if extension.name.rpartition(".")[2] in MOVING else LOOPS
         if variant or extension.name == "volta._kernels.core.threads":
             flags += openmp
             extension.extra_link_args = [] if msvc else list(openmp)

@@ -26,13 +26,20 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "gpu: needs a GPU; skipped without one, unless VOLTA_REQUIRE_GPU=1")
 
 
+def op_of(item) -> str:
+    """The name of the op under test, "" where it is none of the op table."""
+    given = getattr(item, "callspec", None)
+    return str(getattr(given.params.get("op"), "name", "")) if given else ""
+
+
 def pytest_collection_modifyitems(config, items):
-    """What only the CPU computes is not asked of a GPU, but by test_parity.py: that it says so."""
+    """What only the CPU computes is not asked of a GPU, but by test_parity.py: that it says so. Tests of one op stand together: of two
+    processes, which take tests in stretches, one makes its GPU pipelines then, and not both."""
     def asked(item):
         given = getattr(item, "callspec", None) and item.callspec.params
         return given and given.get("device") == "gpu" and getattr(getattr(given.get("op"), "details", None), "cpu_only", False)
     left_out = [item for item in items if asked(item)]
-    items[:] = [item for item in items if not asked(item)]
+    items[:] = sorted((item for item in items if not asked(item)), key=op_of)
     config.hook.pytest_deselected(items=left_out)
 
 
