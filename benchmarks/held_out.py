@@ -45,6 +45,18 @@ def products(rng: np.random.Generator, count: int) -> Iterator[Call]:
         yield f"linear {m} x {k} x {n}", [(m, k), (n, k), (n,)], lambda lib, x, w, b: lib.nn.functional.linear(x, w, b)
 
 
+def decompositions(rng: np.random.Generator, count: int) -> Iterator[Call]:
+    for _ in range(count):
+        shape, name = (drawn(rng, 1, 20), drawn(rng, 3, 300), drawn(rng, 3, 300)), str(rng.choice(("qr", "svd", "pinv")))
+        options = (False,) if name == "svd" else ()
+        yield (f"linalg.{name} {shape}", [shape],
+               lambda lib, x, n=name, o=options: lib.linalg.pinv(x) if n == "pinv" else getattr(lib.linalg, n)(x, *o)[1])
+        side, name = drawn(rng, 3, 300), str(rng.choice(("eigh", "eigvalsh", "cholesky_inverse")))
+        yield (f"{name} {side}", [(side, side)],
+               lambda lib, x, n=name, k=side: (lambda y: lib.cholesky_inverse(y) if n == "cholesky_inverse" else getattr(lib.linalg, n)(y))(
+                   x @ x.mT / k + lib.eye(k)))
+
+
 def convolutions(rng: np.random.Generator, count: int) -> Iterator[Call]:
     for _ in range(count):
         size, side = int(rng.choice((1, 3, 5, 7))), drawn(rng, 6, 64)
@@ -85,5 +97,5 @@ def families(seed: int) -> dict[str, list[Call]]:
     """All calls of a seed by the name of their family."""
     rng = np.random.default_rng(seed)
     makers = {"elementwise": (elementwise, 24), "reductions": (reductions, 20), "products": (products, 7),
-              "convolutions": (convolutions, 16), "layers": (layers, 5), "movement": (movement, 4)}
+              "convolutions": (convolutions, 16), "decompositions": (decompositions, 6), "layers": (layers, 5), "movement": (movement, 4)}
     return {f"held out, {title}": [*make(rng, count)] for title, (make, count) in makers.items()}

@@ -171,6 +171,17 @@ def matrices() -> Iterator[Call]:
             yield f"linalg.{name} {shape}", [shape], made
         yield f"linalg.solve {shape}", [shape, right], lambda lib, x, y, n=side: lib.linalg.solve(x + 2 * n * lib.eye(n), y)
         yield f"linalg.lstsq {shape}", [shape, right], lambda lib, x, y, n=side: lib.linalg.lstsq(x + 2 * n * lib.eye(n), y)[0]
+    for shape in ((4, 4), (32, 32), (256, 256), (1000, 4, 4), (100, 16, 16), (32, 64, 64), (200, 20)):
+        for name in ("qr", "svd"):
+            yield (f"linalg.{name} {shape}", [shape],
+                   lambda lib, x, name=name: getattr(lib.linalg, name)(x, *(() if name == "qr" else (False,)))[1])
+        if shape[-1] == shape[-2]:
+            def definite(lib, x, side=shape[-1]):
+                return lib.eye(side) + x @ x.mT / (4 * side)
+            yield f"linalg.eigh {shape}", [shape], lambda lib, x, made=definite: lib.linalg.eigh(made(lib, x))[1]
+            yield f"cholesky_inverse {shape}", [shape], lambda lib, x, made=definite: lib.cholesky_inverse(made(lib, x))
+            yield (f"linalg.solve_triangular {shape}", [shape, shape],
+                   lambda lib, x, y, made=definite: lib.linalg.solve_triangular(made(lib, x), y, upper=False))
     yield "linalg.lstsq (1000, 10)", [(1000, 10), (1000, 1)], lambda lib, x, y: lib.linalg.lstsq(x, y)[0]
     for rows, width in ((64, 16), (128, 64)):
         yield f"pdist {(rows, width)}", [(rows, width)], lambda lib, x: lib.nn.functional.pdist(x)

@@ -49,6 +49,10 @@ def _full_rank(a):
     succeeded("linalg.lstsq", info, "driver='gels' needs a matrix of full rank, and element {} of its triangle is 0; take another driver")
 
 
+def _norm(x):
+    return np.vdot(x, x) ** 0.5 if x.ndim == 2 else np.linalg.norm(x, axis=(-2, -1))
+
+
 def _certain(A, b, rtol):
     """X by elimination or reflections where a bound of the condition of A shows that no singular value counts as 0; else None."""
     if not (isinstance(rtol, float) and A._size and b._size and core.host_sees(A) and core.host_sees(b)):
@@ -69,8 +73,8 @@ def _certain(A, b, rtol):
             X = triangular_op(R, matmul(turned(Q), b), upper=True, unitriangular=False)
         else:
             X = matmul(Q, triangular_op(turned(R), b, upper=False, unitriangular=False))
-    bound = np.linalg.norm(whole.detach().numpy(), axis=(-2, -1)) * np.linalg.norm(inverse.numpy(), axis=(-2, -1))
-    return X if (bound * rtol < 0.1).all() and np.isfinite(X.detach().numpy()).all() else None
+    bound = _norm(whole.detach().numpy()) * _norm(inverse.numpy())
+    return X if np.all(bound * rtol < 0.1) and np.isfinite(X.detach().numpy()).all() else None
 
 
 def _solution(A, b, rtol, driver):

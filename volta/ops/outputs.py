@@ -114,10 +114,6 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
                              "give another tensor")
         if op.name in _FURTHER and isinstance(result, core.TensorBase):
             result = _further(op, args, options, result, outs[0])
-        if (record is not None and record.promotion or op.details.elementwise) and isinstance(result, core.TensorBase) and (
-                result.shape != outs[0].shape and any(x is outs[0] for x in _tensors((*args, *options.values())))):
-            raise ShapeError(f"{op.name}: out is read too, so that it cannot get the shape of the result, {result.shape} in place of "
-                             f"{outs[0].shape}; give another tensor")
         if op.details.apart is not None and isinstance(result, core.TensorBase) and result.shape != outs[0].shape:
             _check_apart(op, args, options, _grown(outs[0], result))
         return _keep(op.name, result, out, outs, rule, _quiet(op.name, args, options))

@@ -1,5 +1,5 @@
-"""Matrices inverted and decomposed by LAPACK, as NumPy carries it: its functions on views of the tensors' memory. Elimination (lu.pyx) is
-asked first, and gives way where a result is not finite.
+"""Matrices inverted and decomposed: our own kernels (lu.pyx, qr.pyx, eigen.pyx, singular.pyx) are asked first, and LAPACK, as NumPy carries
+it, where they give way: its functions on views of the tensors' memory.
 
 Sizes are checked above. A matrix of which there is no such result gives NaN and an `info` that is not 0, as LAPACK's; an iteration that
 does not converge, or would not, as of NaN, raises.
@@ -11,6 +11,7 @@ from volta._kernels.cpu import eigen, singular
 from volta._kernels.cpu import lu as fast
 from volta._kernels.cpu import qr as reflected
 from volta._kernels.cpu.elimination import factors, inverted, signs, solution
+from volta._kernels.cpu.linalg import KERNELS as PRODUCTS
 from volta.dtypes import from_numpy_dtype, to_numpy
 from volta.errors import LinAlgError
 
@@ -368,9 +369,22 @@ def _quick_cholesky_solve(b, a, upper):
     return None if found is None else fast.triangular(last, found, True, False)
 
 
+def _quick_pinv(a, atol, rtol, hermitian):
+    """By our own singular values, or None."""
+    found = None if hermitian else singular.svd(a, False)
+    if found is None:
+        return None
+    u, s, vh = found
+    values = _array(s)
+    kept = values > np.maximum(atol, rtol * values.max(-1, keepdims=True))
+    scaled = _tensor(np.swapaxes(_array(vh), -1, -2) * np.divide(1, values, out=np.zeros_like(values), where=kept)[..., None, :])
+    return PRODUCTS["matmul"](scaled, core.view(u, (*u.shape[:-2], *u.shape[:-3:-1]), (*u._strides[:-2], *u._strides[:-3:-1]), u.offset))
+
+
 _QUICK = {"inv": fast.inv, "det": fast.det, "slogdet": fast.slogdet, "solve": fast.solve, "triangular": fast.triangular,
           "cofactor": fast.cofactor, "qr": reflected.qr, "eigh": eigen.eigh, "svd": singular.svd,
           "cholesky": fast.cholesky, "cholesky_inverse": fast.cholesky_inverse, "cholesky_solve": _quick_cholesky_solve,
+          "pinv": _quick_pinv,
           "solve_again": lambda a, b, lu, pivots, turn: fast.solve_again(lu, pivots, b, turn)}
 _SLOW["solve"] = kernel(_solved, (0,))
 KERNELS = {**_SLOW, **{name: eased(quick, _SLOW[name]) for name, quick in _QUICK.items()}}

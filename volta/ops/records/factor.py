@@ -26,6 +26,16 @@ def trailing(x, dim, start):
     return slice_op(x, starts=tuple(starts), sizes=tuple(sizes), steps=(1,) * x.ndim)
 
 
+_FEW = 128                              # matrices up to which lists are faster than arrays
+
+
+def _exchanged(rows: int, swaps: list) -> list:
+    order = list(range(rows))
+    for i, j in enumerate(swaps):
+        order[i], order[j] = order[j], order[i]
+    return order
+
+
 def order_of(name: str, pivots, rows: int) -> np.ndarray:
     """The order of rows after the exchanges of row i with row pivots[i] - 1, one after another.
 
@@ -34,6 +44,9 @@ def order_of(name: str, pivots, rows: int) -> np.ndarray:
     swaps = pivots.detach().numpy().astype(np.int64) - 1
     if swaps.size and (swaps.min() < 0 or swaps.max() >= rows) or swaps.shape[-1] > rows:
         raise ArgumentError(f"{name}: pivots must be between 1 and the {rows} rows, as lu_factor gives them")
+    if swaps.size < _FEW * swaps.shape[-1]:
+        found = [_exchanged(rows, each) for each in swaps.reshape(-1, swaps.shape[-1]).tolist()]
+        return np.array(found, np.int64).reshape(*swaps.shape[:-1], rows)
     order = np.broadcast_to(np.arange(rows), (*swaps.shape[:-1], rows)).copy()
     for i in range(swaps.shape[-1]):
         j = swaps[..., i, None]
