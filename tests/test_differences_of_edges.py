@@ -5,6 +5,7 @@ import pytest
 
 import volta
 import volta.nn.functional as F
+import volta.optim
 from volta.errors import ArgumentError, DTypeError, OutOfMemoryError, ShapeError
 
 
@@ -90,7 +91,7 @@ def test_dtypes_that_pytorch_refuses(device, call):
 
 def test_small_edges(device):
     x = volta.tensor(3.0, device=device)
-    assert x.H is x
+    assert x.H is x and x.t() is not x and x.t().data_ptr() == x.data_ptr()
     assert volta.diff(volta.arange(3, device=device), 0, 100).tolist() == [0, 1, 2]
 
 
@@ -117,3 +118,11 @@ def test_what_nothing_is_rolled_along_does_not_matter(device):
 def test_reflections_and_their_factors_have_one_dtype():
     with pytest.raises(DTypeError, match="the factors must be"):
         volta.ormqr(volta.ones(2, 1), volta.ones(1, dtype=volta.float64), volta.eye(2))
+
+
+def test_betas_are_two_numbers_or_two_tensors():
+    x = [volta.ones(2, requires_grad=True)]
+    with pytest.raises(ArgumentError, match="Adam: betas must be two numbers or two tensors"):
+        volta.optim.Adam(x, betas=(0.9, volta.tensor(0.99)))
+    with pytest.raises(ArgumentError, match="AdamW: lr and betas may be tensors with foreach=True only where capturable"):
+        volta.optim.AdamW(x, lr=volta.tensor(0.1), foreach=True)

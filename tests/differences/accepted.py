@@ -26,7 +26,7 @@ _BENT = """*.elu *.celu *.selu *.relu6 *.hardtanh *.hardshrink *.softshrink *.ha
 *.leaky_relu *.prelu"""
 _ARGUMENT = r" at | for "
 def _names(names: str) -> re.Pattern:
-    return re.compile("|".join(re.escape(name).replace(r"\*", ".*") for name in names.split()) + r"\Z")
+    return re.compile("|".join(re.escape(name).replace(r"\*", ".*").replace(r"\?", ".") for name in names.split()) + r"\Z")
 
 
 # (names of op_db, * for any beginning or end; what the form has in it; how the text begins or what it has in it; why)
@@ -37,15 +37,17 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
     ("*", "grad grad", "accepted.*does not require grad|type: str 'none'", "second derivatives that are zeros here, and none in PyTorch"),
     ("*", "grad", r"type: NoneType None and Fact Fact\(values=array\((\[\], shape=\([0-9, ]*\), |[^1-9]*)dtype",
      "zeros where PyTorch has no gradient"),
-    ("*", "", "accepted.*INTERNAL ASSERT", "PyTorch's assertions about itself"),
+    ("*", "", "accepted.*(INTERNAL ASSERT|view size is not compatible|cannot be represented as a SymInt)",
+     "PyTorch's assertions about itself"),
     (_PLACES, "", "values", "of equal elements others may be named"),
     ("as_strided_scatter", "grad", "", "gradients of what is overwritten"),
     ("*", "^one more|^None ", "accepted", "None stands for an argument left out"),
-    ("*", "^input=|^x=", "", "NumPy's spellings of arguments, which PyTorch's Python functions have not"),
+    ("*", "^input=|^x=|^axis=", "", "NumPy's spellings of arguments, which PyTorch's Python functions have not"),
     ("*", "^number ", "accepted.*TypeError", "a number stands for a tensor"),
     ("*", _ARGUMENT, "class", "the class of an error about the kind of an argument"),
     ("*", _ARGUMENT, "raised: (DTypeError|TypeError|CallError|ArgumentError: normal: needs)", "stricter about the kind of an argument"),
-    ("*", _ARGUMENT, "accepted.*(TypeError|IndexError|It is expected)", "more kinds of arguments: NumPy's, a number for a sequence"),
+    ("*", _ARGUMENT, "accepted.*(TypeError|IndexError|It is expected|expects dims to be int)",
+     "more kinds of arguments: NumPy's, a number for a sequence"),
     ("nonzero", "out", "accepted.*must be Tensor, not tuple", "a tuple of tensors as out of a tuple"),
     ("grid_sampler*", _ARGUMENT, "raised.*must be 0, 1 or 2", "modes that PyTorch does not check"),
     ("linspace* logspace*", "", "raised.*(finite|fit into)", "ends that the dtype has not"),
@@ -64,6 +66,14 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
     ("digamma *polygamma* mvlgamma* cov special.airy* special.bessel* special.*polynomial_?", "", "(.* afterwards: )?(values|not finite)",
      "PyTorch's trigamma has 10 digits, its Bessel functions of float64 7, large covariances fewer; NaN is what its polynomials drop"),
     ("round*", "", "accepted.*round_vml_cpu", "rounding integers to decimals"),
+    ("var* std*", "grad.*planted", "not finite", "variances of infinite elements, beside which means are NaN"),
+    ("var* std*", "out", "accepted.*Unsupported dtype", "halves that PyTorch's CPU kernels have not"),
+    ("special.modified_bessel_i?", "out that wants a gradient", "raised", "other names of i0 and i1, which have derivatives"),
+    ("ASGD NAdam", "steps", ".*(dtype: float32 and float64|values)", "numbers of a state are in double precision, in PyTorch in float32"),
+    ("LBFGS", "steps", ".*keys: .'al'. and", "what the two loops leave behind"),
+    ("*", "steps", r"\[\w+\] type: int \d+ and float", "defaults that are whole numbers"),
+    ("LBFGS", "steps", "(.* afterwards: )?values", "where a line search ends follows from roundings"),
+    ("Muon", "steps", "", "Muon's products are of bfloat16 in PyTorch"),
     ("signbit", "planted", "values", "the sign of NaN"),
     ("signal.windows*", "0.0 at", "raised", "a window of a number of places that is no integer"),
     ("scatter* put index_copy index_put", "expanded|mixed", "values", "places that are written twice"),
@@ -71,7 +81,7 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
 ))
 
 
-def skipped(name: str, device: str) -> frozenset:
+def skipped(name: str) -> frozenset:
     """What is not compared of an op."""
     return frozenset({"values"}) if name in DRAWS or name in UNWRITTEN else frozenset()
 

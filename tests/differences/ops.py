@@ -25,11 +25,11 @@ class Run:
 
     def __init__(self, name: str, info: object, op: object, options: object) -> None:
         self.name, self.info, self.options = name, info, options
-        self.function = {"torch": info.op, "volta": op}
+        self.function = {"torch": getattr(info, "op", None), "volta": op}
         self.device = "gpu" if options.gpu else "cpu"
         self.theirs, self.ours = Theirs(), Ours(self.device)
         self.loose = 10.0 if options.gpu else 1.0
-        self.skip = accepted.skipped(info.name, self.device)
+        self.skip = accepted.skipped(name.partition("/")[0])
         self.found: list[tuple[str, str]] = []
         self.done = 0
         self.rng = np.random.default_rng(options.seed)
