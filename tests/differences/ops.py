@@ -267,11 +267,16 @@ def show(args: object) -> str:
 
 
 def runs(options: object) -> Iterator[Run]:
-    """Each name's comparisons, in a process of their own: PyTorch ends it at some integers, and memory is bounded."""
+    """Each name's comparisons, in a process of their own: PyTorch ends it at some integers, and memory is bounded. Those of a GPU are
+    made in this one, which keeps what was compiled."""
     found = sorted(names.entries(options.names), key=operator.itemgetter(0))
     for i, (name, info, op) in enumerate(found):
         if i % options.jobs == options.job and name > options.after:
             run = Run(name, info, op, options)
+            if options.gpu:
+                run.run()
+                yield run
+                continue
             got = apart.result(lambda run=run: _ran(run))
             if isinstance(got, str) and "status" in got:        # PyTorch's kernels for NaN and far indices have such faults: without these
                 accepted.count("processes that PyTorch ended")
