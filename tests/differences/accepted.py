@@ -37,6 +37,7 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
     ("*", "grad grad", "accepted.*does not require grad|type: str 'none'", "second derivatives that are zeros here, and none in PyTorch"),
     ("*", "grad", r"type: NoneType None and Fact Fact\(values=array\((\[\], shape=\([0-9, ]*\), |[^1-9]*)dtype",
      "zeros where PyTorch has no gradient"),
+    ("*", "", "raised.*(on the CPU alone|float64 is not available on the GPU)", "what a GPU has not"),
     ("*", "", "accepted.*(INTERNAL ASSERT|view size is not compatible|cannot be represented as a SymInt)",
      "PyTorch's assertions about itself"),
     (_PLACES, "", "values", "of equal elements others may be named"),
@@ -74,11 +75,24 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
     ("*", "steps", r"\[\w+\] type: int \d+ and float", "defaults that are whole numbers"),
     ("LBFGS", "steps", "(.* afterwards: )?values", "where a line search ends follows from roundings"),
     ("Muon", "steps", "", "Muon's products are of bfloat16 in PyTorch"),
+    ("*.cosine_embedding_loss *.gaussian_nll_loss *.triplet_margin_loss", "dtype", "", "integers beside floats in losses"),
+    ("float_power", "", "accepted.*(dtype Double|dtype Float but)", "float32 in the place of float64 on a GPU"),
+    ("*.conv3d *.conv_transpose*", "dtype", "raised.*bias must be", "a bias of another dtype, which some of PyTorch's convolutions take"),
+    ("*.conv_transpose*", "dtype", "accepted.*not implemented for", "transposed convolutions of integers, some of which PyTorch has"),
+    ("*.batch_norm *.instance_norm", "no 5", "accepted", "norms without channels"),
+    ("gcd", "integer least", "values", "the greatest divisor of the least integer"),
+    ("linalg.ldl_solve", "dtype|integer", "raised|values", "pivots that PyTorch does not check"),
+    ("linalg.multi_dot", "grad planted", "not finite", "NaN by the order of products"),
+    ("mode", "planted", "not finite", "NaN in mode is another number each time"),
+    ("*.linear", "out permuted", "accepted.*must match the size", "an out of three dimensions that PyTorch's linear does not fit"),
     ("signbit", "planted", "values", "the sign of NaN"),
     ("signal.windows*", "0.0 at", "raised", "a window of a number of places that is no integer"),
     ("scatter* put index_copy index_put", "expanded|mixed", "values", "places that are written twice"),
     ("*", "", "accepted.*not implemented for '(Half|BFloat16)'", "halves that PyTorch's CPU kernels have not"),
 ))
+
+# PyTorch writes beyond an out= of another size, which ends the process later.
+WRITES_BEYOND = frozenset(("narrow_copy",))
 
 
 def skipped(name: str) -> frozenset:
