@@ -5,6 +5,7 @@ import pytest
 
 import volta
 import volta.nn.functional as F
+import volta.optim
 from volta.errors import ArgumentError, DTypeError, OutOfMemoryError, ShapeError
 
 
@@ -71,6 +72,16 @@ def test_instance_norm_of_halves_takes_weights_of_float32(half):
     np.testing.assert_array_equal(out.float().numpy(), expected.float().numpy())
 
 
+@pytest.mark.parametrize("half", [volta.float16, volta.bfloat16])
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_of_halves_takes_weights_of_float32(half, training):
+    x, vectors = volta.randn(4, 3, 5).to(half), [volta.rand(3) + 0.5 for _ in range(4)]
+    again = [v.clone() for v in vectors]
+    out = F.batch_norm(x, *vectors, training=training)
+    expected = F.batch_norm(x.float(), *again, training=training).to(half)
+    assert out.dtype is half and volta.equal(out, expected) and volta.equal(vectors[0], again[0])
+
+
 def test_solutions_of_triangles_take_right_sides_of_any_dtype():
     a = volta.tensor([[2.0, 0.0], [1.0, 4.0]])
     for dtype in (volta.float64, volta.int64, volta.float16):
@@ -81,8 +92,9 @@ def test_solutions_of_triangles_take_right_sides_of_any_dtype():
 @pytest.mark.parametrize("call", [
     lambda flags, x: volta.addcmul(flags, flags, flags), lambda flags, x: flags.geometric_(0.5),
     lambda flags, x: F.pairwise_distance(x, flags),
-    lambda flags, x: F.triplet_margin_loss(x, flags, x), lambda flags, x: F.multilabel_margin_loss(x.long(), x.long())],
-    ids=["addcmul", "geometric", "pairwise_distance", "triplet_margin_loss", "multilabel_margin_loss"])
+    lambda flags, x: volta.index_reduce(flags, 0, volta.tensor([0, 1], device=x.device), flags, "amax"),
+    lambda flags, x: flags.trace(), lambda flags, x: F.triplet_margin_loss(x, flags, x), lambda flags, x: F.multilabel_margin_loss(x.long(), x.long())],
+    ids="addcmul geometric pairwise_distance index_reduce trace triplet_margin_loss multilabel_margin_loss".split())
 def test_dtypes_that_pytorch_refuses(device, call):
     with pytest.raises(DTypeError, match="bool|int64"):
         call(volta.ones(2, 3, dtype=volta.bool, device=device), volta.ones(2, 3, device=device))
@@ -90,7 +102,7 @@ def test_dtypes_that_pytorch_refuses(device, call):
 
 def test_small_edges(device):
     x = volta.tensor(3.0, device=device)
-    assert x.H is x
+    assert x.H is x and x.t() is not x and x.t().data_ptr() == x.data_ptr()
     assert volta.diff(volta.arange(3, device=device), 0, 100).tolist() == [0, 1, 2]
 
 
@@ -117,3 +129,11 @@ def test_what_nothing_is_rolled_along_does_not_matter(device):
 def test_reflections_and_their_factors_have_one_dtype():
     with pytest.raises(DTypeError, match="the factors must be"):
         volta.ormqr(volta.ones(2, 1), volta.ones(1, dtype=volta.float64), volta.eye(2))
+
+
+def test_betas_are_two_numbers_or_two_tensors():
+    x = [volta.ones(2, requires_grad=True)]
+    with pytest.raises(ArgumentError, match="Adam: betas must be two numbers or two tensors"):
+        volta.optim.Adam(x, betas=(0.9, volta.tensor(0.99)))
+    with pytest.raises(ArgumentError, match="AdamW: lr and betas may be tensors with foreach=True only where capturable"):
+        volta.optim.AdamW(x, lr=volta.tensor(0.1), foreach=True)

@@ -22,6 +22,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--cap", type=int, default=12, help="samples of a name and dtype")
     parser.add_argument("--few", type=int, default=4, help="samples of which variants are made")
     parser.add_argument("--show", type=int, default=4, help="differences shown of a name")
+    parser.add_argument("--all", action="store_true", help="list the clean names, too")
     parser.add_argument("--verbose", action="store_true", help="show all, with the arguments")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--job", type=int, default=None, help=argparse.SUPPRESS)
@@ -52,6 +53,8 @@ def main() -> int:
         total += 1
         compared += run.done
         clean += not run.found
+        if given.all and not run.found:
+            print(f"{run.name}: clean in {run.done}", flush=True)
         if run.found:
             counts = collections.Counter(text.partition(":")[0] for _, text in run.found)
             print(f"{run.name}: {len(run.found)} of {run.done}: " + ", ".join(f"{k} {n}" for k, n in counts.most_common()), flush=True)

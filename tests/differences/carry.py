@@ -47,6 +47,8 @@ def host(x: torch.Tensor) -> np.ndarray:
 def describe(value: object, bases: dict | None = None) -> object:
     """`value` of PyTorch with descriptions in place of tensors; tensors over one storage keep sharing it."""
     bases = {} if bases is None else bases
+    if isinstance(value, torch.nn.parameter.UninitializedTensorMixin):
+        raise NotCarried("a parameter without a size")
     if isinstance(value, torch.Tensor):
         if value.dtype not in DTYPES or value.layout is not torch.strided or value.ndim > 32 or value.is_quantized or (
                 value.device.type != "cpu"):
@@ -56,8 +58,8 @@ def describe(value: object, bases: dict | None = None) -> object:
             whole = torch.empty(0, dtype=value.dtype).set_(value.untyped_storage())
             bases[key] = host(whole), value             # the tensor keeps its storage, and so the key, alive
         return Laid(bases[key][0], value.dtype, tuple(value.shape), tuple(value.stride()), value.storage_offset(), value.requires_grad)
-    if isinstance(value, torch.Generator):
-        raise NotCarried("a generator")
+    if isinstance(value, (torch.Generator, torch.nn.Module)):
+        raise NotCarried(type(value).__name__)
     if isinstance(value, complex):
         raise NotCarried("complex")
     if isinstance(value, torch.dtype) and value not in DTYPES or isinstance(value, torch.layout) and value not in LAYOUTS:
@@ -162,7 +164,7 @@ class Ours(Theirs):
             return DTYPES[value]
         if isinstance(value, torch.device):
             return volta.device(self.device if value.type == "cpu" else str(value))
-        if callable(value) and getattr(value, "__module__", None) in ("torch", "torch.nn.functional"):     # a function as an argument
+        if callable(value) and getattr(value, "__module__", None) in ("torch", "torch.nn.functional", "torch._C._nn"):
             return getattr(volta.nn.functional, value.__name__)
         if isinstance(value, torch.memory_format):
             return FORMATS[value]

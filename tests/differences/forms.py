@@ -17,7 +17,7 @@ def plain(function: object) -> object:
 def weights(world: Theirs, x: object, seed: int) -> object:
     """What weighs a result in a sum that is differentiated: the same numbers in both libraries."""
     rng = np.random.default_rng(seed)
-    return world.base(rng.uniform(0.5, 1.5, x.numel()), torch.float64).to(x.dtype).reshape(tuple(x.shape))
+    return world.base(rng.uniform(0.5, 1.5, x.numel()).astype(np.float32), torch.float32).to(x.dtype).reshape(tuple(x.shape))
 
 
 def gradients(function: object, process: object, order: int) -> object:

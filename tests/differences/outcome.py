@@ -68,7 +68,7 @@ def call(world: Theirs, function: object, args: object, seed: int = 0) -> Outcom
 
 
 def facts(world: Theirs, value: object, inputs: list) -> object:
-    if world.is_tensor(value):
+    if world.is_tensor(value) and value.layout is world.lib.strided:
         return fact(world, value, inputs)
     if isinstance(value, world.lib.Size):
         return tuple(value)
@@ -100,7 +100,9 @@ def compare(a: object, b: object, exact: object, loose: float, skip: frozenset) 
         return [text for i, (one, two) in enumerate(zip(a, b))
                 for text in compare(one, two, lambda i=i: _part(exact(), i), loose, skip)]
     if isinstance(a, dict):
-        return compare(list(a.items()), list(b.items()), lambda: list(exact().items()), loose, skip)
+        if a.keys() != b.keys():
+            return [f"keys: {sorted(map(str, a.keys() - b.keys()))} and {sorted(map(str, b.keys() - a.keys()))} by themselves"]
+        return [f"[{key}] {text}" for key in a for text in compare(a[key], b[key], lambda key=key: _entry(exact(), key), loose, skip)]
     if isinstance(a, float):
         same = a == b or a != a and b != b or abs(a - b) <= 1e-5 * abs(a) or "values" in skip
         return [] if same else [f"values: {a} and {b}"]
@@ -109,6 +111,10 @@ def compare(a: object, b: object, exact: object, loose: float, skip: frozenset) 
 
 def _part(value: object, i: int) -> object:
     return value[i] if isinstance(value, (tuple, list)) and i < len(value) else None
+
+
+def _entry(value: object, key: object) -> object:
+    return value.get(key) if isinstance(value, dict) else None
 
 
 def _errors(a: object, b: object) -> list[str]:

@@ -365,7 +365,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     return cast(out, input.dtype)
 
 
-@composed(samples=(case((3, 4)),), kinds="fib", numpy=np.trace)
+@composed(samples=(case((3, 4)),), kinds="fi", numpy=np.trace)
 def trace(input: Tensor) -> Tensor:
     """Sum of the diagonal of a matrix.
 
@@ -374,5 +374,7 @@ def trace(input: Tensor) -> Tensor:
     """
     if input.ndim != 2:
         raise ShapeError(f"trace: needs a matrix, got shape {input.shape}")
+    if input.dtype.code == 0:
+        raise DTypeError("trace: needs a floating point or integer tensor, got bool; convert it with .float()")
     shown = diagonal_op(input, offset=0)
     return sum_op(shown, dim=(0,), keepdim=False) if input.dtype in (float32, float64) else shown.sum()

@@ -263,6 +263,8 @@ def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bo
     tensor([[0.5000]])
     """
     _matrices("triangular_solve", input, A)
+    if input.dtype is not A.dtype:
+        raise DTypeError(f"triangular_solve: both must have one dtype, got {input.dtype} and {A.dtype}; convert one with .to(dtype)")
     X = solve_triangular(turned(A) if transpose else A, input, upper=upper != transpose, unitriangular=unitriangular)
     return TriangularSolution(X, by_columns(A.expand(*X.shape[:-2], *A.shape[-2:]).clone()))
 

@@ -42,7 +42,7 @@ _BESIDE = {"sum": ("dim", 1), "prod": ("dim", 1), "median": ("dim", 1), "nanmedi
 _STRAIGHT = frozenset("""addbmm addmm addmv addr baddbmm bernoulli cumprod cumsum float_power heaviside linalg.cross linalg.vector_norm
 logcumsumexp max min msort nextafter normal normalize polygamma renorm""".split())
 _WHOLE = frozenset({"special.ndtr"})            # and a record that is whole before it is stored
-_BY_ELEMENTS = frozenset(("float_power", "heaviside"))                           # elementwise, though composed of several
+_BY_ELEMENTS = frozenset("float_power heaviside max min".split())                 # elementwise, though composed of several
 _OF_VIEWS = frozenset("column_stack dstack hstack stack take_along_dim vstack".split())       # that read views of their inputs
 
 # Functions whose `out` PyTorch does not look at for gradients: none of them has one.
@@ -109,7 +109,7 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
         result = op(*args, **options)
         if isinstance(result, core.TensorBase) and result.shape != outs[0].shape and (
                 op.details.elementwise or op.name in _BY_ELEMENTS or record is not None and record.pointwise) and (
-                any(x is out for x in _tensors((*args, *options.values())))):
+                any(x is out for x in _tensors((*args, *options.values())))) and not (op.name in ("max", "min") and len(args) < 2):
             raise ShapeError(f"{op.name}: out is one of the inputs, of shape {out.shape}, and the result has shape {result.shape}; "
                              "give another tensor")
         if op.name in _FURTHER and isinstance(result, core.TensorBase):

@@ -266,6 +266,8 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
     """
     if reduce not in _REDUCE or reduce == "sum":
         raise ArgumentError(f"index_reduce: reduce must be one of prod, mean, amax, amin, got {reduce!r}; for sums take index_add")
+    if input.dtype.code == 0:
+        raise DTypeError("index_reduce: needs a floating point or integer tensor, got bool; convert it with .float()")
     d = as_dim("index_reduce", dim, input.ndim)
     index, source = _slices("index_reduce", d, input, index, source)
     check_index("index_reduce", index, input.shape[d] if input.shape else 1)

@@ -287,7 +287,7 @@ def t(input: Tensor) -> Tensor:
     """
     if input.ndim > 2:
         raise ShapeError(f"t: needs rank 2 or less, got shape {input.shape}; use transpose(dim0, dim1) or mT")
-    return permute_op(input, dims=(1, 0) if input.ndim == 2 else tuple(range(input.ndim)))
+    return permute_op(input, dims=(1, 0) if input.ndim == 2 else tuple(range(input.ndim)))          # a view, of a vector too
 
 
 @composed(samples=(case((2, 3), axis0=0, axis1=1),), kinds="fib", geometry=True, numpy=lambda x, axis0, axis1: np.swapaxes(x, axis0, axis1))

@@ -5,6 +5,7 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
+from volta._kernels.core import TensorBase
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.records import update
 from volta.optim.checks import at_least_zero, below_one, flag, implementation, number, positive, several, within
@@ -48,6 +49,15 @@ class SGD(Optimizer):
         return _without_decay("SGD", descend, values)
 
 
+def _check_tensors(name, lr, betas, by_lists):
+    """Raise for hyperparameters that are tensors where PyTorch takes numbers."""
+    given = [isinstance(x, TensorBase) for x in (lr, *betas)] if isinstance(betas, (tuple, list)) else [False]
+    if any(given) and by_lists:
+        raise ArgumentError(f"{name}: lr and betas may be tensors with foreach=True only where capturable is True, too")
+    if len(given) == 3 and given[1] != given[2]:
+        raise ArgumentError(f"{name}: betas must be two numbers or two tensors, got {betas}")
+
+
 class Adam(Optimizer):
     """Steps scaled by running means of the gradient and of its square; weight decay is added to the gradient (L2). With amsgrad the
     largest mean square so far takes the place of the present one.
@@ -67,6 +77,7 @@ class Adam(Optimizer):
                  decoupled_weight_decay: bool = False) -> None:
         kinds = {"foreach": foreach, "capturable": capturable, "differentiable": differentiable, "fused": fused}
         kinds = implementation(type(self).__name__, kinds, tuple(kinds))
+        _check_tensors(type(self).__name__, lr, betas, foreach and not capturable)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
                                   "maximize": maximize, **kinds, "decoupled_weight_decay": decoupled_weight_decay})
 

@@ -51,7 +51,8 @@ def _np_batch_norm(x, running_mean, running_var, weight=None, bias=None, trainin
           samples=(case((4, 3, 5, 2), None, None, (3,), (3,), training=True), case((6, 2), None, None, training=True),
                    case((4, 3, 5), (3,), (3,), (3,), (3,))), numpy=_np_batch_norm, domain=(0.2, 2.0), rtol=1e-4,
           function=False, method=False,
-          takes={"input": "f", "running_mean": "=input or wide?", "running_var": "=running_mean?", "weight": "=input?", "bias": "=input?"})
+          takes={"input": "f", "running_mean": "=input or wide?", "running_var": "=running_mean?", "weight": "=input or wide?",
+                 "bias": "=input or wide?"})
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
                bias: Tensor | None = None, training: bool = False, momentum: float | Tensor = 0.1, eps: float = 1e-05) -> Tensor:
     """Normalise each channel over the batch (training) or by the running statistics, then scale and shift.
@@ -88,6 +89,11 @@ def by_batch(input, running_mean, running_var, weight, bias, training, momentum,
     if running_mean is not None and running_var.dtype is not running_mean.dtype:
         raise DTypeError(f"batch_norm: running_var must be {running_mean.dtype.name} as running_mean is, got {running_var.dtype.name}; "
                          f"convert it with .to({running_mean.dtype})")
+    if any(v is not None and v.dtype is not input.dtype for v in (weight, bias)):           # float32 beside halves
+        if running_mean is not None and running_mean.dtype is not float32:
+            raise DTypeError(f"batch_norm: running statistics must be float32 as weight and bias are, got {running_mean.dtype.name}")
+        wide = [v if v is None else cast(v, float32) for v in (input, weight, bias)]
+        return cast(by_batch(wide[0], running_mean, running_var, *wide[1:], training, momentum, eps), input.dtype)
     if input.ndim < 2:
         return _of_nothing(input, weight, bias)
     if input.ndim in (4, 5) and not input.is_contiguous():
