@@ -1,9 +1,12 @@
 # Singular values and vectors of an upper bidiagonal matrix, by the iterations of LAPACK's bdsqr, whose signs these are.
 #
 # Layout: the diagonal d[n] and what is above it, e[n - 1], in double precision; vectors are rows of u and v, in whole vectors.
-# Threads: none. Sizes: the caller's. Source: Demmel and Kahan, Accurate Singular Values of Bidiagonal Matrices, 1990.
+# Threads: over columns of vectors. Sizes: the caller's. Source: Demmel and Kahan, Accurate Singular Values of Bidiagonal Matrices, 1990.
+from cython.parallel cimport prange
 from libc.math cimport copysign, fabs, sqrt
 
+from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.lu_blocks cimport BLOCK
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sweep cimport SWEEPS, Sweeps, sweep, sweep_all
 from volta._kernels.cpu.tridiagonal cimport rotation
@@ -171,24 +174,33 @@ cdef void chase(Py_ssize_t low, Py_ssize_t m, int way, double shift, double* d, 
         e[low] = f
 
 
-cdef void finish(Sweeps* p, const real* angles, real* u, Py_ssize_t u_row, Py_ssize_t u_width, real* v, Py_ssize_t v_row,
+cdef void finish(bint shared, Sweeps* p, const real* angles, real* u, Py_ssize_t u_row, Py_ssize_t u_width, real* v, Py_ssize_t v_row,
                  Py_ssize_t v_width) noexcept nogil:
     """The sweeps that wait."""
-    sweep_all(p, angles, v, v_row, v_width)
-    sweep_all(p, angles + 2 * SWEEPS * p.n, u, u_row, u_width)
+    cdef int threads = threads_for(p.count * p.n * (u_width + v_width) // 8) if shared else 1, t
+    cdef Py_ssize_t u_blocks = u_width // BLOCK, v_blocks = v_width // BLOCK
+    if threads == 1:
+        sweep_all(p, angles, v, v_row, v_width)
+        sweep_all(p, angles + 2 * SWEEPS * p.n, u, u_row, u_width)
+    else:
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            sweep_all(p, angles, v + v_blocks * t // threads * BLOCK, v_row,
+                      (v_blocks * (t + 1) // threads - v_blocks * t // threads) * BLOCK)
+            sweep_all(p, angles + 2 * SWEEPS * p.n, u + u_blocks * t // threads * BLOCK, u_row,
+                      (u_blocks * (t + 1) // threads - u_blocks * t // threads) * BLOCK)
     p.count = 0
 
 
-cdef void wait(Sweeps* p, Py_ssize_t first, Py_ssize_t length, bint back, const real* angles, real* u, Py_ssize_t u_row, Py_ssize_t u_width,
-               real* v, Py_ssize_t v_row, Py_ssize_t v_width) noexcept nogil:
+cdef void wait(bint shared, Sweeps* p, Py_ssize_t first, Py_ssize_t length, bint back, const real* angles, real* u, Py_ssize_t u_row,
+               Py_ssize_t u_width, real* v, Py_ssize_t v_row, Py_ssize_t v_width) noexcept nogil:
     p.first[p.count], p.length[p.count], p.back[p.count] = first, length, back
     p.count += 1
     if p.count == SWEEPS:
-        finish(p, angles, u, u_row, u_width, v, v_row, v_width)
+        finish(shared, p, angles, u, u_row, u_width, v, v_row, v_width)
 
 
-cdef bint diagonalise(Py_ssize_t n, double* d, double* e, real* u, Py_ssize_t u_row, Py_ssize_t u_width, real* v, Py_ssize_t v_row,
-                      Py_ssize_t v_width, real* angles) noexcept nogil:
+cdef bint diagonalise(bint shared, Py_ssize_t n, double* d, double* e, real* u, Py_ssize_t u_row, Py_ssize_t u_width, real* v,
+                      Py_ssize_t v_row, Py_ssize_t v_width, real* angles) noexcept nogil:
     """d: the singular values, not in order; u and v (NULL for neither): what their rows were in terms of the vectors. False where that
     does not converge. IN: angles[4 SWEEPS n], or of values alone [4 n]."""
     cdef double eps = 1.1102230246251565e-16 if real is double else 5.9604644775390625e-08, limit = (100 if real is double else 10) * eps
@@ -230,7 +242,7 @@ cdef bint diagonalise(Py_ssize_t n, double* d, double* e, real* u, Py_ssize_t u_
             if u != NULL:                               # c x + s y and c y - s x, as a sweep of one pair
                 at = waiting.count * n + low
                 c1[at], c1[apart + at], c2[at], c2[apart + at] = <real>cr, <real>sr, <real>cl, <real>sl
-                wait(&waiting, low, 1, False, angles, u, u_row, u_width, v, v_row, v_width)
+                wait(shared, &waiting, low, 1, False, angles, u, u_row, u_width, v, v_row, v_width)
             m -= 2
             continue
         if low > old_m or m < old_low:
@@ -254,12 +266,12 @@ cdef bint diagonalise(Py_ssize_t n, double* d, double* e, real* u, Py_ssize_t u_
         else:
             chase(low, m, way, shift, d, e, c2 + at, c2 + apart + at, c1 + at, c1 + apart + at)
         if u != NULL:
-            wait(&waiting, low, m - low, way == 2, angles, u, u_row, u_width, v, v_row, v_width)
+            wait(shared, &waiting, low, m - low, way == 2, angles, u, u_row, u_width, v, v_row, v_width)
         i = m - 1 if way == 1 else low
         if fabs(e[i]) <= threshold:
             e[i] = 0
     if u != NULL:
-        finish(&waiting, angles, u, u_row, u_width, v, v_row, v_width)
+        finish(shared, &waiting, angles, u, u_row, u_width, v, v_row, v_width)
     for i in range(n):
         if d[i] < 0 or d[i] == 0 and copysign(1, d[i]) < 0:
             d[i] = -d[i]

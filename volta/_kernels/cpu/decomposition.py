@@ -383,8 +383,8 @@ def _quick_pinv(a, atol, rtol, hermitian):
 
 _QUICK = {"inv": fast.inv, "det": fast.det, "slogdet": fast.slogdet, "solve": fast.solve, "triangular": fast.triangular,
           "cofactor": fast.cofactor, "qr": reflected.qr, "eigh": eigen.eigh, "svd": singular.svd,
-          "cholesky": fast.cholesky, "cholesky_inverse": fast.cholesky_inverse, "cholesky_solve": _quick_cholesky_solve,
-          "pinv": _quick_pinv,
+          "cholesky": fast.cholesky,
+          "cholesky_inverse": fast.cholesky_inverse, "pinv": _quick_pinv, "cholesky_solve": _quick_cholesky_solve,
           "solve_again": lambda a, b, lu, pivots, turn: fast.solve_again(lu, pivots, b, turn)}
 _SLOW["solve"] = kernel(_solved, (0,))
 KERNELS = {**_SLOW, **{name: eased(quick, _SLOW[name]) for name, quick in _QUICK.items()}}

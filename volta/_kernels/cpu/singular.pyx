@@ -185,9 +185,9 @@ cdef bint vectors_of(const Batch* p, const Task* task, Py_ssize_t item, double* 
     if task.wide and not task.triangular:
         make_upper(n, d, e, v, ld, up(n, BLOCK), other)
     if task.wide:
-        fine = diagonalise(n, d, e, v, ld, up(n, BLOCK), u, ud, up(n, BLOCK), other)
+        fine = diagonalise(p.shared, n, d, e, v, ld, up(n, BLOCK), u, ud, up(n, BLOCK), other)
     else:
-        fine = diagonalise(n, d, e, u, ud, up(n, BLOCK), v, ld, up(n, BLOCK), other)
+        fine = diagonalise(p.shared, n, d, e, u, ud, up(n, BLOCK), v, ld, up(n, BLOCK), other)
     if not fine:
         return False
     swapped = task.wide and task.triangular             # L was decomposed, not R
@@ -231,7 +231,7 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t fi
             if not vectors_of(p, task, item, d, e, copy, b, tau, order, rest):
                 return False
         else:
-            if not diagonalise(n, d, e, <real*>NULL, 0, 0, <real*>NULL, 0, 0, rest):
+            if not diagonalise(p.shared, n, d, e, <real*>NULL, 0, 0, <real*>NULL, 0, 0, rest):
                 return False
             order_of(n, d, order)
         values = <real*>task.s + item * n
