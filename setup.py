@@ -47,7 +47,7 @@ VARIANTS = {
 # Not -ffast-math: NaN and infinity must behave. No errno and no traps let the compiler vectorise sqrt and comparisons.
 # No contraction: an element's value must not depend on whether the vector part of a loop or its rest computes it.
 UNIX_FLAGS = ["-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv",
-              "-g0", "-w"]              # to look for what may be warned of in generated code takes a twentieth of the time
+              "-g0", "-Wno-unused-function", "-Wno-misleading-indentation"]
 # How hard the compiler tries. Loops over numbers gain from -O3; those that move elements are up to a fifth faster without what it
 # adds to -O2 but vectors; and x86-64's baseline, for processors older than 2013, is not worth a third of the time of a build. Checks
 # are run once by a few tests, in less time than more than -O1 takes to compile.
