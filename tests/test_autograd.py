@@ -444,9 +444,9 @@ def test_hooks_that_give_no_fitting_gradient(given, text):
 
 def test_a_grad_that_is_no_tensor():
     x = leaf(1.0)
-    x.grad = "foo"
-    with pytest.raises(AutogradError, match=r"backward: .grad of a leaf of shape \(1,\) must be a tensor or None, it is str"):
-        (x * 2).sum().backward()
+    with pytest.raises(TypeError, match=r"grad: must be a tensor or None, got str"):
+        x.grad = "foo"
+    (x * 2).sum().backward()
 
 
 def test_threads_add_to_one_leaf(device):

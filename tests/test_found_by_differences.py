@@ -8,6 +8,7 @@ import pytest
 import volta
 import volta.nn.functional as F
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta.ops.records.conv import conv2d_op
 
 
 @pytest.mark.parametrize("median", [volta.median, volta.nanmedian])
@@ -474,14 +475,23 @@ def test_names_and_numbers_as_pytorch_takes_them():
         volta.embedding_renorm_(volta.ones(2, 2, requires_grad=True), volta.tensor([0]), 1.0, 2.0)
 
 
-def test_index_tensors_of_several_shapes_side_by_side():
-    x = np.arange(60.0).reshape(3, 4, 5)
-    i, j = np.array([[0], [2], [-1]]), np.array([1, -4, 3, 0])
-    at = tuple(map(volta.tensor, (i, j)))
-    np.testing.assert_equal(volta.tensor(x)[at].numpy(), x[i, j])
-    np.testing.assert_equal(volta.tensor(x)[:, at[0], at[1]].numpy(), x[:, i, j])
-    y, z = volta.tensor(x), x.copy()
-    y[at], z[i, j] = 7.0, 7.0
-    np.testing.assert_equal(y.numpy(), z)
-    with pytest.raises(Exception, match="do not broadcast"):
-        volta.tensor(x)[volta.tensor([0, 1]), volta.tensor([0, 1, 2])]
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("bias", [True, False])
+def test_convolutions_of_no_channels(rank, bias, device):
+    """They ended the process. PyTorch gives no channels then; gradients are zeros."""
+    size = (3,) * rank
+    x = volta.ones(2, 0, *size, device=device, requires_grad=True)
+    weight, b = volta.ones(4, 0, *(2,) * rank, device=device, requires_grad=True), volta.ones(4, device=device) if bias else None
+    out = getattr(F, f"conv{rank}d")(x, weight, b)
+    assert out.shape == (2, 0, *(2,) * rank)
+    assert [g.shape for g in volta.autograd.grad(out.sum(), (x, weight))] == [x.shape, weight.shape]
+    y, none = volta.ones(2, 3, *size, device=device, requires_grad=True), volta.ones(3, 0, *(2,) * rank, device=device)
+    out = getattr(F, f"conv_transpose{rank}d")(y, none)
+    assert out.shape == (2, 0, *(4,) * rank) and volta.autograd.grad(out.sum(), y)[0].abs().sum().item() == 0
+
+
+def test_a_convolution_of_no_channels_is_its_bias():
+    for dtype in (volta.float32, volta.float64):
+        out = conv2d_op(volta.ones(2, 0, 3, 3, dtype=dtype), volta.ones(2, 0, 2, 2, dtype=dtype), volta.tensor([1.0, 2.0], dtype=dtype),
+                        stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1)
+        assert out[:, 0].tolist() == [[[1.0] * 2] * 2] * 2 and out[:, 1].tolist() == [[[2.0] * 2] * 2] * 2

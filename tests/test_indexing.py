@@ -409,3 +409,16 @@ def test_where_by_bytes(device):
     with pytest.warns(UserWarning, match="uint8 condition"):
         found = volta.where(volta.tensor([2, 0], dtype=volta.uint8, device=device), volta.ones(2, device=device), 0.0)
     assert found.tolist() == [1, 0]
+
+
+def test_index_tensors_of_several_shapes_side_by_side():
+    x = np.arange(60.0).reshape(3, 4, 5)
+    i, j = np.array([[0], [2], [-1]]), np.array([1, -4, 3, 0])
+    at = tuple(map(volta.tensor, (i, j)))
+    np.testing.assert_equal(volta.tensor(x)[at].numpy(), x[i, j])
+    np.testing.assert_equal(volta.tensor(x)[:, at[0], at[1]].numpy(), x[:, i, j])
+    y, z = volta.tensor(x), x.copy()
+    y[at], z[i, j] = 7.0, 7.0
+    np.testing.assert_equal(y.numpy(), z)
+    with pytest.raises(Exception, match="do not broadcast"):
+        volta.tensor(x)[volta.tensor([0, 1]), volta.tensor([0, 1, 2])]

@@ -7,6 +7,7 @@ import weakref
 import pytest
 
 import volta
+from volta.errors import AutogradError, DTypeError
 
 
 def test_attributes(device):
@@ -66,3 +67,12 @@ def test_to_with_flags_by_position():
     assert x.long(memory_format=volta.preserve_format).dtype is volta.int64
     with pytest.raises(TypeError, match="non_blocking and copy in this order"):
         x.to("cpu", True, volta.float32)
+
+
+def test_what_is_set_as_a_gradient_is_like_the_tensor():
+    x = volta.ones(2, requires_grad=True)
+    for wrong in (volta.ones(3), volta.ones(2, 1), volta.ones(2, dtype=volta.float64), 1.0, x):
+        with pytest.raises((AutogradError, DTypeError), match="grad: "):
+            x.grad = wrong
+    x.grad = volta.ones(2)
+    x.grad = None

@@ -7,6 +7,7 @@ import warnings
 cimport cython
 from cpython.object cimport PyObject
 
+from volta.errors import AutogradError, DTypeError
 from volta._kernels.core.base cimport TensorBase
 from volta._kernels.core.graph cimport apply, apply2
 from volta._kernels.core.record cimport Op, Primitive
@@ -129,7 +130,18 @@ cdef class Operators(TensorBase):
 
     @grad.setter
     def grad(self, value):
-        (<TensorBase>self).grad = value
+        cdef TensorBase t = <TensorBase>self, g
+        if isinstance(value, TensorBase):
+            g = <TensorBase>value
+            if g is t:
+                raise AutogradError("grad: a tensor cannot be its own gradient")
+            if t.storage.version >= 0 and g.storage.version >= 0 and (
+                    g.shape != t.shape or g.dtype is not t.dtype or g.storage.device is not t.storage.device):
+                raise AutogradError(f"grad: must be like the tensor, {t.dtype} of shape {t.shape} on {t.storage.device}, got {g.dtype} of "
+                                    f"shape {g.shape} on {g.storage.device}")
+        elif value is not None and not hasattr(value, "to_dense"):          # a sparse tensor is no Tensor
+            raise DTypeError(f"grad: must be a tensor or None, got {type(value).__name__}")
+        t.grad = value
 
     @grad.deleter
     def grad(self):

@@ -342,6 +342,14 @@ cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias,
                     item = take(&ranges, t)
 
 
+cdef void fill_channels(Py_ssize_t images, Py_ssize_t channels, Py_ssize_t pixels, const real* bias, real* out) noexcept nogil:
+    """OUT: out, in each channel its bias."""
+    cdef Py_ssize_t i, j
+    for i in range(images * channels):
+        for j in range(pixels):
+            out[i * pixels + j] = bias[i % channels]
+
+
 def conv2d(TensorBase x not None, TensorBase weight not None, TensorBase bias, tuple stride, tuple padding, tuple dilation,
            Py_ssize_t groups):
     """Cross-correlation of x with weight, of images or volumes."""
@@ -353,6 +361,13 @@ def conv2d(TensorBase x not None, TensorBase weight not None, TensorBase bias, t
     cdef tuple size = (plan.d.full, plan.h.full, plan.w.full)
     cdef TensorBase out = empty_host((plan.n, weight.shape[0]) + size[5 - len(x.shape):], x.dtype)
     if out.size == 0:
+        return out
+    if weight.size == 0:                        # sums of nothing, which plans do not know
+        memset(address(out), 0, out.size * out.dtype.itemsize)
+        if bias is not None and code == FLOAT32:
+            fill_channels[float](plan.n, plan.o * groups, pixels_out(&plan), <float*>address(bias), <float*>address(out))
+        elif bias is not None:
+            fill_channels[double](plan.n, plan.o * groups, pixels_out(&plan), <double*>address(bias), <double*>address(out))
         return out
     if code == FLOAT32:
         convolve[float](&plan, <float*>address(x), <float*>address(weight), <float*>pointer(bias), <float*>address(out))

@@ -11,7 +11,7 @@ from volta.errors import ArgumentError, ShapeError
 from volta.nn.functional import integers
 from volta.ops.join import pad
 from volta.ops.records.conv import conv2d_grad_input, conv2d_op, conv3d_grad_input, conv3d_op, np_conv, np_conv_transpose
-from volta.ops.records.view import reshape_op
+from volta.ops.records.view import part, reshape_op
 from volta.ops.table import case, composed
 from volta.shapes import per_dim
 
@@ -98,6 +98,12 @@ def _conv(op, rank, input, weight, bias, stride, padding, dilation, groups):
         input, padding = _named_padding(op, input, padding, kernel, stride, dilation)
     padding = per_dim(op, "padding", padding, rank, 0)
     _check_size(op, input.shape[2:], kernel, padding, dilation)
+    out = _called(rank, input, weight, bias, stride, padding, dilation, groups)
+    return out if input.shape[1] else part(out, 1, 0, 0)            # of no channels PyTorch makes none, however many weights there are
+
+
+def _called(rank, input, weight, bias, stride, padding, dilation, groups):
+    """The op of this rank."""
     if not input.dtype.is_floating_point:
         return integers.conv(input, weight, bias, stride, padding, dilation, groups)
     if rank == 2:
