@@ -85,6 +85,7 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
     ("linalg.multi_dot", "grad planted", "not finite", "NaN by the order of products"),
     ("mode", "planted", "not finite", "NaN in mode is another number each time"),
     ("*.linear", "out permuted", "accepted.*must match the size", "an out of three dimensions that PyTorch's linear does not fit"),
+    ("*.linear_cross_entropy/*", "grad grad", "", "second derivatives in chunks, which PyTorch has not"),
     ("signbit", "planted", "values", "the sign of NaN"),
     ("signal.windows*", "0.0 at", "raised", "a window of a number of places that is no integer"),
     ("scatter* put index_copy index_put", "expanded|mixed", "values", "places that are written twice"),
