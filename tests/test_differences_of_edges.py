@@ -93,7 +93,8 @@ def test_solutions_of_triangles_take_right_sides_of_any_dtype():
     lambda flags, x: volta.addcmul(flags, flags, flags), lambda flags, x: flags.geometric_(0.5),
     lambda flags, x: F.pairwise_distance(x, flags),
     lambda flags, x: volta.index_reduce(flags, 0, volta.tensor([0, 1], device=x.device), flags, "amax"),
-    lambda flags, x: flags.trace(), lambda flags, x: F.triplet_margin_loss(x, flags, x), lambda flags, x: F.multilabel_margin_loss(x.long(), x.long())],
+    lambda flags, x: flags.trace(), lambda flags, x: F.triplet_margin_loss(x, flags, x),
+    lambda flags, x: F.multilabel_margin_loss(x.long(), x.long())],
     ids="addcmul geometric pairwise_distance index_reduce trace triplet_margin_loss multilabel_margin_loss".split())
 def test_dtypes_that_pytorch_refuses(device, call):
     with pytest.raises(DTypeError, match="bool|int64"):

@@ -170,8 +170,8 @@ class Ours(Theirs):
             return FORMATS[value]
         if isinstance(value, torch.layout):
             return LAYOUTS[value]
-        if dataclasses.is_dataclass(value) and hasattr(volta.nn.functional, type(value).__name__):         # options of a function
-            return getattr(volta.nn.functional, type(value).__name__)(**{f.name: self.plain(getattr(value, f.name))
+        if dataclasses.is_dataclass(value) and hasattr(volta.nn, type(value).__name__):         # options of a function
+            return getattr(volta.nn, type(value).__name__)(**{f.name: self.plain(getattr(value, f.name))
                                                                           for f in dataclasses.fields(value)})
         return self.device if isinstance(value, str) and value == "cpu" else value
 
