@@ -81,7 +81,6 @@ var<immediate> p: Params;
 @group(0) @binding(7) var<storage, read_write> second: array<O>;
 
 var<workgroup> stage: array<V, STAGE>;
-const BEYOND: f32 = 8.0; var<workgroup> grown: array<atomic<u32>, 2>;               // whether a row's largest score did, of tiles in turn
 var<workgroup> shared_cells: array<V, max(select(BUFFERS, 1u, GRADIENT) * AREA, LANES_X * FOURS)>;
 
 var<private> cells: array<V, COLS * ROWS>;
@@ -174,10 +173,13 @@ fn multiply(rows: Lines, columns: Lines) {
 // Column j of those that a thread owns, in a tile.
 fn column_of_lane(j: u32, x: u32) -> u32 { return (x + j / 4u * LANES_X) * 4u + j % 4u; }
 fn column_of(j: u32) -> u32 { return column_of_lane(j, x); }
+
 // Where a shared column's cells in a four of rows lie: what neighbours write or read is in different banks.
 fn place(column: u32, four: u32) -> u32 { return column * FOURS + select(column * 4u, column / 4u * 2u, GRADIENT) + four; }
+
 // The column of a tile that is number e of part s. Forward, every thread shares as many columns of each part.
 fn column_in(s: u32, e: u32) -> u32 { return select(column_of_lane(s * EACH + e / LANES_X, e % LANES_X), s * DEPTH + e, GRADIENT); }
+
 // IN: part, which SHARED columns; base, where their cells go.
 fn share_cells(part: u32, base: u32) {
     for (var j = 0u; j < COLS; j += 1u) {
@@ -231,6 +233,7 @@ fn accumulate_lines(sums: ptr<private, array<V, 4u * ROWS * WIDE>>, cell: u32, b
         accumulate_line(sums, cell, base, e + 6u); accumulate_line(sums, cell, base, e + 7u);
     }
 }
+
 // Line i of dq of those that a thread owns, in a tile.
 fn query_of(i: u32) -> u32 { return (y + i / 4u * LANES_Y) * 4u + i % 4u; }
 
@@ -309,31 +312,28 @@ fn score(rows: Lines, columns: Lines, mask_base: u32) {
     }
 }
 
-// Exponentials in the place of the scores, against the largest of each row so far but for a factor of 2^BEYOND: what was summed before is
-// scaled anew only where a row's grows by more. IN: turn, which tile.
-fn exponentials(turn: u32) {
+// Exponentials in the place of the scores, against the largest of each row so far; what was summed before is scaled to it.
+fn exponentials() {
     for (var i = 0u; i < ROWS; i += 1u) {
         var best = cells[i];
         for (var j = 1u; j < COLS; j += 1u) { best = max(best, cells[j * ROWS + i]); }
         shared_cells[x * FOURS + z + i * 4u] = best;
-        if (any(best > top[i] + V(BEYOND))) { atomicStore(&grown[turn % 2u], 1u); }
     }
     workgroupBarrier();
-    if (atomicLoad(&grown[turn % 2u]) > 0u) {
-        for (var i = 0u; i < ROWS; i += 1u) {
-            var best = top[i];
-            for (var t = 0u; t < LANES_X; t += 1u) { best = max(best, shared_cells[t * FOURS + z + i * 4u]); }
-            let factor = exp2(top[i] - best);
-            top[i] = best;
-            total[i] *= factor;
-            for (var n = 0u; n < 4u * WIDE; n += 1u) { sums_1[i * 4u * WIDE + n] *= factor[n / WIDE]; }
-        }
-    }
-    if (lane == 0u) { atomicStore(&grown[1u - turn % 2u], 0u); }
     for (var i = 0u; i < ROWS; i += 1u) {
+        var best = top[i];
+        for (var t = 0u; t < LANES_X; t += 1u) { best = max(best, shared_cells[t * FOURS + z + i * 4u]); }
+        let factor = exp2(top[i] - best);
+        top[i] = best;
         var sum = V();
-        for (var j = 0u; j < COLS; j += 1u) { cells[j * ROWS + i] = exp2(cells[j * ROWS + i] - top[i]); sum += cells[j * ROWS + i]; }
-        total[i] += sum;
+        for (var j = 0u; j < COLS; j += 1u) {
+            cells[j * ROWS + i] = exp2(cells[j * ROWS + i] - best);
+            sum += cells[j * ROWS + i];
+        }
+        total[i] = fma(total[i], factor, sum);
+        for (var c = 0u; c < 4u; c += 1u) {
+            for (var n = 0u; n < WIDE; n += 1u) { sums_1[(i * 4u + c) * WIDE + n] *= factor[c]; }
+        }
     }
     workgroupBarrier();
 }
@@ -362,6 +362,7 @@ fn share_totals() {
         total[i] = sum;
     }
 }
+
 fn line_of(head: u32, heads: u32, row: u32, end: u32) -> u32 { return (head / heads * end + row) * heads + head % heads; }
 
 // IN: head, the number of the (batch, head) pair that owns the rows.
@@ -376,7 +377,6 @@ fn forward(head: u32, tile: u32, split: u32) {
     for (var i = 0u; i < ROWS; i += 1u) { top[i] = V(-3.0e38); total[i] = V(); }
     for (var i = 0u; i < 4u * ROWS * WIDE; i += 1u) { sums_1[i] = V(); }
     let end = select(p.keys, min(p.keys, begin + TILE_R), CAUSAL);
-    if (lane == 0u) { atomicStore(&grown[0], 0u); }             // barriers lie before it is used
     columns.begin = split * TILE_C;
     if (columns.begin < end) { fetch_first(rows, columns); }
     for (var c = split * TILE_C; c < end; c += p.splits * TILE_C) {
@@ -384,7 +384,7 @@ fn forward(head: u32, tile: u32, split: u32) {
         multiply(rows, columns);
         score(rows, columns, p.mask_offset + batch * p.mask_batch + reader * p.mask_head);
         fetch_lines(values, 0u);
-        exponentials(c / (p.splits * TILE_C));
+        exponentials();
         columns.begin = c + p.splits * TILE_C;
         accumulate(1u, values, TILE_C, rows, columns);
     }
