@@ -89,6 +89,18 @@ def test_solutions_of_triangles_take_right_sides_of_any_dtype():
         assert out.dtype is volta.float32 and out.tolist() == [[1.0, 2.0], [1.75, 0.5]]
 
 
+@pytest.mark.parametrize("call, error", [
+    (lambda x: x.masked_fill_(1.5, volta.tensor(1.0)), TypeError), (lambda x: x.masked_fill_(x > 0, x), RuntimeError),
+    (lambda x: volta.manual_seed(1 << 64), ValueError), (lambda x: volta.ones(2, device=-1), RuntimeError),
+    (lambda x: volta.optim.Adam([x], foreach=True, fused=True), RuntimeError),
+    (lambda x: volta.rrelu(x, 0.1, 0.2, False, volta.Generator()), ValueError)])
+def test_arguments_that_are_refused(call, error):
+    x = volta.ones(2, 2)
+    with pytest.raises(error):
+        call(x)
+    assert x.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
 @pytest.mark.parametrize("call", [
     lambda flags, x: volta.addcmul(flags, flags, flags), lambda flags, x: flags.geometric_(0.5),
     lambda flags, x: F.pairwise_distance(x, flags),

@@ -63,6 +63,8 @@ def as_device(name: str | Device | int | None = None, index: int | None = None) 
         return CPU
     if isinstance(name, int) and not isinstance(name, bool):
         name, index = "gpu", name
+    if index is not None and index < 0:
+        raise DeviceError(f"device: an index is not negative, got {index}")
     if not isinstance(name, str):
         raise DeviceError(f"device: expected a name such as 'cpu' or 'gpu:1', got {name!r}")
     kind, colon, number = name.partition(":")

@@ -76,9 +76,11 @@ class Generator:
         return _device(self._place)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Restart the stream of `seed` (any integer; its low 64 bits count)."""
+        """Restart the stream of `seed`, an integer from -2**63 to 2**64 - 1, of which negative ones count from 2**64 down."""
         if isinstance(seed, bool) or not hasattr(seed, "__index__"):
             raise ArgumentError(f"manual_seed: seed must be an integer, got {seed!r}")
+        if not -(1 << 63) <= int(seed) < 1 << 64:
+            raise ArgumentError(f"manual_seed: seed must be from -2**63 to 2**64 - 1, got {seed}")
         self._seed = int(seed) & 0xFFFF_FFFF_FFFF_FFFF
         self.offset = 0
         self._lock = threading.Lock()

@@ -349,8 +349,10 @@ def as_value(op: str, input: Tensor, value: Tensor) -> Tensor | Number:
 
 def _filled_in_place(input, mask, value):
     """See `Places.one`."""
-    fits = mask.dtype.code == 0 and (mask._shape == input._shape or broadcasts_to(mask.shape, input.shape))
-    held = value.dtype is input.dtype if isinstance(value, TensorBase) else -65504.0 <= value <= 65504.0
+    if not isinstance(mask, TensorBase) or mask.dtype.code != 0:
+        return None
+    fits = mask._shape == input._shape or broadcasts_to(mask.shape, input.shape)
+    held = value.dtype is input.dtype and not value.ndim if isinstance(value, TensorBase) else -65504.0 <= value <= 65504.0
     return (where_op, (mask, value, input)) if fits and held else None
 
 
@@ -364,8 +366,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
     >>> volta.masked_fill(volta.tensor([1, 2]), volta.tensor([True, False]), 0).tolist()
     [0, 2]
     """
-    if mask.dtype.code != 0:
-        raise DTypeError(f"masked_fill: the mask must be bool, got {mask.dtype}; compare it first, as in x > 0")
+    if not isinstance(mask, TensorBase) or mask.dtype.code != 0:
+        raise DTypeError(f"masked_fill: the mask must be a bool tensor, got {getattr(mask, 'dtype', mask)}; compare first, as in x > 0")
     if isinstance(value, TensorBase):
         if value.ndim:
             raise ShapeError(f"masked_fill: value must be a number or a 0-d tensor, got shape {value.shape}; use where()")

@@ -120,6 +120,8 @@ def implementation(owner: str, options: dict[str, object], known: tuple[str, ...
             raise TypeError(f"{owner}: unexpected argument {name!r}")
         if not (isinstance(value, bool) or value is None and name in ("foreach", "fused")):
             raise ArgumentError(f"{owner}: {name} must be True or False, got {value!r}")
+    if options.get("foreach") and options.get("fused"):
+        raise ArgumentError(f"{owner}: foreach and fused cannot both be True")
     if options.get("differentiable"):
         raise ArgumentError(f"{owner}: differentiable=True is not supported: steps are not recorded for gradients")
     return {name: options.get(name, None if name in ("foreach", "fused") else False) for name in known}

@@ -87,6 +87,8 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     """
     if not lower <= upper:
         raise ArgumentError(f"rrelu: lower must not be above upper, got {lower} and {upper}")
+    if not isinstance(inplace, (bool, int)):
+        raise ArgumentError(f"rrelu: inplace must be True or False, got {inplace!r}; slopes are drawn from the default generator")
     if not training:
         return _run(a.leaky_relu, input, inplace, slope=(lower + upper) / 2)
     return rrelu_(input, lower, upper, True) if inplace else _with_drawn_slopes(input, lower, upper)
