@@ -27,8 +27,6 @@ ctypedef fused word:
 
 cdef enum:
     CHECKED = 1024              # indices that are checked at a time, and short lines that are moved
-    NARROW = 256                # entries of a line up to which they are kept in 32 bits, where it has
-    FEW_PLACES = 1 << 30        # places that fit into these
     SHORT = 10                  # elements of a line up to which many are moved column by column
 
 
@@ -270,7 +268,6 @@ cdef void copy_row(const Move* p, const word* source, word* target) noexcept nog
 cdef void select_words(const Move* p, const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last, word* out) noexcept nogil:
     """Slices first .. last of [outer * n]."""
     cdef Py_ssize_t i = first, k, stop, n = p.n, inner = p.inner, size = sizeof(word), rows
-    cdef int32_t at[NARROW]
     cdef const word* source
     while i < last:                             # those of one outer, or short lines of some
         rows = min(<Py_ssize_t>CHECKED, (last - i) // n) if i % n == 0 and n * inner <= SHORT else 0
@@ -280,15 +277,6 @@ cdef void select_words(const Move* p, const word* x, const int64_t* index, Py_ss
                 copy_rows(<char*>(out + (i + k) * inner), n * inner * size, <const char*>(source + index[k] * inner),
                           p.length * inner * size, rows, inner * size)
             i += rows * n
-            continue
-        if inner == 1 and i % n == 0 and n <= NARROW and last - i >= 4 * n and p.length <= FEW_PLACES:
-            for k in range(n):
-                at[k] = <int32_t>index[k]
-            while last - i >= n:                # short lines: vectors read twice as many places of 32 bits at once
-                source = x + i // n * p.length
-                for k in range(n):
-                    out[i + k] = source[at[k]]
-                i += n
             continue
         k, stop, source = i % n, min(last, (i // n + 1) * n), x + i // n * p.length * inner
         if inner == 1:
