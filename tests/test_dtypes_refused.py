@@ -67,7 +67,8 @@ def _takes(op, name, dtype, base):
         return dtype in FLOATS or op in WINDOWS and dtype in INTEGERS
     if name in MIXED.get(op, ()) and base is volta.float16:
         return dtype in (volta.float16, volta.float32)
-    if name == "input" and op in MIXED and set(_shapes(op)) - {"input", "target"} == set(MIXED[op]) and base is volta.float32:
+    if name == "input" and base is volta.float32 and (
+            op == "batch_norm" or op in MIXED and set(_shapes(op)) - {"input", "target"} == set(MIXED[op])):
         return dtype in (volta.float16, volta.float32)
     return dtype is base
 

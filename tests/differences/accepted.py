@@ -25,6 +25,8 @@ _NORMS = "*batch_norm *group_norm *instance_norm *layer_norm *rms_norm"
 _BENT = """*.elu *.celu *.selu *.relu6 *.hardtanh *.hardshrink *.softshrink *.hardswish *.hardsigmoid *.threshold logit
 *.leaky_relu *.prelu"""
 _ARGUMENT = r" at | for "
+
+
 def _names(names: str) -> re.Pattern:
     return re.compile("|".join(re.escape(name).replace(r"\*", ".*").replace(r"\?", ".") for name in names.split()) + r"\Z")
 

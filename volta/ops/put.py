@@ -197,7 +197,8 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         if rows._size > source._size:
             raise ShapeError(f"masked_scatter: the mask holds {rows._size} times, but source has {source._size} elements")
         if rows._size:
-            values = view(x := flat(source), rows._shape, (1,), x.offset)
+            x = flat(source) if source._contiguous else contiguous_op(flat(source))
+            values = view(x, rows._shape, (1,), x.offset)
             run_kernel(index_put_op, input.device, (flat(out), rows, values), {"rank": 1, "unique": True})
         return out
     place = cumsum_op(flat(mask), dim=0) - 1
