@@ -129,3 +129,15 @@ def test_what_is_not_finite_is_left_to_lapack():
         x = volta.tensor([[value, 1.0], [1.0, 2.0]])
         assert eigen.eigh(x, "L") is None and singular.svd(x, False) is None and qr.qr(x, "reduced") is None
     assert core.host_sees(volta.eye(2)) and eigen.eigh(volta.eye(2), "L") is not None
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (4, 4), (5, 3), (3, 5), (8, 8), (16, 16)])
+def test_vectors_of_float32_have_the_signs_of_float64(shape):
+    rng = np.random.default_rng(shape[0])
+    for _ in range(20):
+        a = rng.standard_normal(shape).astype(np.float32)
+        u = volta.linalg.svd(volta.tensor(a), full_matrices=False).U.numpy()
+        assert ((u * np.linalg.svd(a.astype(np.float64), full_matrices=False)[0]).sum(0) > 0).all()
+        a = a @ a.T if len(a) < len(a.T) else a.T @ a               # of full rank
+        vectors = volta.linalg.eigh(volta.tensor(a)).eigenvectors.numpy()
+        assert ((vectors * np.linalg.eigh(a.astype(np.float64))[1]).sum(0) > 0).all()

@@ -13,6 +13,7 @@ from volta._kernels.cpu.tridiagonal cimport rotation
 
 cdef enum:
     MOST = 6                    # iterations: of n for each value
+    ALIKE = 64                  # singular values up to which those of float32 are found as precisely as those of float64
 
 
 cdef double smaller(double f, double g, double h) noexcept nogil:
@@ -203,7 +204,7 @@ cdef bint diagonalise(bint shared, Py_ssize_t n, double* d, double* e, real* u, 
                       Py_ssize_t v_row, Py_ssize_t v_width, real* angles) noexcept nogil:
     """d: the singular values, not in order; u and v (NULL for neither): what their rows were in terms of the vectors. False where that
     does not converge. IN: angles[4 SWEEPS n], or of values alone [4 n]."""
-    cdef double eps = 1.1102230246251565e-16 if real is double else 5.9604644775390625e-08, limit = (100 if real is double else 10) * eps
+    cdef double eps = 1.1102230246251565e-16, limit = 98.7 * eps    # eps ** (-1 / 8)
     cdef double least, most, size, threshold, shift, small = 0, large = 0, sr = 0, cr = 0, sl = 0, cl = 0
     cdef Py_ssize_t apart = n if u == NULL else SWEEPS * n      # sines from cosines, those of v and those of u
     cdef real* c1 = angles
@@ -212,9 +213,8 @@ cdef bint diagonalise(bint shared, Py_ssize_t n, double* d, double* e, real* u, 
     cdef Py_ssize_t i, m = n - 1, low, old_low = -1, old_m = -1, at, left = MOST * n * n
     cdef int way = 0
     waiting.count, waiting.n = 0, n
-    if real is double:
-        limit = 98.7 * eps                              # eps ** (-1 / 8)
-    else:
+    if real is float and (u == NULL or n > ALIKE):      # else in as many steps, and so with the same signs, as in float64
+        eps = 5.9604644775390625e-08
         limit = 10 * eps
     size = least = fabs(d[0])
     for i in range(1, n):

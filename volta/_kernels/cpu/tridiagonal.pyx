@@ -127,7 +127,7 @@ cdef void two(double a, double b, double c, double* large, double* small, double
 
 cdef bint iterate(Py_ssize_t n, double* d, double* e, real* z, Py_ssize_t ld, Py_ssize_t width, real* cosines, real* sines) noexcept nogil:
     """d: the values, not in order; z: what its rows were in terms of the vectors. IN: cosines[n], sines[n]; e[n] of room."""
-    cdef double eps = 1.1102230246251565e-16 if real is double else 5.9604644775390625e-08
+    cdef double eps = 1.1102230246251565e-16            # for float32 too: as many steps, and so the same signs, as in float64
     cdef Py_ssize_t begin = 0, end, first, last, m, step, i, left = MOST * n
     cdef double p, g, r, c, s, f, b, large = 0, small = 0, least = 2.3e-308 if real is double else 1.2e-38
     cdef bint back
