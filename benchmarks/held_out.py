@@ -53,8 +53,8 @@ def decompositions(rng: np.random.Generator, count: int) -> Iterator[Call]:
                lambda lib, x, n=name, o=options: lib.linalg.pinv(x) if n == "pinv" else getattr(lib.linalg, n)(x, *o)[1])
         side, name = drawn(rng, 3, 300), str(rng.choice(("eigh", "eigvalsh", "cholesky_inverse")))
         yield (f"{name} {side}", [(side, side)],
-               lambda lib, x, n=name, k=side: (lambda y: lib.cholesky_inverse(y) if n == "cholesky_inverse" else getattr(lib.linalg, n)(y))(
-                   x @ x.mT / k + lib.eye(k)))
+               lambda lib, x, n=name, k=side: (lambda y: lib.cholesky_inverse(y.tril()) if n == "cholesky_inverse" else
+                                               lib.linalg.eigh(y)[0] if n == "eigh" else lib.linalg.eigvalsh(y))(x @ x.mT / k + lib.eye(k)))
 
 
 def convolutions(rng: np.random.Generator, count: int) -> Iterator[Call]:

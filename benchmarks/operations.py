@@ -178,8 +178,8 @@ def matrices() -> Iterator[Call]:
         if shape[-1] == shape[-2]:
             def definite(lib, x, side=shape[-1]):
                 return lib.eye(side) + x @ x.mT / (4 * side)
-            yield f"linalg.eigh {shape}", [shape], lambda lib, x, made=definite: lib.linalg.eigh(made(lib, x))[1]
-            yield f"cholesky_inverse {shape}", [shape], lambda lib, x, made=definite: lib.cholesky_inverse(made(lib, x))
+            yield f"linalg.eigh {shape}", [shape], lambda lib, x, made=definite: lib.linalg.eigh(made(lib, x))[0]
+            yield f"cholesky_inverse {shape}", [shape], lambda lib, x, made=definite: lib.cholesky_inverse(made(lib, x).tril())
             yield (f"linalg.solve_triangular {shape}", [shape, shape],
                    lambda lib, x, y, made=definite: lib.linalg.solve_triangular(made(lib, x), y, upper=False))
     yield "linalg.lstsq (1000, 10)", [(1000, 10), (1000, 1)], lambda lib, x, y: lib.linalg.lstsq(x, y)[0]
