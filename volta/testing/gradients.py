@@ -45,7 +45,7 @@ def gradcheck(func: Callable, inputs: Sequence[object] | volta.Tensor, eps: floa
 
     `func(*inputs)` gives a tensor or a tuple of them. Inputs with requires_grad are varied element by element by `eps`; the
     outputs are weighted by fixed random numbers, so that one comparison covers all of them. A second backward pass may differ by
-    `nondet_tol`. With `raise_exception` False the result is False in place of the error. Of PyTorch's options, `check_undefined_grad`,
+    `nondet_tol`. With `raise_exception` False the result is False in place of the error. Of PyTorch's options, `check_undefined_grad`
     and `check_grad_dtypes` change nothing: gradients always have their input's dtype, and none stands for zeros. `fast_mode` varies the
     elements of an input of more than 256 in as many groups, each element by a random sign; what differs is then named by its group.
     Forward derivatives and batched ones are not checked here.
