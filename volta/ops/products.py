@@ -38,9 +38,14 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
             [0., 0., 1., 2.]])
     """
     a, b = input._shape, other._shape
-    if len(a) != len(b):
-        rank = max(len(a), len(b))
+    rank = len(a)
+    if rank != len(b):
+        rank = max(rank, len(b))
         a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    if rank == 2:                               # most are, and a comprehension takes as long as a view
+        (m, n), (p, q) = a, b
+        blocks = reshape_op(input, shape=(m, 1, n, 1)) * reshape_op(other, shape=(p, 1, q))
+        return reshape_op(blocks, shape=(m * p, n * q))
     blocks = reshape_op(input, shape=tuple([n for size in a for n in (size, 1)])) * reshape_op(
         other, shape=tuple([n for size in b for n in (1, size)]))
     return reshape_op(blocks, shape=tuple([m * n for m, n in zip(a, b)]))
