@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core.graph import is_grad_enabled
 from volta.dtypes import int32, to_numpy
-from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import new_empty
 from volta.ops.decomposition import linalg_qr, linalg_svd
 from volta.ops.draws import randn
@@ -357,14 +356,12 @@ class Reflections(Result):
 def geqrf(input: Tensor) -> Reflections:
     """The QR decomposition as LAPACK packs it, for `orgqr` and `ormqr`, on the CPU. As in PyTorch it has no derivative.
 
-    Raises: AutogradError for an input that wants a gradient: `linalg.qr` has one.
+    Raises: AutogradError at backward: `linalg.qr` has one.
 
     >>> volta.geqrf(volta.tensor([[3.0], [4.0]])).a[0].item()
     -5.0
     """
     _matrices("geqrf", input)
-    if input.requires_grad and is_grad_enabled():
-        raise AutogradError("geqrf: has no derivative; call it on input.detach(), or use linalg.qr")
     return Reflections(*geqrf_op(input))
 
 

@@ -1,6 +1,7 @@
 """Elimination with row exchanges, for all matrices of a batch at once: by halves of the columns, so that products of blocks do the work."""
 import numpy as np
 
+from volta._kernels.cpu import ldl as symmetric
 from volta._kernels.cpu import lu as fast
 from volta._kernels.cpu import qr as reflected
 from volta._kernels.cpu.decomposition import eased, kernel, triangular
@@ -153,3 +154,5 @@ def _ldl_solve(a, pivots, b):
 KERNELS = {function.__name__.removeprefix("_"): kernel(function, (0,)) for function in (_lu, _geqrf, _ldl, _ldl_solve)}
 KERNELS["lu"] = eased(fast.lu, KERNELS["lu"])
 KERNELS["geqrf"] = eased(reflected.geqrf, KERNELS["geqrf"])
+KERNELS["ldl"] = eased(symmetric.ldl, KERNELS["ldl"])
+KERNELS["ldl_solve"] = eased(symmetric.ldl_solve, KERNELS["ldl_solve"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from volta.dtypes import to_numpy
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, AutogradError
 from volta.ops.records.copy import cat_op, from_array
 from volta.ops.records.decomposition import leading, np_lu, triangular_op, weighted
 from volta.ops.records.index import gather_op
@@ -120,15 +120,23 @@ def _np_ldl_solve(a, pivots, b):
     return np.linalg.solve(lower * np.diagonal(a, axis1=-2, axis2=-1)[..., None, :] @ np.swapaxes(lower, -1, -2), b)
 
 
+def _refused(name, other):
+    """As in PyTorch the results want gradients, and backward raises."""
+    raise AutogradError(f"{name}: has no derivative; call it on x.detach(), or use {other}")
+
+
 _DECLARED = {"family": "factor", "takes": "f", "rtol": 2e-5, "cpu_only": True}
 
 lu_op = register("lu", ("a",), outputs=("out", "pivots", "info"), numpy=np_lu, vjp=_lu_vjp, **_DECLARED,
                  cases=(case(Definite((2, 3, 3))), case((4, 3)), case((2, 2, 4)), case((0, 3, 3)), case((0, 3)), case((3, 0))))
-geqrf_op = register("geqrf", ("a",), outputs=("out", "tau"), numpy=_np_reflections, smooth=False, **_DECLARED,
+geqrf_op = register("geqrf", ("a",), outputs=("out", "tau"), differentiable=("out", "tau"), numpy=_np_reflections, derivable=False,
+                    vjp=(lambda g_out, g_tau: _refused("geqrf", "linalg.qr"),), **_DECLARED,
                     cases=(case(Definite((2, 3, 3))), case((4, 3)), case((2, 2, 4)), case((0, 3, 3))))
-ldl_op = register("ldl", ("a",), outputs=("out", "pivots", "info"), numpy=_np_ldl, smooth=False, **_DECLARED,
+ldl_op = register("ldl", ("a",), outputs=("out", "pivots", "info"), numpy=_np_ldl, derivable=False, **_DECLARED,
+                  vjp=(lambda g: _refused("linalg.ldl_factor", "linalg.solve or linalg.eigh"),),
                   cases=(case(Definite((2, 3, 3))), case(Definite((4, 4))), case((0, 3, 3)), case((0, 0))))
-ldl_solve_op = register("ldl_solve", ("a", "pivots", "b"), numpy=_np_ldl_solve, smooth=False,
+ldl_solve_op = register("ldl_solve", ("a", "pivots", "b"), numpy=_np_ldl_solve, derivable=False,
+                        vjp=lambda g: _refused("linalg.ldl_solve", "linalg.solve"),
                         **{**_DECLARED, "takes": {"a": "f", "pivots": "int32", "b": "=a"}},
                         cases=(case(Definite((2, 3, 3)), Derived(lambda a: np.arange(1, 4, dtype=np.int32)), (2, 3, 2)),
                                case(Definite((4, 4)), Derived(lambda a: np.arange(1, 5, dtype=np.int32)), (4, 1))))
