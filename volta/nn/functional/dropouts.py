@@ -6,9 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from volta._kernels.core.inplace import InPlace
+from volta._kernels.core.streams import draw, source
 from volta.dtypes import HALVES, float32
 from volta.errors import ArgumentError, ShapeError
-from volta.ops.creation import check_generator, draw, floating_dtype, ones
+from volta.ops.creation import floating_dtype, ones
 from volta.ops.records.copy import cast
 from volta.ops.records.create import dropout_op, uniform_op
 from volta.ops.records.view import as_it_lies
@@ -77,7 +78,7 @@ def _dropout(input: Tensor, p: float = 0.5, train: bool = True, generator: Gener
         return input
     if p == 1.0:
         return _none(input)
-    seed, offset = check_generator("dropout", generator).advance(0 if input.device.is_meta else input._size)
+    seed, offset = source("dropout", generator).advance(0 if input.device.is_meta else input._size)
     return as_it_lies(partial(dropout_op, p=float(p), seed=seed, offset=offset), input)
 
 
