@@ -8,7 +8,7 @@ import numpy as np
 
 from volta._kernels.core import TensorBase, graph
 from volta.dtypes import HALVES, as_dtype, bool_, float32, int64, result_type, uint8
-from volta.errors import ArgumentError, CallError, IndexRangeError
+from volta.errors import ArgumentError, CallError, DTypeError, IndexRangeError
 from volta.ops.copy import clone
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
@@ -249,8 +249,12 @@ def _np_pick(extreme, arg):
 
 
 def _called(name, pick, of_all, of_two, input, dim_or_other, keepdim, dim, other):
-    """max or min in one of its three forms. With keepdim a whole number in a tensor is a dimension."""
-    if keepdim and isinstance(dim_or_other, TensorBase) and not dim_or_other.ndim and dim_or_other.dtype.category == 1:
+    """max or min in one of its three forms. With keepdim, True or False, a whole number in a tensor is a dimension."""
+    if keepdim is None:
+        keepdim = False
+    elif isinstance(dim_or_other, TensorBase):
+        if dim_or_other.ndim or dim_or_other.dtype.category != 1 or dim is not None or other is not None:
+            raise DTypeError(f"{name}: with keepdim goes a dimension, an int, got a tensor")
         dim_or_other = dim_or_other.item()
     if dim_or_other is None and dim is None and other is None and not keepdim:
         return _extreme(name, of_all, input, None, None)
@@ -264,7 +268,7 @@ def _called(name, pick, of_all, of_two, input, dim_or_other, keepdim, dim, other
 
 
 @composed(out="one", samples=_ARGS, numpy=_np_pick(np.amax, np.argmax), kinds="fib")
-def max(input: Tensor, dim_or_other: int | Tensor | None = None, keepdim: bool = False, *, dim: int | None = None,
+def max(input: Tensor, dim_or_other: int | Tensor | None = None, keepdim: bool | None = None, *, dim: int | None = None,
         other: Tensor | None = None) -> Tensor | ValuesIndices:
     """The largest value; with an int `dim` (values, indices); with another tensor, in its place or as `other`, `maximum`.
 
@@ -275,7 +279,7 @@ def max(input: Tensor, dim_or_other: int | Tensor | None = None, keepdim: bool =
 
 
 @composed(out="one", samples=_ARGS, numpy=_np_pick(np.amin, np.argmin), kinds="fib")
-def min(input: Tensor, dim_or_other: int | Tensor | None = None, keepdim: bool = False, *, dim: int | None = None,
+def min(input: Tensor, dim_or_other: int | Tensor | None = None, keepdim: bool | None = None, *, dim: int | None = None,
         other: Tensor | None = None) -> Tensor | ValuesIndices:
     """The smallest value; with an int `dim` (values, indices); with another tensor, in its place or as `other`, `minimum`.
 

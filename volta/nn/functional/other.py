@@ -23,7 +23,7 @@ __all__ = ["bilinear", "linear", "one_hot"]
 @composed(samples=(case((2, 3, 4), (5, 4), (5,)), case((3, 4), (2, 4)), case((4,), (2, 4), (2,)), case((3, 4), (2, 4), (3, 1)),
                    case((3, 4), (4,), ())), rtol=1e-4, kinds="fi", function=False, method=False,
           numpy=lambda x, weight, bias=None: x @ weight.T + (0 if bias is None else bias),
-          takes={"input": "fi", "weight": "=input", "bias": "=input?"})
+          takes={"input": "fib", "weight": "=input", "bias": "=input?"})
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias over the last dimension.
 
