@@ -7,7 +7,7 @@ import numpy as np
 
 from volta._kernels.core.graph import is_grad_enabled
 from volta.dtypes import int32, to_numpy
-from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError, warn_once
 from volta.ops.creation import new_empty
 from volta.ops.decomposition import linalg_qr, linalg_svd
 from volta.ops.draws import randn
@@ -133,6 +133,7 @@ def lu(input: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tens
     >>> volta.lu(volta.eye(2))[1].tolist()
     [1, 2]
     """
+    warn_once("lu is deprecated; write linalg.lu_factor, or linalg.lu_factor_ex for the infos, too")
     found = lu_factor_ex(input, pivot=pivot)
     return found if get_infos else tuple(found[:2])
 
@@ -218,6 +219,7 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     >>> volta.lu_solve(volta.ones(1, 1), *volta.lu(volta.tensor([[2.0]])))
     tensor([[0.5000]])
     """
+    warn_once("lu_solve is deprecated; write linalg.lu_solve(LU, pivots, B)")
     return linalg_lu_solve(LU_data, LU_pivots, input)
 
 
@@ -262,6 +264,7 @@ def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bo
     >>> volta.triangular_solve(volta.ones(1, 1), volta.tensor([[2.0]])).solution
     tensor([[0.5000]])
     """
+    warn_once("triangular_solve is deprecated; write linalg.solve_triangular(A, B, upper=upper), which gives no copy of A")
     _matrices("triangular_solve", input, A)
     if input.dtype is not A.dtype:
         raise DTypeError(f"triangular_solve: both must have one dtype, got {input.dtype} and {A.dtype}; convert one with .to(dtype)")

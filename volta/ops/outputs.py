@@ -131,8 +131,8 @@ def _check_apart(op, args, options, outs):
     for i, x in enumerate((*args, *options.values())):
         for read in _tensors((x,)):
             for each in outs:
-                if each is read and not read._size and place is not None and i >= place and op.name not in _OF_VIEWS and (
-                        op.name != "cat" or read._shape != (0,)):           # which cat passes over
+                if each is read and not read._size and place is not None and i >= place and op.name not in _OF_VIEWS and not (
+                        op.name == "cat" and all(t._shape == (0,) for t in _tensors(args))):
                     raise ArgumentError(f"{op.name}: out is one of the inputs that are read while it is written; give another tensor")
                 check_apart(op.name, each, read, place is not None and i >= place)
 

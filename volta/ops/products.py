@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.dtypes import bool_, int64
-from volta.errors import ArgumentError, RankError, ShapeError
+from volta.errors import ArgumentError, RankError, ShapeError, warn_once
 from volta.ops.creation import eye, ones
 from volta.ops.inverse import inverse, square
 from volta.ops.join import cat
@@ -67,6 +67,8 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     if input.ndim != other.ndim:
         raise ShapeError(f"cross: the tensors must have equally many dimensions, got {input.shape} and {other.shape}")
     if dim is None:
+        warn_once("cross: without dim, which is the first dimension of size 3 then, cross is deprecated; give dim, or write linalg.cross, "
+                  "where it is the last one")
         if 3 not in input.shape:
             raise ShapeError(f"cross: no dimension of {input.shape} has size 3")
         dim = input.shape.index(3)
@@ -164,6 +166,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     >>> volta.chain_matmul(volta.ones(2, 5), volta.ones(5, 3), volta.ones(3, 1)).shape
     volta.Size([2, 1])
     """
+    warn_once("chain_matmul is deprecated; write linalg.multi_dot, which takes a list")
     if any(x.ndim != 2 for x in matrices):
         raise ShapeError(f"chain_matmul: needs matrices, got {[x.shape for x in matrices]}")
     return multi_dot(matrices) if len(matrices) != 1 else matrices[0]

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -353,11 +354,22 @@ def _moments(name, input, dim, unbiased, keepdim, correction):
     dim, correction = _correction(name, dim, unbiased, correction)
     dims = as_dims(name, dim, input.ndim) or (0,)
     if input.ndim and input._size and dims[-1] - dims[0] < len(dims):
-        return var_op(input, dim=dims, keepdim=keepdim, correction=float(correction))
+        out = var_op(input, dim=dims, keepdim=keepdim, correction=float(correction))
+        if input._size <= correction * out[0]._size:
+            _warn_of_freedom(name, input._size // out[0]._size, correction)
+        return out
     x = input if input.ndim else reshape_op(input, shape=(1,))
     out = _spread(x, dims, float(correction))
     shape = reduced(x._shape, dims, keepdim) if input.ndim else ()
+    size = math.prod(shape)
+    if x._size <= correction * size and (size or correction >= 0):
+        _warn_of_freedom(name, x._size // size if size else 0, correction)
     return tuple([o if o._shape == shape else reshape_op(o, shape=shape) for o in out])
+
+
+def _warn_of_freedom(name, n, correction):
+    warnings.warn(f"{name}: degrees of freedom is <= 0: the correction should be less than the number of elements that are reduced, got "
+                  f"{correction} and {n}", stacklevel=4)
 
 
 def _spread(x, dims, correction):

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.errors import RankError, ShapeError
+from volta.dtypes import bool_
+from volta.errors import DTypeError, RankError, ShapeError
 from volta.ops import indexing
 from volta.ops.linalg import matmul
 from volta.ops.records.linalg import linear_op
@@ -37,6 +38,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if input.ndim == weight.ndim == 2 and input.dtype.is_floating_point and input.shape[1] == weight.shape[1] and (
             bias is None or bias.shape == weight.shape[:1]):
         return linear_op(input, weight, bias)
+    if input.dtype is bool_ and (weight.ndim == 1 or input._size and weight._size):         # of nothing there is a product
+        raise DTypeError("linear: input must be floating point or integer, got bool; convert it with .float()")
     if weight.ndim == 1 and (bias is None or bias.ndim == 0):
         out = matmul(input, weight)
         return out if bias is None else out + bias

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -163,6 +164,7 @@ def upsample(input: Tensor, size: int | Sequence[int] | None = None, scale_facto
     >>> volta.nn.functional.upsample(volta.ones(1, 1, 2), scale_factor=2).shape
     volta.Size([1, 1, 4])
     """
+    warnings.warn("upsample is deprecated; write interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
@@ -174,6 +176,7 @@ def upsample_nearest(input: Tensor, size: int | Sequence[int] | None = None,
     >>> volta.nn.functional.upsample_nearest(volta.ones(1, 1, 2, 2), scale_factor=2).shape
     volta.Size([1, 1, 4, 4])
     """
+    warnings.warn("upsample_nearest is deprecated; write interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, "nearest")
 
 
@@ -186,4 +189,5 @@ def upsample_bilinear(input: Tensor, size: int | Sequence[int] | None = None,
     >>> volta.nn.functional.upsample_bilinear(volta.ones(1, 1, 2, 2), scale_factor=2).shape
     volta.Size([1, 1, 4, 4])
     """
+    warnings.warn("upsample_bilinear is deprecated; write interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, "bilinear", True)
