@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core.graph import is_grad_enabled
-from volta.dtypes import int32, to_numpy
+from volta.dtypes import HALVES, int32, to_numpy
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError, warn_once
 from volta.ops.creation import new_empty
 from volta.ops.decomposition import linalg_qr, linalg_svd
@@ -154,8 +154,8 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     _matrices("lu_unpack", LU_data)
     order, k = _order("lu_unpack", LU_data, LU_pivots), min(LU_data.shape[-2:])
     none = new_empty(LU_data, (0,))
-    turns = np.eye(LU_data.shape[-2], dtype=to_numpy(LU_data.dtype))[order]
-    P = from_array(np.ascontiguousarray(np.swapaxes(turns, -1, -2))).to(LU_data.device) if unpack_pivots else none
+    turns = np.eye(LU_data.shape[-2], dtype=np.float32 if LU_data.dtype in HALVES else to_numpy(LU_data.dtype))[order]
+    P = from_array(np.ascontiguousarray(np.swapaxes(turns, -1, -2))).to(LU_data.device, LU_data.dtype) if unpack_pivots else none
     if not unpack_data:
         return PLU(P, none, none)
     return PLU(P, _unit_lower(leading(LU_data, -1, k)), triu(leading(LU_data, -2, k)))
@@ -199,6 +199,8 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
     tensor([[0.5000]])
     """
     _matrices("linalg.lu_solve", LU, B)
+    if LU.dtype is not B.dtype:
+        raise DTypeError(f"linalg.lu_solve: both must have one dtype, got {LU.dtype} and {B.dtype}; convert one with .to(dtype)")
     square("linalg.lu_solve", LU)
     if not left:
         return turned(linalg_lu_solve(LU, pivots, turned(B), adjoint=not adjoint))

@@ -210,6 +210,8 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, a
     if input.dtype in HALVES:
         out = cov(cast(input, float32), correction=correction, fweights=fweights, aweights=aweights)
         return cast(out, input.dtype if aweights is None else result_type(input, aweights))
+    if not input.dtype.is_floating_point and input.dtype.code and aweights is not None and aweights.dtype in HALVES:
+        return cast(cov(input * 1.0, correction=correction, fweights=fweights, aweights=aweights), aweights.dtype)
     if input.ndim > 2:
         raise ShapeError(f"cov: needs at most 2 dimensions, got shape {input.shape}")
     if input.dtype.code == 0:

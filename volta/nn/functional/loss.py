@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import HALVES, bool_, int8, int16, int32, int64, result_type
+from volta.dtypes import HALVES, bool_, int8, int16, int32, int64, result_type, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, RankError, ShapeError
 from volta.nn.functional.activation import softplus
 from volta.ops.copy import widened
@@ -60,6 +60,8 @@ def _check_target(name, input, target, ignore_index):
         raise ShapeError(f"{name}: target must have shape {input.shape[:1] + input.shape[2:]} for input {input.shape}, got {target.shape}")
     if target.dtype in (int8, int16, int32):
         raise DTypeError(f"{name}: target must be int64 or uint8, got {target.dtype.name}; convert it with .long()")
+    if len(shape) > 2 and target.dtype is uint8:
+        raise DTypeError(f"{name}: target must be int64 for an input (N, C, ...), got uint8; convert it with .long()")
     known = known_range(target)
     if known is None:
         return True

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels import core
 from volta.dtypes import float32, uint8
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.nn.functional.antialias import filtered, np_filtered
@@ -46,6 +47,7 @@ def _sizes(input_size, size, scale_factor, recompute):
             raise ArgumentError(f"interpolate: size must be an int or {rank} ints, one for each dimension after (N, C), got {size!r}")
         return per_dim("interpolate", "size", tuple(size) if isinstance(size, list) else size, rank), (None,) * rank
     factors = tuple(scale_factor) if isinstance(scale_factor, (tuple, list)) else (scale_factor,) * rank
+    factors = tuple([f.item() if isinstance(f, core.TensorBase) and f.ndim == 0 else f for f in factors])
     if len(factors) != rank or not all(isinstance(f, (int, float, np.number)) and 0 < f < math.inf for f in factors):
         raise ArgumentError(f"interpolate: scale_factor must be a positive number, or {rank} of them, got {scale_factor!r}")
     sizes = tuple(math.floor(n * float(f)) for n, f in zip(input_size, factors))
