@@ -230,6 +230,8 @@ class Run:
         loose = self.loose * (2e5 if form == "out of float64" else 1)         # which was computed in float32
         for text in outcome.compare(theirs.value, ours.value, exact, loose, skip):
             self.note(form, text, theirs, ours, args)
+        for text in outcome.warned(theirs, ours):
+            self.note(form, text, theirs, ours, args)
         skip = self.skip - {"values"} if isinstance(ours.value, outcome.Raised) else self.skip
         if isinstance(ours.value, outcome.Raised):
             before = [outcome.fact(self.ours, x, []) for x in outcome.tensors(self.ours, self.ours.make(args))]
@@ -246,6 +248,9 @@ class Run:
     def note(self, form: str, text: str, theirs: object = None, ours: object = None, args: object = None) -> None:
         where = getattr(self, "where", "")
         cause = accepted.cause(self.name, f"{form} {where}" if "error" in where else form, text, args)
+        if self.options.log:
+            with open(self.options.log, "a") as log:
+                log.write("\t".join((self.name, where, form, cause or "-", text, show(args)[:400])).replace("\n", " ") + "\n")
         if cause is None:
             self.found.append((f"{where} {form}", text))
             if self.options.verbose:

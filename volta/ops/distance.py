@@ -46,7 +46,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
     """
     if not x1.dtype.is_floating_point:
         raise DTypeError(f"cosine_similarity: needs floating point tensors, got {x1.dtype}; convert them with .float()")
-    if eps < 0:
+    if not eps >= 0:
         raise ArgumentError(f"cosine_similarity: eps must not be negative, got {eps}")
     if x1._shape != x2._shape:
         x1, x2 = broadcast_tensors(x1, x2)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import int32, to_numpy
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.dtypes import HALVES, int32, to_numpy
+from volta.errors import ArgumentError, DTypeError, ShapeError, warn_once
 from volta.ops.creation import new_empty
 from volta.ops.decomposition import linalg_qr, linalg_svd
 from volta.ops.draws import randn
@@ -132,6 +132,7 @@ def lu(input: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tens
     >>> volta.lu(volta.eye(2))[1].tolist()
     [1, 2]
     """
+    warn_once("lu is deprecated; write linalg.lu_factor, or linalg.lu_factor_ex for the infos, too")
     found = lu_factor_ex(input, pivot=pivot)
     return found if get_infos else tuple(found[:2])
 
@@ -152,8 +153,8 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     _matrices("lu_unpack", LU_data)
     order, k = _order("lu_unpack", LU_data, LU_pivots), min(LU_data.shape[-2:])
     none = new_empty(LU_data, (0,))
-    turns = np.eye(LU_data.shape[-2], dtype=to_numpy(LU_data.dtype))[order]
-    P = from_array(np.ascontiguousarray(np.swapaxes(turns, -1, -2))).to(LU_data.device) if unpack_pivots else none
+    turns = np.eye(LU_data.shape[-2], dtype=np.float32 if LU_data.dtype in HALVES else to_numpy(LU_data.dtype))[order]
+    P = from_array(np.ascontiguousarray(np.swapaxes(turns, -1, -2))).to(LU_data.device, LU_data.dtype) if unpack_pivots else none
     if not unpack_data:
         return PLU(P, none, none)
     return PLU(P, _unit_lower(leading(LU_data, -1, k)), triu(leading(LU_data, -2, k)))
@@ -197,6 +198,8 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
     tensor([[0.5000]])
     """
     _matrices("linalg.lu_solve", LU, B)
+    if LU.dtype is not B.dtype:
+        raise DTypeError(f"linalg.lu_solve: both must have one dtype, got {LU.dtype} and {B.dtype}; convert one with .to(dtype)")
     square("linalg.lu_solve", LU)
     if not left:
         return turned(linalg_lu_solve(LU, pivots, turned(B), adjoint=not adjoint))
@@ -217,6 +220,7 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     >>> volta.lu_solve(volta.ones(1, 1), *volta.lu(volta.tensor([[2.0]])))
     tensor([[0.5000]])
     """
+    warn_once("lu_solve is deprecated; write linalg.lu_solve(LU, pivots, B)")
     return linalg_lu_solve(LU_data, LU_pivots, input)
 
 
@@ -261,6 +265,7 @@ def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bo
     >>> volta.triangular_solve(volta.ones(1, 1), volta.tensor([[2.0]])).solution
     tensor([[0.5000]])
     """
+    warn_once("triangular_solve is deprecated; write linalg.solve_triangular(A, B, upper=upper), which gives no copy of A")
     _matrices("triangular_solve", input, A)
     if input.dtype is not A.dtype:
         raise DTypeError(f"triangular_solve: both must have one dtype, got {input.dtype} and {A.dtype}; convert one with .to(dtype)")

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from volta import dtypes
 from volta._kernels import core
 from volta._kernels.core import TensorBase, graph
 from volta.dtypes import result_type
-from volta.errors import ArgumentError, DTypeError
+from volta.errors import ArgumentError, DTypeError, warn_once
 from volta.ops.copy import cast, clone, promoted
 from volta.ops.creation import ones_like
 from volta.ops.indexing import nonzero
@@ -343,7 +342,7 @@ def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
     if condition.dtype is dtypes.uint8:
-        warnings.warn("where: a uint8 condition holds where it is not 0, as in PyTorch; make it bool", stacklevel=3)
+        warn_once("where: a uint8 condition holds where it is not 0, as in PyTorch; make it bool")
         condition = condition.bool()
     if isinstance(input, (int, float)) and isinstance(other, (int, float)):
         input = create(full_op, (), input, dtype=result_type(input, other), device=condition.device)

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-def _statistics(x, dims, shape, eps):
-    """Mean and reciprocal standard deviation."""
+def _statistics(x, dims, shape, eps, weight):
+    """Mean and reciprocal standard deviation; in float32 where the weight is that beside halves."""
     variance, middle = var_mean(cast(x, float32) if x.dtype in HALVES else x, dims, correction=0)
-    return tuple([cast(reshape_op(v, shape=shape), x.dtype) for v in (middle, rsqrt(variance + eps))])
+    dtype = x.dtype if weight is None else weight.dtype
+    return tuple([cast(reshape_op(v, shape=shape), dtype) for v in (middle, rsqrt(variance + eps))])
 
 
 def _np_statistics(out, x, axes, shape, eps):
@@ -49,7 +50,7 @@ def native_layer_norm(input: Tensor, normalized_shape: int | Sequence[int], weig
     """
     shape = (normalized_shape,) if hasattr(normalized_shape, "__index__") else tuple(normalized_shape)
     out, rows = norm.layer_norm(input, shape, weight, bias, eps), input.ndim - len(shape)
-    return out, *_statistics(input.detach(), tuple(range(rows, input.ndim)), input.shape[:rows] + (1,) * len(shape), eps)
+    return out, *_statistics(input.detach(), tuple(range(rows, input.ndim)), input.shape[:rows] + (1,) * len(shape), eps, weight)
 
 
 @composed(samples=(case((2, 4, 3), (4,), (4,), 2, 4, 3, 2, 1e-5), case((2, 4), None, None, 2, 4, 1, 1, 1e-3)), method=False, rtol=1e-4,
@@ -68,7 +69,7 @@ def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
         raise ShapeError(f"native_group_norm: {N} x {C} x {HxW} elements in {group} groups do not fit an input of shape {input.shape}")
     out = norm.group_norm(reshape_op(input, shape=(N, C, HxW)), group, weight, bias, eps)
     rows = reshape_op(input, shape=(N * group, C // group * HxW))
-    return reshape_op(out, shape=input.shape), *_statistics(rows, (1,), (N, group), eps)
+    return reshape_op(out, shape=input.shape), *_statistics(rows, (1,), (N, group), eps, weight)
 
 
 @composed(samples=(case((4, 3, 5), (3,), (3,), None, None, True, 0.1, 1e-5),), method=False, rtol=1e-4, smooth=False,
@@ -82,11 +83,14 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     >>> volta.native_batch_norm(volta.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 1e-5)[1]
     tensor([2.])
     """
-    statistics = empty(0, dtype=input.dtype, device=input.device), empty(0, dtype=input.dtype, device=input.device)
+    if not input._size:
+        raise ShapeError(f"native_batch_norm: needs elements, got an input of shape {input.shape}")
+    dtype = input.dtype if weight is None else weight.dtype
+    statistics = empty(0, dtype=dtype, device=input.device), empty(0, dtype=dtype, device=input.device)
     if training and input.ndim > 1:
         axes = (0, *range(2, input.ndim))
-        _, rstd = _statistics(input.detach(), axes, input.shape[1:2], eps)
-        statistics = mean(input.detach(), axes), rstd                          # beside infinity the mean is infinity
+        _, rstd = _statistics(input.detach(), axes, input.shape[1:2], eps, weight)
+        statistics = cast(mean(input.detach(), axes), dtype), rstd             # beside infinity the mean is infinity
     return norm.by_batch(input, running_mean, running_var, weight, bias, training, momentum, eps), *statistics
 
 
