@@ -41,6 +41,22 @@ def test_the_exponential_of_a_matrix_of_one_element_is_the_elements():
     assert volta.matrix_exp(volta.tensor([[[-math.inf]], [[math.inf]], [[0.0]]])).flatten().tolist() == [0.0, math.inf, 1.0]
 
 
+@pytest.mark.parametrize("call", [
+    volta.tensor, volta.from_numpy, volta.where, volta.zeros, volta.stack, volta.ones(3).sum, volta.ones(3).new_tensor,
+    volta.ones(3).__getitem__, lambda data: volta.ones(3).__setitem__(0, data), lambda data: volta.full((2,), data)])
+@pytest.mark.parametrize("loop", [True, False])
+def test_lists_that_contain_themselves_or_many_others(call, loop):
+    """The first ended the process."""
+    data = [1.0]
+    if loop:
+        data.append(data)
+    else:
+        for _ in range(5000):
+            data = [data]
+    with pytest.raises((TypeError, ValueError, IndexError)):
+        call(data)
+
+
 def test_too_much_memory_is_an_error_that_pytorch_users_catch(device):
     with pytest.raises(RuntimeError) as caught:
         volta.diagflat(volta.ones(2, device=device), offset=1_000_000)
