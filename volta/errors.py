@@ -71,7 +71,7 @@ class TransferError(VoltaError, RuntimeError):
     """A copy between host and GPU inside `forbid_transfers()`."""
 
 
-class OutOfMemoryError(VoltaError, MemoryError):
+class OutOfMemoryError(VoltaError, MemoryError, RuntimeError):
     """A device has no room for a tensor."""
 
 

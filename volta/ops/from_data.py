@@ -80,16 +80,27 @@ def _check_fit(array, dtype):
 
 _NUMBERS = frozenset((bool, int, float))
 _NESTED = _NUMBERS | {list, tuple}
+_DEEPEST = 32
 
 
 def _kinds(data):
-    """The types of the elements of nested sequences."""
+    """The types of the elements of nested sequences, which may contain themselves."""
     if not isinstance(data, (list, tuple)):
         return {type(data)}
-    kinds = set(map(type, data))
-    if kinds <= _NUMBERS:
-        return kinds
-    return kinds.union(*map(_kinds, data)) if any(issubclass(kind, (list, tuple)) for kind in kinds) else kinds
+    found, level = set(map(type, data)), (data,)
+    if found <= _NUMBERS:
+        return found
+    for _ in range(_DEEPEST):
+        below = {}
+        for each in level:
+            kinds = set(map(type, each))
+            found |= kinds
+            if not kinds <= _NUMBERS and any(issubclass(kind, (list, tuple)) for kind in kinds):
+                below.update((id(x), x) for x in each if isinstance(x, (list, tuple)))
+        if not below:
+            return found
+        level = below.values()
+    raise ShapeError(f"tensor: sequences may be nested {_DEEPEST} deep, as many dimensions as a tensor can have")
 
 
 def _numbers(data):

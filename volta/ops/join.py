@@ -166,10 +166,10 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
             return contiguous_op(input)
         return reshape_op(roll_op(reshape_op(input, shape=(n,)), shift=shifts[0] % n, dim=0), shape=input._shape)
     dims = (dims,) if hasattr(dims, "__index__") else tuple(dims)
-    if not input._size:
-        return clone_op(input)                              # whatever the dimensions, as in PyTorch
     if len(shifts) != len(dims):
         raise ArgumentError(f"roll: {len(shifts)} shifts for {len(dims)} dims")
+    if not input._size:
+        return clone_op(input)                              # whatever the dimensions, as in PyTorch
     if not input.ndim:
         raise IndexRangeError(f"roll: a 0-d tensor has no dimension {dims[0]}; leave dims out")
     out = input

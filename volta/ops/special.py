@@ -43,6 +43,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     tensor([0.0000, 2.1972])
     """
     if eps is not None:
+        eps = float(eps)            # an integer would have to fit into the input's dtype
         input = r.where_op(input < eps, eps, r.where_op(input > 1 - eps, 1 - eps, input))
     return s.logit_op(input)
 
