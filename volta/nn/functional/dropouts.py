@@ -130,6 +130,8 @@ def _feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
 class _InPlace(InPlace):
     """Gives back what stays as it is, a leaf that requires grad, too."""
 
+    __doc__ = vars(InPlace)["__doc__"]          # its own for each op
+
     def __call__(self, *args: Any, **options: Any) -> Any:
         p, train = (options.get(name, args[i] if len(args) > i else None) for i, name in ((1, "p"), (2, "train")))
         if type(p) in (float, int) and type(train) is bool and args and isinstance(args[0], TensorBase) and (
