@@ -57,6 +57,16 @@ def test_lists_that_contain_themselves_or_many_others(call, loop):
         call(data)
 
 
+@pytest.mark.parametrize("call", [
+    lambda: volta.bincount(volta.tensor([1, 2]), minlength=2 ** 60), lambda: volta.zeros(2 ** 60, dtype=volta.int64),
+    lambda: volta.ones(1, dtype=volta.float64).expand(2 ** 60).clone(), lambda: volta.arange(2 ** 60),
+    lambda: volta.empty(2 ** 30, 2 ** 30, dtype=volta.float64)])
+def test_as_many_elements_as_a_shape_may_have(call):
+    """Their bytes are one more than can be counted, which was taken for none."""
+    with pytest.raises(OutOfMemoryError, match="cannot allocate"):
+        call()
+
+
 def test_too_much_memory_is_an_error_that_pytorch_users_catch(device):
     with pytest.raises(RuntimeError) as caught:
         volta.diagflat(volta.ones(2, device=device), offset=1_000_000)
