@@ -5,7 +5,7 @@ import pytest
 
 import volta
 import volta.nn.functional as F
-from volta.errors import ArgumentError, DTypeError, OutOfMemoryError
+from volta.errors import ArgumentError, DTypeError, OutOfMemoryError, ShapeError
 
 
 def test_a_logit_of_minus_infinity_and_a_target_above_1(device):
@@ -65,6 +65,19 @@ def test_as_many_elements_as_a_shape_may_have(call):
     """Their bytes are one more than can be counted, which was taken for none."""
     with pytest.raises(OutOfMemoryError, match="cannot allocate"):
         call()
+
+
+@pytest.mark.parametrize("dim", [1, -1])
+@pytest.mark.parametrize("dtype", [volta.float32, volta.bool])
+def test_joining_matrices_and_vectors(dtype, dim, device):
+    """It read beyond the vector's shape, which ended the process."""
+    matrix, vector = volta.ones(5, 5, dtype=dtype, device=device), volta.ones(5, dtype=dtype, device=device)
+    for tensors in ((matrix, vector), (vector, matrix), (matrix[None], matrix), (matrix, volta.ones((), dtype=dtype, device=device))):
+        with pytest.raises((ShapeError, IndexError)):
+            volta.cat(tensors, dim)
+    with pytest.raises(ShapeError, match="cat: tensor 1 has shape"):
+        volta.hstack((matrix, vector))
+    assert volta.cat((matrix, volta.ones(0, dtype=dtype, device=device)), dim).shape == (5, 5)
 
 
 def test_too_much_memory_is_an_error_that_pytorch_users_catch(device):
