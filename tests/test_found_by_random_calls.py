@@ -80,6 +80,12 @@ def test_joining_matrices_and_vectors(dtype, dim, device):
     assert volta.cat((matrix, volta.ones(0, dtype=dtype, device=device)), dim).shape == (5, 5)
 
 
+@pytest.mark.parametrize("shapes", [((2,), None), ("ab",), ((1.5,),), ((5, [1]), 5)])
+def test_shapes_to_broadcast_are_integers(shapes):
+    with pytest.raises(DTypeError, match="broadcast_shapes: needs ints and tuples of ints"):
+        volta.broadcast_shapes(*shapes)
+
+
 def test_too_much_memory_is_an_error_that_pytorch_users_catch(device):
     with pytest.raises(RuntimeError) as caught:
         volta.diagflat(volta.ones(2, device=device), offset=1_000_000)
