@@ -86,6 +86,17 @@ def test_shapes_to_broadcast_are_integers(shapes):
         volta.broadcast_shapes(*shapes)
 
 
+@pytest.mark.parametrize("dtype", [volta.float32, volta.float64])
+@pytest.mark.parametrize("channels", [2, 300])
+def test_statistics_of_channels_without_pixels(channels, dtype):
+    """The kernel wrote as if there were one pixel, beyond the result: into what lies behind it."""
+    mean, var, weight = (volta.ones(channels, dtype=dtype) for _ in range(3))
+    beside = [volta.zeros(16, dtype=dtype) for _ in range(200)]
+    for _ in range(50):
+        assert F.batch_norm(volta.ones(30, channels, 0, dtype=dtype), mean, var, weight, weight).shape == (30, channels, 0)
+    assert not any(x.any().item() for x in beside)
+
+
 def test_too_much_memory_is_an_error_that_pytorch_users_catch(device):
     with pytest.raises(RuntimeError) as caught:
         volta.diagflat(volta.ones(2, device=device), offset=1_000_000)
