@@ -97,6 +97,13 @@ def test_statistics_of_channels_without_pixels(channels, dtype):
     assert not any(x.any().item() for x in beside)
 
 
+@pytest.mark.parametrize("sizes", [6.0, 6, [6.0]])
+def test_sizes_of_packed_batches_are_a_vector_of_integers(sizes):
+    x = volta.ones(6, 2)
+    with pytest.raises(ShapeError, match="batch_sizes must be a vector of integers"):
+        volta.gru(x, volta.tensor(sizes), x, (x,), True, 1, 0.0, False, False)
+
+
 def test_too_much_memory_is_an_error_that_pytorch_users_catch(device):
     with pytest.raises(RuntimeError) as caught:
         volta.diagflat(volta.ones(2, device=device), offset=1_000_000)
