@@ -77,7 +77,8 @@ def test_success_must_be_possible():
 
 
 @pytest.mark.parametrize("make, values", [
-    (lambda lib: lib.distributions.LogNormal(0.0, 1.0), (0.0, 1.0)), (lambda lib: lib.distributions.Weibull(1.0, 2.0), (0.0, 1.0)),
+    (lambda lib: lib.distributions.InverseGamma(2.0, 1.0), (0.0, 1.0)), (lambda lib: lib.distributions.LogNormal(0.0, 1.0), (0.0, 1.0)),
+    (lambda lib: lib.distributions.Weibull(1.0, 2.0), (0.0, 1.0)),
     (lambda lib: lib.distributions.ContinuousBernoulli(0.3, validate_args=False), (-1.0, 0.0, 0.5, 1.0, math.inf)),
     (lambda lib: lib.distributions.ContinuousBernoulli(0.5, validate_args=False), (-1.0, 0.0, 0.5, 1.0, math.inf))])
 def test_probabilities_of_at_most_the_ends(make, values):

@@ -46,9 +46,9 @@ def _alike(tensors: tuple[Tensor, ...]) -> bool:
 def _fits(tensors: tuple[Tensor, ...], d: int) -> bool:
     """Whether all have one dtype, and shapes that differ along d alone."""
     shape, dtype = tensors[0]._shape, tensors[0].dtype
-    before, after = shape[:d], shape[d + 1:]
+    before, after, rank = shape[:d], shape[d + 1:], len(shape)
     for x in tensors:
-        if x._shape[:d] != before or x._shape[d + 1:] != after or x.dtype is not dtype:
+        if len(x._shape) != rank or x._shape[:d] != before or x._shape[d + 1:] != after or x.dtype is not dtype:
             return False
     return True
 
