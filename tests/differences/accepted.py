@@ -42,8 +42,8 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
     ("*", "grad", r"type: NoneType None and Fact Fact\(values=array\((\[\], shape=\([0-9, ]*\), |[^1-9]*)(dtype|\Z)",
      "zeros where PyTorch has no gradient"),
     ("*", "", "raised.*(on the CPU alone|float64 is not available on the GPU)", "what a GPU has not"),
-    ("*", "",
-     "accepted.*(INTERNAL ASSERT|Expected X.is_contiguous|Expected a proper Tensor but got None|view size is not compatible|cannot be represented as a SymInt)",
+    ("*", "", "accepted.*(INTERNAL ASSERT|Expected X.is_contiguous|Expected a proper Tensor but got None|view size is not compatible"
+     "|cannot be represented as a SymInt)",
      "PyTorch's assertions about itself"),
     (_PLACES, "", r"(\[1\] )?values: -?\d+ and -?\d+ at", "of equal elements others may be named"),
     ("msort sort topk kthvalue median nanmedian mode", "grad (planted|layout)", "values", "gradients of equal elements"),
