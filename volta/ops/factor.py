@@ -64,7 +64,8 @@ def _matrices(name, *tensors):
 
 
 def _eye(rows, columns, like):
-    return from_array(np.eye(rows, columns, dtype=to_numpy(like.dtype))).to(like.device)
+    dtype = np.float32 if like.dtype in HALVES else to_numpy(like.dtype)            # NumPy has no bfloat16
+    return from_array(np.eye(rows, columns, dtype=dtype)).to(like.device, like.dtype)
 
 
 def _unit_lower(x):

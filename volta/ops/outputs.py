@@ -240,8 +240,6 @@ def _check(name, out, value, rule):
 
 def _quiet(name, args, options):
     """Whether `out` of another shape gets that of the result without a warning."""
-    if name == "kthvalue":
-        return not (options.get("keepdim") or args[3:] == (True,))
     if name == "mode":
         return not any(x.shape for x in _tensors(args))
     return name in _QUIET or name == "normal" and not any(True for _ in _tensors((*args, *options.values())))
@@ -254,7 +252,7 @@ def _store(name, out, value, quiet):
         value = reshape_op(value, shape=out.shape)
     if out.shape != value.shape:
         resized = bool(out._size)
-        if resized and not quiet:
+        if resized and (not quiet or name == "arange" and out._size != value._size):
             warnings.warn(f"{name}: out of shape {out._shape} now has that of the result, {value._shape}; give an empty tensor or one of "
                           "that shape", stacklevel=4)
         out.resize_(value.shape)

@@ -149,6 +149,8 @@ def _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothi
         if ignore_index >= 0:
             raise ArgumentError(f"cross_entropy: ignore_index={ignore_index} is a label, but the target holds probabilities")
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+    if input.ndim > 2 and target.dtype is uint8:
+        raise DTypeError("cross_entropy: target must be int64 for an input (N, C, ...), got uint8; convert it with .long()")
     x, labels, shape = _rows("cross_entropy", input, target)
     ignoring = _check_target("cross_entropy", x, labels, ignore_index)
     labels = cast(labels, int64)
