@@ -11,6 +11,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport INT32, Storage, TensorBase, address, dtype_of, empty_host, host_storage
+from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lu_batch cimport (
     AGAIN, CHOLESKY, CHOLESKY_INVERSE, COFACTOR, DET, INV, LU, SLOGDET, SOLVE, TRIANGLE, Task, do_abreast, log_of_pivots, product_of_pivots,
@@ -382,3 +383,62 @@ def triangular(TensorBase a not None, TensorBase b not None, bint upper, bint un
     if out.size == 0:
         return out
     return out if run(&p, &task, a, b) else None
+
+
+# ---------------------------------------------------------------- factors apart
+
+cdef bint unpack_some(const Batch* p, const int32_t* pivots, const real* a, real* turns, real* lower, real* upper, real* space,
+                      int32_t* order) noexcept nogil:
+    """P, L and U of all matrices. False for exchanges of rows that are none."""
+    cdef Py_ssize_t item, i, row, m = p.m, n = p.n, k = min(p.m, p.n), some
+    cdef int32_t kept
+    memset(turns, 0, p.count * m * m * sizeof(real))
+    for item in range(p.count):
+        copy_in(m, n, a + offset(p, p.a_strides, item), p.a_row, p.a_column, space, p.ld)
+        for i in range(m):
+            order[i] = <int32_t>i
+        for i in range(k):
+            row = pivots[i] - 1
+            if not 0 <= row < m:
+                return False
+            kept = order[i]
+            order[i] = order[row]
+            order[row] = kept
+        for i in range(m):
+            turns[order[i] * m + i] = 1
+            some = min(i, k)
+            memcpy(lower, space + i * p.ld, some * sizeof(real))
+            memset(lower + some, 0, (k - some) * sizeof(real))
+            if i < k:
+                lower[i] = 1
+                memset(upper, 0, i * sizeof(real))
+                memcpy(upper + i, space + i * (p.ld + 1), (n - i) * sizeof(real))
+                upper += n
+            lower += k
+        turns += m * m
+        pivots += k
+    return True
+
+
+def unpack(TensorBase factors not None, TensorBase pivots not None):
+    """P, L and U of packed factors and their exchanges, or None for other exchanges."""
+    cdef Batch p
+    cdef tuple lead = batch_of(factors)
+    plan(&p, factors, None, lead)
+    pivots = packed(pivots)
+    cdef Py_ssize_t k = min(p.m, p.n), size = factors.dtype.itemsize, each = up(max(p.m, <Py_ssize_t>1) * p.ld * size, 64)
+    cdef TensorBase turns = empty_host(lead + (p.m, p.m), factors.dtype), lower = empty_host(lead + (p.m, k), factors.dtype)
+    cdef TensorBase upper = empty_host(lead + (k, p.n), factors.dtype)
+    cdef Storage memory = host_storage(each + p.m * sizeof(int32_t) + 64)
+    cdef void* x = address(factors)
+    cdef const int32_t* exchanges = <const int32_t*>address(pivots)
+    cdef void* to[3]
+    cdef int32_t* order = <int32_t*>(memory.data + each)
+    cdef bint fine
+    to[0], to[1], to[2] = address(turns), address(lower), address(upper)
+    with nogil:
+        if size == 4:
+            fine = unpack_some(&p, exchanges, <const float*>x, <float*>to[0], <float*>to[1], <float*>to[2], <float*>memory.data, order)
+        else:
+            fine = unpack_some(&p, exchanges, <const double*>x, <double*>to[0], <double*>to[1], <double*>to[2], <double*>memory.data, order)
+    return (turns, lower, upper) if fine else None
