@@ -121,7 +121,7 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
     ("histogramdd lu", "one more", "raised: TypeError", "arguments by position that are None"),
     ("index_put", "0-d", "class", "a mask without dimensions"),
     ("ldexp", "out is input|dtype", "raised: ShapeError|warned", "an out that is too small and read, too"),
-    ("linalg.eigh", "", r"(\[1\] )?values: -?(\d\.\d{4})\d* and -?\2", "vectors of either sign"),
+    ("linalg.eigh", "", r"(\[1\] )?values: -?(\d\.\d{3})\d* and -?\2", "vectors of either sign"),
     ("linalg.lstsq", "out", "strides", "an out that lies as LAPACK left it"),
     ("linalg.lstsq", "planted", "raised: LinAlgError", "without full rank beside NaN"),
     ("linalg.vecdot roll logsumexp rand_like randn_like mode *.bilinear *.adaptive_avg_pool1d", r"no \d| at | for |dtype",
