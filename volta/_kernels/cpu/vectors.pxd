@@ -105,7 +105,9 @@ cdef extern from * nogil:
       }
       VOLTA_INLINE volta_v v_logistic_loss(volta_v x, volta_v target) {
           volta_v side = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, V_SET(0), _CMP_GT_OQ), V_SET(1));
-          return V_FMA(x, V_SUB(side, target), v_soft_tail(x));
+          volta_v lost = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, V_SET(0), _CMP_LT_OQ) & _mm512_cmp_ps_mask(target, V_SET(1), _CMP_LE_OQ),
+                                             x);                        /* -infinity makes NaN, as in PyTorch */
+          return V_FMA(x, V_SUB(side, target), V_FMA(lost, V_SET(0), v_soft_tail(x)));
       }
       VOLTA_INLINE volta_v v_log2(volta_v x) {                          /* as log2_f32 */
           volta_v e, f = v_split(x, &e), tail = v_log_tail(f), low = V_FMA(f, V_SET(0.442695041f), V_MUL(tail, V_SET(0.442695041f)));
