@@ -32,3 +32,55 @@ def test_small_matrices_of_a_batch(n, dtype, rng):
                     found.append([x.detach().numpy() for x in (*out, a.grad, *([] if b.grad is None else [b.grad]))])
                 for theirs, ours in zip(*found, strict=True):
                     np.testing.assert_allclose(ours, theirs, atol=tolerance * max(1, abs(theirs).max()))
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 20, 20), (2, 60, 7), (3, 5)])
+@pytest.mark.parametrize("driver", ["gelsy", "gels"])
+def test_least_squares(shape, driver, rng):
+    """Also as the memory lies, and where an empty `out` is filled."""
+    a, b = rng.standard_normal(shape), rng.standard_normal((*shape[:-1], 3))
+    found = []
+    for m in (torch, volta):
+        x, y = m.from_numpy(a.copy()), m.from_numpy(b.copy())
+        out = m.linalg.lstsq(x, y, driver=driver)
+        again = m.linalg.lstsq(x, y, driver=driver, out=tuple(m.empty(0, dtype=t.dtype) for t in out))
+        assert again[0].stride() == out[0].stride()
+        found.append((out[0].numpy(), out[0].stride(), out[1].numpy(), out[2].tolist(), again[0].numpy()))
+    theirs, ours = found
+    assert ours[1] == theirs[1] and ours[3] == theirs[3]
+    for i in (0, 2, 4):
+        np.testing.assert_allclose(ours[i], theirs[i], rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("shape", [(6, 4, 4), (6, 30, 7)])
+def test_least_squares_of_a_matrix_without_full_rank_among_others(shape, rng):
+    a, b = rng.standard_normal(shape), rng.standard_normal((*shape[:-1], 3))
+    a[1, :, 0] = a[1, :, 1]
+    whole = volta.linalg.lstsq(volta.from_numpy(a), volta.from_numpy(b))
+    for i in range(len(a)):                         # by singular values: gelsy gives a rank of 1 there
+        theirs = torch.linalg.lstsq(torch.from_numpy(a[i]), torch.from_numpy(b[i]), driver="gelsd")
+        assert whole.rank[i].item() == theirs.rank.item()
+        np.testing.assert_allclose(whole.solution[i].numpy(), theirs.solution.numpy(), rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, float("inf"), 3.0])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_distances_of_few_and_of_many_rows(p, dtype, rng):
+    for n, m in ((2, 3), (8, 1), (40, 10), (130, 40)):
+        x, y = rng.standard_normal((n, m)).astype(dtype), rng.standard_normal((2, n + 3, m)).astype(dtype)
+        x[n - 1, 0] = np.nan if n == 40 else 0
+        for f in (lambda k, a, b: k.pdist(a, p), lambda k, a, b: k.cdist(a, b, p)):
+            theirs, ours = (f(k, k.from_numpy(x), k.from_numpy(y)).numpy() for k in (torch, volta))
+            np.testing.assert_allclose(ours, theirs, rtol=1e-3 if dtype == "float32" else 1e-9, atol=1e-3 if dtype == "float32" else 1e-7)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (2, 5, 3), (100, 70)])
+def test_products_of_reflections(shape, rng):
+    a, c = rng.standard_normal(shape), rng.standard_normal((*shape[:-1], 6))
+    packed, tau = (x.numpy() for x in torch.geqrf(torch.from_numpy(a)))
+    for f in (lambda k, h, t, c: k.orgqr(h, t), lambda k, h, t, c: k.orgqr(h, t[..., :2]), lambda k, h, t, c: k.ormqr(h, t, c),
+              lambda k, h, t, c: k.ormqr(h, t, c, True, True), lambda k, h, t, c: k.ormqr(h, t, c.mT, False),
+              lambda k, h, t, c: k.ormqr(h, t, c.mT, False, True)):
+        theirs, ours = (f(k, *(k.from_numpy(x.copy()) for x in (packed, tau, c))) for k in (torch, volta))
+        assert ours.stride() == theirs.stride()
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-8, atol=1e-10)

@@ -121,7 +121,7 @@ def slogdet(input: Tensor) -> SignLogabsdet:
     logabsdet=tensor(0.))
     """
     square("linalg.slogdet", input)
-    size, sign = slogdet_op(input)
+    size, sign = slogdet_op(input)[:2]
     return SignLogabsdet(sign, size)
 
 

@@ -255,9 +255,10 @@ def _store(name, out, value, quiet):
         if resized and (not quiet or name == "arange" and out._size != value._size):
             warnings.warn(f"{name}: out of shape {out._shape} now has that of the result, {value._shape}; give an empty tensor or one of "
                           "that shape", stacklevel=4)
-        out.resize_(value.shape)
+        with_gaps = name == "linalg.lstsq" and value._size and value.ndim > 1 and not resized     # with LAPACK's rows
+        out.resize_((max(n * s for n, s in zip(value._shape, value._strides)),) if with_gaps else value.shape)
         plain = value._contiguous or name in _ROW_MAJOR or resized and name in _ROW_MAJOR_AGAIN or core.stands_in(value)
-        strides = None if plain else dense_strides(value)
+        strides = value._strides if with_gaps else None if plain else dense_strides(value)
         if strides is not None:                         # as the result lies
             out.as_strided_(value._shape, strides, out.offset)
     if name in _LAST or name in _FURTHER:

@@ -126,7 +126,7 @@ def _slogdet(a):
         parity, pivots = signs(found)
         sign[wrong] = parity * ((pivots > 0) * 1 - (pivots < 0)).prod(-1)
         size[wrong] = np.log(np.abs(pivots)).sum(-1)
-    return size, sign
+    return size, sign, *_packed(np.swapaxes(a, -1, -2) if a.flags.c_contiguous else a)
 
 
 def _det(a):

@@ -198,9 +198,6 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, const real* b
             task.info[item] = <int32_t>info
             if not all_finite(m, n, space, ld) or info and task.kind >= INV:
                 return False
-            if task.kind == SLOGDET:
-                (<real*>task.out)[item] = <real>log_of_pivots(n, space, ld + 1, pivots, <real*>task.signs + item)
-                continue
             turn_signs(m, n, space, ld, True, False)
             if task.kind == LU:
                 turn(m, n, space, ld, <real*>task.lu + item * m * n, m)
@@ -210,6 +207,9 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, const real* b
                     memcpy(<real*>task.lu + (item * n + i) * n, space + i * ld, n * sizeof(real))
             if task.kind == DET:
                 (<real*>task.out)[item] = <real>product_of_pivots(n, space, ld + 1, pivots)
+                continue
+            if task.kind == SLOGDET:
+                (<real*>task.out)[item] = <real>log_of_pivots(n, space, ld + 1, pivots, <real*>task.signs + item)
                 continue
             turn_signs(n, n, space, ld, True, True)
         if task.kind == INV:
@@ -294,16 +294,20 @@ def det(TensorBase a not None):
 
 
 def slogdet(TensorBase a not None):
-    """(the logarithms of the sizes of determinants, their signs), or None."""
+    """(the logarithms of the sizes of determinants, their signs, the factors and exchanges of the matrices, or of the transposed ones where
+    a is contiguous), or None."""
     cdef Batch p
     cdef Task task
     cdef tuple lead = batch_of(a)
     plan(&p, a, None, lead)
+    if a.contiguous:
+        p.a_row, p.a_column = p.a_column, p.a_row
+    cdef TensorBase factors = empty_host(a.shape, a.dtype)
     cdef TensorBase out = empty_host(lead, a.dtype), signs = empty_host(lead, a.dtype), info = empty_host(lead, dtype_of(INT32))
     cdef TensorBase pivots = empty_host(a.shape[:len(a.shape) - 1], dtype_of(INT32))
-    task.kind, task.pivots, task.info = SLOGDET, <int32_t*>address(pivots), <int32_t*>address(info)
+    task.kind, task.lu, task.pivots, task.info = SLOGDET, address(factors), <int32_t*>address(pivots), <int32_t*>address(info)
     task.out, task.signs = address(out), address(signs)
-    return (out, signs) if run(&p, &task, a, None) else None
+    return (out, signs, factors, pivots) if run(&p, &task, a, None) else None
 
 
 def inv(TensorBase a not None):

@@ -20,7 +20,7 @@ cdef enum:
 cdef struct Task:
     Kind kind
     bint turned, upper, unit                # SOLVE, AGAIN: A'; TRIANGLE: which
-    void* lu                                # the factors: by columns for LU alone, else by rows
+    void* lu                                # the factors: by columns for LU alone, else by rows (not of INV)
     int32_t* pivots
     int32_t* info
     void* out
@@ -150,7 +150,7 @@ cdef inline bint finish_factors(const Batch* p, const Task* task, Py_ssize_t ite
             (<real*>task.out)[item + l] = <real>product_of_pivots(n, s + l, step * LINE, pivots + l * n)
         elif task.kind == SLOGDET:
             (<real*>task.out)[item + l] = <real>log_of_pivots(n, s + l, step * LINE, pivots + l * n, <real*>task.signs + item + l)
-    if task.kind == LU or task.kind == DET or task.kind == SOLVE:
+    if task.kind != INV:
         spread(some, n * n, s, <real*>task.lu + item * n * n)
     return True
 
@@ -187,7 +187,7 @@ cdef inline bint do_abreast(const Batch* p, const Task* task, const real* a, con
     cdef real[LINE] wrong
     cdef const real* at[LINE]
     cdef Py_ssize_t item = first, some, l, n = p.n, k = n if task.kind == INV else p.k, row = n, column = 1
-    if task.kind == LU or task.kind == CHOLESKY or (p.a_row == 1 and task.kind != DET and task.kind != SOLVE and task.kind != COFACTOR):
+    if task.kind == LU or task.kind == CHOLESKY or (p.a_row == 1 and (task.kind == INV or task.kind >= AGAIN) and task.kind != COFACTOR):
         row, column = 1, n
     for l in range(LINE):
         wrong[l] = 0

@@ -186,12 +186,12 @@ def _np_cofactor(a, *_):
     return np.linalg.det(a)[..., None, None] * np.swapaxes(np.linalg.inv(a), -1, -2)
 
 
-def _slogdet_vjp(g_out, g_sign, a):
+def _slogdet_vjp(g_out, g_sign, a, lu, pivots):
     """A'^-1 g. The sign is constant."""
     if g_out is None:
         return (a * 0.0,)
     scaled = _on_diagonal(_scalar(g_out), _beside(a, np.zeros(a.shape, to_numpy(a.dtype))))
-    return (solve_op(turned(a), scaled, turn=False)[0] if a._contiguous else solve_op(a, scaled, turn=True)[0],)
+    return (solve_again_op(turned(a) if a._contiguous else a, scaled, lu, pivots, turn=not a._contiguous),)
 
 
 cofactor_op = register("cofactor", ("a", "lu", "pivots"), numpy=_np_cofactor, vjp=_cofactor_vjp,
@@ -199,8 +199,8 @@ cofactor_op = register("cofactor", ("a", "lu", "pivots"), numpy=_np_cofactor, vj
                        **{**_DECLARED, "takes": {"a": "f", "lu": "=a", "pivots": "int32"}})
 det_op = register("det", ("a",), outputs=("out", "lu", "pivots"), numpy=lambda a: (np.linalg.det(a), *_turned_lu(a)), cases=_SQUARE,
                   vjp=(lambda g, a, lu, pivots: _scalar(g) * cofactor_op(a, lu, pivots),), **_DECLARED)
-slogdet_op = register("slogdet", ("a",), outputs=("out", "sign"), differentiable=("out", "sign"), cases=_SQUARE, vjp=_slogdet_vjp,
-                      numpy=lambda a: tuple(np.linalg.slogdet(a))[::-1], **_DECLARED)
+slogdet_op = register("slogdet", ("a",), outputs=("out", "sign", "lu", "pivots"), differentiable=("out", "sign"), vjp=_slogdet_vjp,
+                      cases=_SQUARE, numpy=lambda a: (*tuple(np.linalg.slogdet(a))[::-1], *_turned_lu(a)), **_DECLARED)
 
 
 # ---------------------------------------------------------------- decompositions
