@@ -282,9 +282,11 @@ class Tensor(operators.Operators):
 
         Raises: ShapeError for more or fewer elements.
         """
-        if not isinstance(self, core.TensorBase):
-            raise DTypeError(f"item: needs a tensor, got {type(self).__name__}")
-        if self._size != 1:
+        try:
+            size = self._size
+        except AttributeError:
+            raise DTypeError(f"item: needs a tensor, got {type(self).__name__}") from None
+        if size != 1:
             raise ShapeError(f"item: needs one element, got shape {self.shape}; use tolist() or index it")
         return core.read_scalar(self if not self.device.is_gpu else copies.to(core.alias(self), "cpu"))
 
