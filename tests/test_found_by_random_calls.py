@@ -1,4 +1,5 @@
 """What random calls of the public functions found, each with PyTorch's answer or with the error that it is on both devices."""
+import ctypes
 import math
 
 import pytest
@@ -115,6 +116,21 @@ def test_windows_beyond_all_sizes(size, error):
     """NumPy has no numbers up to the first."""
     with pytest.raises(error):
         volta.signal.windows.gaussian(size)
+
+
+class Endless:
+    """A sequence by its length and items alone, which are there beyond its length too."""
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, i):
+        return 1.5
+
+
+def test_a_sequence_is_as_long_as_it_says(device):
+    assert volta.tensor(Endless(), device=device).tolist() == volta.as_tensor(Endless(), device=device).tolist() == [1.5] * 3
+    assert volta.tensor((ctypes.c_int32 * 2)(1, 2)).dtype is volta.int32
 
 
 def test_too_much_memory_is_an_error_that_pytorch_users_catch(device):

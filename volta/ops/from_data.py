@@ -81,6 +81,7 @@ def _check_fit(array, dtype):
 _NUMBERS = frozenset((bool, int, float))
 _NESTED = _NUMBERS | {list, tuple}
 _DEEPEST = 32
+_OTHERWISE = ("__iter__", "__array__", "__array_interface__", "__array_struct__")        # that NumPy asks first
 
 
 def _kinds(data):
@@ -112,12 +113,27 @@ def _numbers(data):
     return [_numbers(x) for x in data] if isinstance(data, (list, tuple)) else data
 
 
+def _only_counted(data):
+    """Whether this is a sequence that has a length and items, and nothing else that NumPy asks for."""
+    kind = type(data)
+    if not hasattr(kind, "__getitem__") or not hasattr(kind, "__len__") or any(hasattr(kind, other) for other in _OTHERWISE):
+        return False
+    try:
+        memoryview(data)
+    except TypeError:
+        return True
+    return False
+
+
 def _as_array(data):
     """The array, and the types of what it was made of."""
     kinds = _kinds(data)
     if not kinds <= _NESTED and any(issubclass(kind, core.TensorBase) for kind in kinds):
         data = _numbers(data)
         kinds = _kinds(data)
+    if _only_counted(data):
+        data = [data[i] for i in range(len(data))]              # iterating would go on to where it raises IndexError
+        kinds = kinds | _kinds(data)
     try:
         return np.asarray(data), kinds
     except ValueError as error:
