@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels.core import graph
 from volta.dtypes import HALVES, bool_, int8, int16, int32, int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, RankError, ShapeError
 from volta.nn.functional.activation import softplus
@@ -16,10 +17,11 @@ from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
 from volta.ops.records.loss import cross_entropy_op, nll_op
 from volta.ops.records.math import logical_or, logistic_loss, squared_difference, where_op
+from volta.ops.records.reduce import mean_op, sum_op
 from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op, tied
 from volta.ops.reduce import log_softmax, mean, sum
 from volta.ops.table import Labels, case, composed
-from volta.shapes import broadcast_shapes, broadcasts_to
+from volta.shapes import as_dims, broadcast_shapes, broadcasts_to
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -47,7 +49,12 @@ def _check_reduction(name, reduction):
 
 def _reduce(name, values, reduction):
     _check_reduction(name, reduction)
-    return mean(values) if reduction == "mean" else sum(values) if reduction == "sum" else values
+    if reduction == "none":
+        return values
+    if not values._shape:
+        return mean(values) if reduction == "mean" else sum(values)
+    every = {"dim": as_dims(name, None, len(values._shape)), "keepdim": False}
+    return graph.call(mean_op if reduction == "mean" else sum_op, (values,), every)
 
 
 def _check_target(name, input, target, ignore_index):
