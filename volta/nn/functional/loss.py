@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import graph
 from volta.dtypes import HALVES, bool_, int8, int16, int32, int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, RankError, ShapeError
 from volta.nn.functional.activation import softplus
@@ -53,8 +52,7 @@ def _reduce(name, values, reduction):
         return values
     if not values._shape:
         return mean(values) if reduction == "mean" else sum(values)
-    every = {"dim": as_dims(name, None, len(values._shape)), "keepdim": False}
-    return graph.call(mean_op if reduction == "mean" else sum_op, (values,), every)
+    return (mean_op if reduction == "mean" else sum_op)(values, dim=as_dims(name, None, len(values._shape)), keepdim=False)
 
 
 def _check_target(name, input, target, ignore_index):
