@@ -103,9 +103,9 @@ cdef extern from * nogil:
           volta_v z = V_MUL(x, V_SET(beta)), y = _mm512_div_ps(V_ADD(V_MAX(V_SET(0), z), v_soft_tail(z)), V_SET(beta));
           return V_PICK(_mm512_cmp_ps_mask(z, V_SET(threshold), _CMP_GT_OQ), x, y);
       }
-      VOLTA_INLINE volta_v v_logistic_loss(volta_v x, volta_v target) {
+      VOLTA_INLINE volta_v v_logistic_loss(volta_v x, volta_v target) {      /* NaN of -inf, as in PyTorch */
           volta_v side = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, V_SET(0), _CMP_GT_OQ), V_SET(1));
-          return V_FMA(x, V_SUB(side, target), v_soft_tail(x));
+          return V_FMA(x, V_SUB(side, target), V_FMA(V_MIN(V_SET(0), x), V_SET(0), v_soft_tail(x)));
       }
       VOLTA_INLINE volta_v v_log2(volta_v x) {                          /* as log2_f32 */
           volta_v e, f = v_split(x, &e), tail = v_log_tail(f), low = V_FMA(f, V_SET(0.442695041f), V_MUL(tail, V_SET(0.442695041f)));
