@@ -112,7 +112,7 @@ def positions(op: str, index: Tensor, size: int, wrap: bool = False, kernel_chec
 
 def as_vector(x: Tensor) -> Tensor:
     """A 0-d tensor as one of shape (1,), which it counts as."""
-    return x if x.shape else reshape_op(x, shape=(1,))
+    return x if x._shape else reshape_op(x, shape=(1,))
 
 
 def flat(x: Tensor) -> Tensor:
@@ -131,7 +131,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     >>> volta.gather(volta.tensor([[1, 2], [3, 4]]), 1, volta.tensor([[1], [0]])).tolist()
     [[2], [3]]
     """
-    d = as_dim("gather", dim, input.ndim)
+    d = as_dim("gather", dim, len(input._shape))
     if sparse_grad and input.requires_grad and graph.is_grad_enabled():
         raise ArgumentError("gather: there are no sparse gradients; call it with sparse_grad=False")
     return _gather("gather", input, d, index, False)
@@ -142,15 +142,20 @@ def _gather(op, input, d, index, around):
     check_integers(op, index)
     if not index._size:                         # of any rank, as in PyTorch
         return reshape_op(slice_view(flat(x), (slice(0, 0),)), shape=index.shape)
-    if at.ndim != x.ndim:
+    places, sizes, part = at._shape, x._shape, False
+    if len(places) != len(sizes):
         raise ShapeError(f"{op}: index has shape {index.shape}, the input {input.shape}; their ranks must be the same")
-    if at.shape != x.shape and any(a > b for i, (a, b) in enumerate(zip(at.shape, x.shape)) if i != d):
-        raise ShapeError(f"{op}: index {index.shape} is larger than the input {input.shape} outside dimension {d}")
-    at = _around(op, at, x.shape[d]) if around else positions(op, at, x.shape[d], False, op == "gather")
-    if at.shape != x.shape and any(a != b for i, (a, b) in enumerate(zip(at.shape, x.shape)) if i != d):
-        x = slice_view(x, tuple(slice(None) if i == d else slice(0, n) for i, n in enumerate(at.shape)))
+    if places != sizes:
+        for i, n in enumerate(places):
+            if n != sizes[i] and i != d:
+                if n > sizes[i]:
+                    raise ShapeError(f"{op}: index {index.shape} is larger than the input {input.shape} outside dimension {d}")
+                part = True
+    at = _around(op, at, sizes[d]) if around else positions(op, at, sizes[d], False, op == "gather")
+    if part:
+        x = slice_view(x, tuple([slice(None) if i == d else slice(0, n) for i, n in enumerate(places)]))
     out = gather_op(x, at, dim=d)
-    return out if index.shape else reshape_op(out, shape=())
+    return out if index._shape else reshape_op(out, shape=())
 
 
 def _around(op, index, size):

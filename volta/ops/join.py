@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core.order import by_pixels
+from volta._kernels.core import graph
+from volta._kernels.core.order import alike, by_pixels
 from volta.dtypes import as_integer, check_held, promote_types, uint8
 from volta.errors import ArgumentError, IndexRangeError, RankError, ShapeError
 from volta.ops.copy import pixels_as
@@ -32,15 +33,6 @@ def result_dtype(tensors: Sequence[Tensor]) -> DType:
     for x in tensors:
         dtype = promote_types(dtype, x.dtype)
     return dtype
-
-
-def _alike(tensors: tuple[Tensor, ...]) -> bool:
-    """Whether all have one dtype and one shape, which is neither () nor (0,)."""
-    shape, dtype = tensors[0]._shape, tensors[0].dtype
-    for x in tensors:
-        if x._shape != shape or x.dtype is not dtype:
-            return False
-    return bool(shape) and shape != (0,)
 
 
 def _fits(tensors: tuple[Tensor, ...], d: int) -> bool:
@@ -68,7 +60,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensors = tuple(tensors)
     if not tensors:
         raise ArgumentError("cat: needs at least one tensor")
-    if _alike(tensors):
+    if alike(tensors):
         return _joined(tensors, as_dim("cat", dim, len(tensors[0]._shape)))
     if len(tensors[0]._shape) > 1 and _fits(tensors, d := as_dim("cat", dim, len(tensors[0]._shape))):
         return _joined(tensors, d)
@@ -87,7 +79,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 def _joined(tensors, d):
     """Joined along d, and pixel by pixel where all of them lie so."""
     if len(tensors[0]._shape) < 4:
-        return cat_op(*tensors, dim=d)
+        return graph.call(cat_op, tuple(tensors), {"dim": d})
     for x in tensors:
         if not by_pixels(x):
             return cat_op(*tensors, dim=d)
@@ -108,9 +100,9 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         raise ArgumentError("stack: needs at least one tensor")
     shape = tensors[0]._shape
     d = as_dim("stack", dim, len(shape) + 1)
-    if d < len(shape) and _alike(tensors):          # joined along d, the parts seen as a dimension of their own
-        return reshape_op(_joined(tensors, d), shape=shape[:d] + (len(tensors),) + shape[d:])
-    if d == len(shape) and shape and _alike(tensors):
+    if d < len(shape) and alike(tensors):          # joined along d, the parts seen as a dimension of their own
+        return graph.call(reshape_op, (_joined(tensors, d),), {"shape": shape[:d] + (len(tensors),) + shape[d:]})
+    if d == len(shape) and shape and alike(tensors):
         return cat_op(*[reshape_op(x, shape=(*shape, 1)) for x in tensors], dim=d)
     if any(x._shape != shape for x in tensors):
         raise ShapeError(f"stack: shapes differ: {', '.join(str(x.shape) for x in tensors)}")

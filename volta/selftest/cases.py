@@ -82,7 +82,7 @@ def derived(made, dtype):
     not every op takes it for indices."""
     if not isinstance(made, np.ndarray):
         return made
-    return made if made.dtype.kind in "ib" and dtype not in (volta.int64, volta.bool) else as_dtype(made, dtype)
+    return made if made.dtype.kind in "iub" and dtype not in (volta.int64, volta.bool) else as_dtype(made, dtype)
 
 
 def values(op, shape: tuple, rng: np.random.Generator, dtype) -> np.ndarray:

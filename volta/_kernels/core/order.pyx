@@ -222,3 +222,14 @@ cdef bint _gather_read(object values, list into) except -1:
         elif isinstance(x, dict) or callable(x):
             return False
     return True
+
+
+def alike(tuple tensors not None):
+    """Whether these tensors have one dtype and one shape, which is neither () nor (0,)."""
+    cdef TensorBase first = tensors[0], x
+    cdef Py_ssize_t i, rank = PyTuple_GET_SIZE(first.shape)
+    for i in range(1, PyTuple_GET_SIZE(tensors)):
+        x = tensors[i]
+        if x.dtype is not first.dtype or x.shape is not first.shape and x.shape != first.shape:
+            return False
+    return rank > 1 or rank == 1 and first.shape[0] != 0

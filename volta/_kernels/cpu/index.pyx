@@ -67,7 +67,7 @@ cdef extern from * nogil:
     void short64 "volta_short64"(const int64_t* x, Py_ssize_t step, const int32_t* at, Py_ssize_t n, Py_ssize_t lines, int64_t* out)
 
 cdef enum:
-    FEW_PLACES = 256            # indices up to which lines of a selection are short, of at most
+    FEW_PLACES = 2048           # indices up to which lines of a selection are short, of at most
     FEW_LONG = 1 << 30          # elements: their places fit into 32 bits
     CHECKED = 1024              # indices that are checked at a time, and short lines that are moved
     SHORT = 10                  # elements of a line up to which many are moved column by column

@@ -5,8 +5,10 @@ from math import prod
 
 import numpy as np
 
+from volta._kernels import core
 from volta.devices.gpu.common import FLOAT32, THREADS, ceil_div
-from volta.devices.gpu.limits.cut import halves
+from volta.devices.gpu.copy import contiguous
+from volta.devices.gpu.limits.cut import call, halves
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32
 
 MODES = {"nearest": 0, "nearest-exact": 1, "linear": 2, "cubic": 3, "area": 4, "linear16": 2, "cubic16": 3}
@@ -59,4 +61,20 @@ def _cut(run, x, **params):
     return halves(run, (x,), params, (0,), 0)
 
 
-KERNELS = {"resample": Kernel("resample", _resample, cut=_cut), "resample_grad": Kernel("resample_grad", _resample_grad, cut=_cut)}
+def _windowed(x, places, weights, *, dim):
+    """Along dim, the sums of elements at places[:, j] times weights[:, j]: a gather, a product and a sum."""
+    taps, length = places.shape
+    picked = call("index_select", x, core.reshaped(contiguous(places), (taps * length,)), dim=dim)
+    picked = core.reshaped(picked, (*x.shape[:dim], taps, length, *x.shape[dim + 1:]))
+    weights = core.reshaped(contiguous(weights), (taps, length) + (1,) * (len(x.shape) - 1 - dim))
+    return call("cast", call("sum", call("mul", picked, weights), dim=(dim,), keepdim=False), dtype=x.dtype)
+
+
+def _windowed_bytes(x, places, weights, *, dim, bits):
+    """The same of bytes by weights times 2**bits, rounded up from the half, from 0 to 255."""
+    total = call("add", _windowed(call("cast", x, dtype=weights.dtype), places, weights, dim=dim), 1 << bits >> 1)
+    return call("cast", call("minimum", call("maximum", call("bitwise_right_shift", total, bits), 0), 255), dtype=x.dtype)
+
+
+KERNELS = {"resample": Kernel("resample", _resample, cut=_cut), "resample_grad": Kernel("resample_grad", _resample_grad, cut=_cut),
+           "windowed": _windowed, "windowed_bytes": _windowed_bytes}

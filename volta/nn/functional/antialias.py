@@ -1,4 +1,4 @@
-"""Images at another size by filters as wide as the pixels are apart (`interpolate` with antialias=True): two gathers of windows, of the
+"""Images at another size by filters as wide as the pixels are apart (`interpolate` with antialias=True): two sums of windows, of the
 width first, with weights that are computed where the image lies. Knows sizes and scales, no arguments of `interpolate`."""
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import numpy as np
 from volta._kernels.core import host_sees, inferring
 from volta.dtypes import float32, float64, int32, int64, uint8
 from volta.ops.creation import arange
-from volta.ops.math import clamp
 from volta.ops.records.copy import cast
-from volta.ops.records.index import index_select_op
 from volta.ops.records.math import clamp_max, clamp_min, floor, minimum, sinc, trunc, where_op
 from volta.ops.records.reduce import sum_op
+from volta.ops.records.resample import windowed_bytes_op, windowed_op
 from volta.ops.records.view import reshape_op
 
 __all__: list[str] = []
@@ -59,35 +58,35 @@ def _windows(n, length, scale, kind, elements, device, share):
 
 
 @functools.lru_cache(maxsize=64)
-def _most(n, length, scale, kind):
-    """(elements of the widest window, the largest weight)."""
+def _widest(n, length, scale, kind):
+    """(elements of the widest window, by which power of two PyTorch multiplies weights for bytes: the largest has 15 bits then)."""
     weights = np_windows(n, length, scale, kind)[1]
-    return weights.shape[0], weights.max()
+    largest = weights.max()
+    return weights.shape[0], next(bits for bits in range(23) if bits == 22 or int(0.5 + largest * (2 << bits)) >= 1 << 15)
+
+
+def _tables(n, length, scale, kind, device, dtype):
+    """`_windows` for images of this dtype, for bytes in integers."""
+    elements, bits = _widest(n, length, scale, kind)
+    places, weights = _windows(n, length, scale, kind, elements, device, dtype is not uint8)
+    if dtype is uint8:
+        weights = trunc(weights * (1 << bits) + where_op(weights < 0, -0.5, 0.5))
+    return places, cast(weights, int32 if dtype is uint8 else dtype)
 
 
 @functools.lru_cache(maxsize=64)
-def _kept_windows(n, length, scale, kind, device, share, inferred):
-    """`_windows` of the host, kept: making them takes longer than small images. IN: inferred, whether they are made in inference mode."""
-    return _windows(n, length, scale, kind, _most(n, length, scale, kind)[0], device, share)
+def _kept_tables(n, length, scale, kind, device, dtype, inferred):
+    """`_tables` of the host, kept: making them takes longer than small images. IN: inferred, whether they are made in inference mode."""
+    return _tables(n, length, scale, kind, device, dtype)
 
 
 def _along(x, dim, length, scale, kind):
     """Planes (planes, height, width) with `length` elements along `dim`."""
-    images = x.dtype is uint8
-    elements, largest = _most(x._shape[dim], length, scale, kind)
-    if host_sees(x):
-        places, weights = _kept_windows(x._shape[dim], length, scale, kind, x.device, not images, inferring())
-    else:
-        places, weights = _windows(x._shape[dim], length, scale, kind, elements, x.device, not images)
-    if images:                                      # in integers of 16 bits, rounded up from the half, as PyTorch computes
-        bits = next(bits for bits in range(23) if bits == 22 or int(0.5 + largest * (2 << bits)) >= 1 << 15)
-        weights = trunc(weights * (1 << bits) + where_op(weights < 0, -0.5, 0.5))
-    dtype = int32 if images else x.dtype
-    shape = (*x._shape[:dim], elements, length, *x._shape[dim + 1:])
-    picked = reshape_op(index_select_op(cast(x, dtype), reshape_op(places, shape=(elements * length,)), dim=dim), shape=shape)
-    weights = reshape_op(cast(weights, dtype), shape=(elements, length) + (1,) * (2 - dim))
-    out = sum_op(picked * weights, dim=(dim,), keepdim=False)
-    return cast(clamp((out + (1 << bits - 1)) >> bits, 0, 255), uint8) if images else out
+    given = x._shape[dim], length, scale, kind, x.device, x.dtype
+    places, weights = _kept_tables(*given, inferring()) if host_sees(x) else _tables(*given)
+    if x.dtype is uint8:                            # rounded up from the half, as PyTorch computes
+        return windowed_bytes_op(x, places, weights, dim=dim, bits=_widest(*given[:4])[1])
+    return windowed_op(x, places, weights, dim=dim)
 
 
 def filtered(planes, sizes, scales, kind):

@@ -16,10 +16,11 @@ from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
 from volta.ops.records.loss import cross_entropy_op, nll_op
 from volta.ops.records.math import logical_or, logistic_loss, squared_difference, where_op
+from volta.ops.records.reduce import mean_op, sum_op
 from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op, tied
 from volta.ops.reduce import log_softmax, mean, sum
 from volta.ops.table import Labels, case, composed
-from volta.shapes import broadcast_shapes, broadcasts_to
+from volta.shapes import as_dims, broadcast_shapes, broadcasts_to
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -49,7 +50,11 @@ def _check_reduction(name, reduction):
 
 def _reduce(name, values, reduction):
     _check_reduction(name, reduction)
-    return mean(values) if reduction == "mean" else sum(values) if reduction == "sum" else values
+    if reduction == "none":
+        return values
+    if not values._shape:
+        return mean(values) if reduction == "mean" else sum(values)
+    return (mean_op if reduction == "mean" else sum_op)(values, dim=as_dims(name, None, len(values._shape)), keepdim=False)
 
 
 def _check_target(name, input, target, ignore_index):

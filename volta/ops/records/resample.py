@@ -10,7 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from volta.ops.table import case, register
+from volta.dtypes import int32, uint8
+from volta.ops.records.copy import cast
+from volta.ops.records.index import index_select_op
+from volta.ops.records.math import clamp_max, clamp_min, mul
+from volta.ops.records.reduce import sum_op
+from volta.ops.records.view import reshape_op
+from volta.ops.table import Derived, Labels, case, register
 
 MODES = ("nearest", "nearest-exact", "linear", "cubic", "area", "linear16", "cubic16")
 
@@ -86,3 +92,41 @@ resample_grad = register(
            case((6, 1, 9, 23), size=(1, 16, 16), **_options("linear", 1.0, 15 / 8, 15 / 22, align_corners=True)),
            case((1, 1, 7, 3), size=(1, 4, 5), **_options("cubic", 1.0, 4 / 7, 5 / 3)),
            case((2, 2, 3, 6), size=(3, 5, 4), **_options("area", 1.5, 5 / 3, 4 / 6))))
+
+
+def _np_windowed(x, places, weights, dim):
+    weights = weights.reshape(weights.shape + (1,) * (x.ndim - 1 - dim))
+    return (np.take(x, places, axis=dim) * weights).sum(dim).astype(x.dtype)
+
+
+def _windowed(x, places, weights, dim):
+    shape = (*x._shape[:dim], *places._shape, *x._shape[dim + 1:])
+    picked = reshape_op(index_select_op(x, reshape_op(places, shape=(places._size,)), dim=dim), shape=shape)
+    weights = reshape_op(weights, shape=places._shape + (1,) * (x.ndim - 1 - dim))
+    return cast(sum_op(mul(picked, weights), dim=(dim,), keepdim=False), x.dtype)
+
+
+windowed_op = register(                             # along dim, the sums of elements at places[:, j] times weights[:, j]
+    "windowed", ("x", "places", "weights"), family="resample", takes={"x": "fi", "places": "int64", "weights": "=x"}, reference=_windowed,
+    numpy=_np_windowed, kinds="f",
+    cases=(case((2, 5, 7), Labels((3, 4), 7), (3, 4), dim=2), case((2, 5, 7), Labels((2, 3), 5), (2, 3), dim=1),
+           case((19, 2, 33), Labels((4, 21), 33), (4, 21), dim=2), case((0, 5, 7), Labels((2, 3), 7), (2, 3), dim=2)))
+
+
+def _windowed_bytes(x, places, weights, dim, bits):
+    total = windowed_op(cast(x, int32), places, weights, dim=dim) + (1 << bits >> 1) >> bits
+    return cast(clamp_max(clamp_min(total, 0), 255), uint8)
+
+
+def _bytes(shape, low, high, dtype):
+    """A sample input of integers of another dtype than that under test."""
+    return Derived(lambda *_: np.random.default_rng(len(shape)).integers(low, high, shape).astype(dtype))
+
+
+windowed_bytes_op = register(                       # the same of bytes, by weights times 2**bits, rounded up from the half
+    "windowed_bytes", ("x", "places", "weights"), family="resample", takes={"x": "uint8", "places": "int64", "weights": "int32"},
+    reference=_windowed_bytes, kinds="f", smooth=False, numpy=lambda x, places, weights, dim, bits: np.clip(
+        _np_windowed(x.astype(np.int64), places, weights, dim) + (1 << bits >> 1) >> bits, 0, 255).astype(np.uint8),
+    cases=(case(_bytes((2, 5, 7), 0, 256, np.uint8), Labels((3, 4), 7), _bytes((3, 4), -20, 90, np.int32), dim=2, bits=7),
+           case(_bytes((2, 5, 300), 0, 256, np.uint8), Labels((2, 3), 5), _bytes((2, 3), -20, 90, np.int32), dim=1, bits=7),
+           case(_bytes((37, 1, 35), 0, 256, np.uint8), Labels((4, 21), 35), _bytes((4, 21), -9, 99, np.int32), dim=2, bits=8)))
