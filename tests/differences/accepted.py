@@ -25,7 +25,7 @@ _NORMS = "*batch_norm *group_norm *instance_norm *layer_norm *rms_norm"
 _BENT = """*.elu *.celu *.selu *.relu6 *.hardtanh *.hardshrink *.softshrink *.hardswish *.hardsigmoid *.threshold logit
 *.leaky_relu *.prelu"""
 _ARGUMENT = r" at | for "
-_SMALL = r"-?(0\.0|[\d.]+e-(0[5-9]|[1-9]\d)|0\.00000\d+)"        # next to nothing
+_SMALL = r"-?(0\.0|[\d.]+e-(0[5-9]|[1-9]\d)|0\.000\d+)"        # next to nothing
 _ROWS = "*.avg_pool1d *.adaptive_avg_pool1d *.adaptive_max_pool1d *.conv1d *.conv2d *.conv_transpose1d *.interpolate/area *.glu"
 
 
@@ -46,7 +46,7 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
      "|cannot be represented as a SymInt)",
      "PyTorch's assertions about itself"),
     (_PLACES, "", r"(\[1\] )?values: -?\d+ and -?\d+ at", "of equal elements others may be named"),
-    ("msort sort topk kthvalue median nanmedian mode", "grad (planted|layout)", "values", "gradients of equal elements"),
+    ("msort sort topk kthvalue median nanmedian mode", "grad.*(planted|layout|float16)", "values", "gradients of equal elements"),
     ("as_strided_scatter", "grad", r"(\[\d\] )?(values|type: )", "gradients of what is overwritten"),
     ("*", "^one more|^None ", "accepted", "None stands for an argument left out"),
     ("*", "^input=|^x=|^axis=", "", "NumPy's spellings of arguments, which PyTorch's Python functions have not"),
@@ -115,7 +115,8 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
      "beyond int64 PyTorch wraps"),
     ("cumsum cumprod", "inplace dtype bool", "raised: DTypeError", "a sum of bool, in a bool without dimensions"),
     ("var std matmul mm *.linear linalg.multi_dot empty", "out expanded", "raised.*single memory", "an out that repeats its elements"),
-    ("matmul *.linear", "out", "strides|warned|accepted.*must match the size", "PyTorch reshapes an out beside vectors"),
+    ("matmul *.linear", "out", "strides|warned|accepted.*(must match the size|doesn't match the broadcast)",
+     "PyTorch reshapes an out beside vectors"),
     ("gather", "dtype", "raised: IndexTypeError", "an index of another dtype, without elements"),
     ("grid_sampler_3d", "grad planted", "values", "NaN among places of volumes, as on CUDA"),
     ("histogramdd lu", "one more", "raised: TypeError", "arguments by position that are None"),
@@ -156,6 +157,10 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
     ("*.scaled_dot_product_attention *.multi_head_attention_forward", "nan ", "raised: ArgumentError", "a probability that is NaN"),
     ("*.scaled_dot_product_attention", "grad", f"values: {_SMALL} and {_SMALL}",
      "where one key takes all, gradients cancel to the roundings of fused attention, in PyTorch of four dimensions alone"),
+    ("*.scaled_dot_product_attention", "grad.*float16", "values", "from a result of halves, as in PyTorch's of four dimensions"),
+    ("*.scaled_dot_product_attention", "grad grad", "values", "second derivatives where one key takes all have few digits"),
+    ("where", "^out", "accepted.*TypeError", "a number stands for a tensor"),
+    ("*.cross_entropy", "grad planted", "not finite", "classes of infinite logits"),
     ("logcumsumexp *.normalize *.soft_margin_loss scatter_reduce/prod linalg.householder_product linalg.lu",
      "grad grad", f"values: {_SMALL} and {_SMALL}",
      "terms that cancel"),
