@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from test_cpu_families import CODES, KERNELS, strided, tensor, values
 
+from volta._kernels import core
+from volta._kernels.cpu import search
 from volta.errors import DTypeError, IndexRangeError
 
 
@@ -121,3 +123,34 @@ def test_enlarging_by_repetition_and_back(rng, factor):
     g = rng.standard_normal(out.shape).astype("f4")
     back = values(KERNELS["resample_grad"](tensor(g), x.shape[1:], *options))
     np.testing.assert_allclose(back, g.astype("f8").reshape(3, 1, 7, factor, 10, factor).sum((3, 5)), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["float32", "float64", "int32", "int64", "uint8"])
+@pytest.mark.parametrize("length", [1, 2, 31, 256, 1000])
+def test_searches_of_many_values(length, name, rng):
+    """Vectors of values, what is left over of them, equal elements, and values beside both ends."""
+    line = np.sort(rng.integers(0, 250, length)).astype(name)
+    wanted = rng.integers(0, 256, 333).astype(name)
+    if name.startswith("float"):
+        wanted[[3, 40]] = np.nan                # behind everything
+    for side in ("left", "right"):
+        found = values(search.KERNELS["searchsorted"](tensor(line), tensor(wanted), right=side == "right"))
+        np.testing.assert_array_equal(found, np.searchsorted(line, wanted, side))
+
+
+@pytest.mark.parametrize("name", list(CODES))
+@pytest.mark.parametrize("count", [1, 7, 16, 25, 256, 257])
+def test_selections_of_short_lines(count, name, rng):
+    x = rng.integers(0, 2 if name == "bool" else 100, (37, 50)).astype(name)
+    at = rng.integers(0, 50, count)
+    np.testing.assert_array_equal(values(KERNELS["index_select"](tensor(x), tensor(at), 1)), x[:, at])
+
+
+@pytest.mark.parametrize("name", list(CODES))
+@pytest.mark.parametrize("columns", [1, 3, 4, 8, 9, 13, 16, 17, 33, 64, 70])
+def test_copies_that_turn(columns, name, rng):
+    """Of a few columns, of squares that are turned in registers, and what is left over beside them."""
+    for rows in (5, 16, 61, 130):
+        x = rng.integers(0, 2 if name == "bool" else 100, (3, rows, columns)).astype(name)
+        turned = core.view(tensor(x), (3, columns, rows), (rows * columns, 1, columns), 0)
+        np.testing.assert_array_equal(values(KERNELS["contiguous"](turned)), x.transpose(0, 2, 1))

@@ -82,8 +82,9 @@ def test_geqrf_packs_what_orgqr_and_ormqr_take():
         volta.testing.assert_close(volta.orgqr(packed, tau) @ R, A, 1e-4, 1e-5)
         whole = volta.cat([R, volta.zeros(*shape[:-2], shape[-2] - shape[-1], shape[-1])], -2)
         volta.testing.assert_close(volta.ormqr(packed, tau, whole), A, 1e-4, 1e-5)
+    assert all(x.requires_grad for x in volta.geqrf(A.requires_grad_()))
     with pytest.raises(volta.errors.AutogradError, match="geqrf: has no derivative"):
-        volta.geqrf(A.requires_grad_())
+        volta.geqrf(A)[1].sum().backward()
 
 
 def test_low_rank():
@@ -127,7 +128,9 @@ def test_symmetric_factors_solve():
     with pytest.raises(volta.errors.LinAlgError, match="linalg.ldl_factor: D has 0 as block 1"):
         volta.linalg.ldl_factor(volta.zeros(2, 2))
     with pytest.raises(volta.errors.AutogradError, match="linalg.ldl_factor: has no derivative"):
-        volta.linalg.ldl_factor(A.requires_grad_())
+        volta.linalg.ldl_factor(A.requires_grad_()).LD.sum().backward()
+    with pytest.raises(volta.errors.AutogradError, match="linalg.ldl_solve: has no derivative"):
+        volta.linalg.ldl_solve(LD, pivots, X.requires_grad_()).sum().backward()
     with pytest.raises(volta.errors.ArgumentError, match="pivots must be between 1 and the 40 rows"):
         volta.linalg.ldl_solve(LD, pivots * 0, X)
 

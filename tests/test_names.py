@@ -163,8 +163,6 @@ def test_compile_gives_the_function_and_refuses_what_it_would_ignore():
         volta.compile(abs, mode="default", options={})
     with pytest.raises(TypeError, match="unexpected keyword argument 'speed'"):
         volta.compile(abs, speed=1)
-    with pytest.raises(ArgumentError, match="set_warn_always: warnings go through Python's warnings"):
-        volta.set_warn_always(True)
 
 
 def decisions(library):

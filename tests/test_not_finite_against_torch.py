@@ -155,6 +155,20 @@ def test_symmetric_factors(rng):
                 assert ours[1].tolist() == theirs[1].tolist() and ours[2].item() == theirs[2].item()
 
 
+@pytest.mark.parametrize("n", [8, 32, 33, 63, 100])
+def test_symmetric_factors_of_several_panels(n, rng):
+    for few in (False, True):                               # with many equal sizes and zeros on the diagonal, of blocks of two
+        a = rng.standard_normal((2, n, n)) if not few else rng.integers(-2, 3, (2, n, n)).astype(float)
+        a = a + a.swapaxes(1, 2)
+        a -= few * np.eye(n) * a
+        theirs, ours = (lib.linalg.ldl_factor(lib.from_numpy(a.copy())) for lib in (torch, volta))
+        assert ours[1].tolist() == theirs[1].tolist()
+        np.testing.assert_allclose(ours[0].numpy(), np.tril(theirs[0].numpy()), rtol=1e-6, atol=1e-9)
+        b = rng.standard_normal((2, n, 3))
+        theirs, ours = (lib.linalg.ldl_solve(*found, lib.from_numpy(b.copy())).numpy() for lib, found in ((torch, theirs), (volta, ours)))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)
+
+
 def test_infinite_matrices():
     endless = volta.full((3, 3), INF)
     for call in (volta.linalg.svd, volta.linalg.eigh, volta.linalg.pinv):

@@ -180,7 +180,7 @@ def test_training_step_saves_nothing_stale(device):
     (lambda p: optim.Adam([]), "Adam: params is empty; pass model.parameters()"),
     (lambda p: optim.Adam(p[0]), "Adam: params must be a list of tensors or of groups, got one"),
     (lambda p: optim.Adam([1.0]), "Adam: params must be tensors, got float"),
-    (lambda p: optim.Adam([p[0], p[0]]), "Adam: a parameter of shape (2,) was given twice"),
+    (lambda p: optim.Adam([{"params": p[0]}, {"params": p[0]}]), "Adam: a parameter of shape (2,) is in another group, too"),
     (lambda p: optim.Adam([p[0] * 2]), "Adam: a tensor of shape (2,) was made by mul; only leaves can be optimized"),
     (lambda p: optim.Adam([{"lr": 1}]), "Adam: a parameter group must be a dict with 'params'"),
 ])

@@ -294,6 +294,15 @@ def test_outputs_belong_to_shaders():
             call()
 
 
+@pytest.mark.parametrize("given, message", [
+    ({"cpu": "x"}, "cpu= must be a function, got str"), ({"grad": 5}, "grad= must be a function, or a tuple"),
+    ({"grad": (5,)}, "grad= must be a function, or a tuple"), ({"cpu": abs, "samples": 5}, "samples must be a tuple of tuples"),
+    ({"cpu": abs, "samples": (3,)}, "samples must be a tuple of tuples")])
+def test_what_is_no_function(given, message):
+    with pytest.raises(ArgumentError, match=f"kernel: refused: {message}"):
+        volta.kernel("fn refused(x: f32) -> f32 { return x; }", **given)
+
+
 def test_names():
     op = swish()
     assert RECORDS["swish"] is op and pickle.loads(pickle.dumps(op)) is op

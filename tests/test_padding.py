@@ -49,9 +49,12 @@ def test_second_derivative_of_pad(device):
 @pytest.mark.parametrize("call, error, text", [
     (lambda x: F.pad(x, (1, 1), mode="mirror"), ArgumentError, "pad: mode must be 'constant', 'reflect', 'replicate' or 'circular'"),
     (lambda x: F.pad(x, (1, 1), mode="reflect", value=1.0), ArgumentError, "pad: mode 'reflect' takes no value, got 1.0"),
-    (lambda x: F.pad(x, (3, 0), mode="reflect"), ShapeError, r"pad: mode 'reflect' cannot extend dimension 3 of size 3 by \(3, 0\)"),
-    (lambda x: F.pad(x, (0, 4), mode="circular"), ShapeError, r"pad: mode 'circular' cannot extend dimension 3 of size 3 by \(0, 4\)"),
-    (lambda x: F.pad(x[..., :0], (1, 0), mode="replicate"), ShapeError, "pad: mode 'replicate' needs an input of which only the batch"),
+    (lambda x: F.pad(x[0], (3, 0, 0, 0), mode="reflect"), ShapeError,
+     r"pad: mode 'reflect' cannot extend dimension 2 of size 3 by \(3, 0\)"),
+    (lambda x: F.pad(x[0], (0, 4, 0, 0), mode="circular"), ShapeError,
+     r"pad: mode 'circular' cannot extend dimension 2 of size 3 by \(0, 4\)"),
+    (lambda x: F.pad(x[..., :0], (1, 0, 0, 0), mode="replicate"), ShapeError,
+     "pad: mode 'replicate' needs an input of which only the batch"),
     (lambda x: nn.Conv2d(1, 1, 3, padding_mode="mirror"), ArgumentError, "Conv2d: padding_mode must be 'zeros', 'reflect'")])
 def test_errors(device, call, error, text):
     with pytest.raises(error, match=text):

@@ -11,6 +11,7 @@ except ImportError as error:
 
 from volta.tensor import Tensor  # isort: skip  (first: the function `tensor` below takes the submodule's name)
 from importlib import import_module as _import_module
+from operator import index as _index
 
 from volta import autograd, errors, gpu, linalg, ops, random, special
 from volta._kernels.core.threads import get_num_threads, set_num_threads
@@ -102,7 +103,10 @@ def broadcast_shapes(*shapes: "int | tuple[int, ...]") -> Size:
     >>> tuple(volta.broadcast_shapes((2, 1), 3))
     (2, 3)
     """
-    shapes = [(s,) if hasattr(s, "__index__") else tuple(s) for s in shapes]
+    try:
+        shapes = [tuple(map(_index, (s,) if hasattr(s, "__index__") else s)) for s in shapes]
+    except TypeError:
+        raise _DTypeError(f"broadcast_shapes: needs ints and tuples of ints, got {', '.join(map(str, shapes))}") from None
     if [n for s in shapes for n in s if n < 0]:
         raise errors.ShapeError(f"broadcast_shapes: sizes must be at least 0, got {', '.join(map(str, shapes))}")
     return Size(_broadcast_shapes(*shapes))

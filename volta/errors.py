@@ -1,5 +1,6 @@
 """Every exception and warning of Volta. Each also is the built-in exception that a PyTorch user would catch."""
 import re
+import warnings
 
 _SIZE = re.compile(r"(?:volta|torch)\.Size\(\[(\d*)(.*?)\]\)")
 
@@ -70,7 +71,7 @@ class TransferError(VoltaError, RuntimeError):
     """A copy between host and GPU inside `forbid_transfers()`."""
 
 
-class OutOfMemoryError(VoltaError, MemoryError):
+class OutOfMemoryError(VoltaError, MemoryError, RuntimeError):
     """A device has no room for a tensor."""
 
 
@@ -103,6 +104,18 @@ class UninitializedError(VoltaError, RuntimeError, ValueError):
 
 class ONNXExportError(VoltaError, RuntimeError):
     """A model that does not become an ONNX graph."""
+
+
+_TOLD: set[str] = set()
+told_again = False          # what `set_warn_always` sets
+
+
+def warn_once(text: str, key: str | None = None, stacklevel: int = 3) -> None:
+    """A UserWarning that a process gives once (by `key`, else by its text), as PyTorch's kernels warn; after `set_warn_always(True)` each
+    time. By default it points to what called the caller."""
+    if (key or text) not in _TOLD or told_again:
+        _TOLD.add(key or text)
+        warnings.warn(text, UserWarning, stacklevel)
 
 
 class GPUUnavailableWarning(UserWarning):

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from volta.errors import DTypeError
+from volta.errors import DTypeError, ShapeError, warn_once
+from volta.ops.records.view import permute_op
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -29,6 +30,40 @@ class Facts:
     def imag(self) -> Tensor:
         """Raises: DTypeError, as in PyTorch: numbers that are not complex have no imaginary part."""
         raise DTypeError(f"imag: the tensor is {self.dtype}, only complex tensors have an imaginary part, and there are none")
+
+    @property
+    def T(self) -> Tensor:
+        """The dimensions in reverse order: of other than matrices with a warning, which is given once."""
+        if self.ndim != 2:
+            warn_once("T: of other tensors than matrices it is deprecated; write mT for batches of matrices, or permute",
+                      "T" if self.ndim else "T of a number")
+        return permute_op(self, dims=tuple(range(self.ndim - 1, -1, -1)))
+
+    @property
+    def mT(self) -> Tensor:
+        """The last two dimensions exchanged."""
+        if self.ndim < 2:                               # of a number, itself
+            if not self.ndim:
+                warn_once("mT: of a tensor without dimensions it is the tensor itself, which is deprecated")
+            return self.adjoint()
+        return self.transpose(-1, -2)
+
+    @property
+    def H(self) -> Tensor:
+        """A matrix with its dimensions exchanged: of real numbers, what `t()` gives."""
+        if self.ndim not in (0, 2):
+            raise ShapeError(f"H: needs a matrix, got shape {self.shape}; of batches, mH exchanges the last two dimensions")
+        if self.ndim:
+            return self.T
+        warn_once("H: of a tensor without dimensions it is the tensor itself, which is deprecated; write x.conj()")
+        return self
+
+    @property
+    def mH(self) -> Tensor:
+        """The last two dimensions exchanged: `adjoint`."""
+        if not self.ndim:
+            warn_once("mH: of a tensor without dimensions it is the tensor itself, which is deprecated; write x.conj()")
+        return self.adjoint()
 
     @property
     def output_nr(self) -> int:

@@ -116,6 +116,11 @@ def kernel(wgsl: str, *, cpu: Callable | None = None, grad: Callable | Sequence[
     if declared.whole != (outputs is not None) or not declared.whole and (workgroups or params):
         raise ArgumentError(f"kernel: {declared.name}: outputs= is needed for a shader with an @compute entry point, and it, workgroups= "
                             "and params= are for nothing else")
+    for what, given in (("cpu", cpu), ("params", params)):
+        if given is not None and not callable(given):
+            raise ArgumentError(f"kernel: {declared.name}: {what}= must be a function, got {type(given).__name__}")
+    if grad is not None and not callable(grad) and not (isinstance(grad, (tuple, list)) and all(g is None or callable(g) for g in grad)):
+        raise ArgumentError(f"kernel: {declared.name}: grad= must be a function, or a tuple of a function or None for each input")
     options = _options(declared, params)
     grid_of = functools.partial(_grid, declared, outputs, workgroups, params)
     host = Host(declared, cpu, grid_of)
@@ -160,6 +165,8 @@ def _dtypes_taken(declared: Interface, kinds: list) -> dict:
 
 def _options(declared: Interface, params: Callable | None) -> inspect.Signature:
     """The keyword parameters of a shader's calls: those of the function `params` after the shapes, or the fields of struct Params."""
+    if unfit := [name for name in declared.fields if not name.isidentifier()]:
+        raise ArgumentError(f"kernel: {declared.name}: a member of a struct cannot be called {unfit[0]}")
     names = list(inspect.signature(params).parameters.values())[len(declared.inputs):] if params else [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in declared.fields]
     return inspect.Signature([p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in names])
@@ -170,6 +177,8 @@ def _cases(declared: Interface, kinds: list, samples: Sequence[tuple] | None) ->
     count = len(kinds)
     if samples is None:
         samples = () if declared.whole else ((((7,),) * count), ((3, 4),) * count, ((),) * count, ((3, 1), (4,), *((),) * count)[:count])
+    if not isinstance(samples, (tuple, list)) or not all(isinstance(sample, (tuple, list)) for sample in samples):
+        raise ArgumentError(f"kernel: {declared.name}: samples must be a tuple of tuples of inputs, got {samples}")
     return tuple(_case(sample, kinds) for sample in samples)
 
 

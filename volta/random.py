@@ -18,16 +18,15 @@ Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11, tabl
 """
 from __future__ import annotations
 
-import math
 import os
 import struct
 import threading
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from volta._kernels.core import streams
 from volta.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -50,6 +49,7 @@ def configure(tensor: Callable, device: Callable) -> None:
     """Set what makes a tensor of an array, and a device of its name."""
     global _tensor, _device
     _tensor, _device = tensor, device
+    streams.configure(default_generator, mapped, device)
 
 
 class _Mapped(threading.local):
@@ -61,14 +61,18 @@ class _Mapped(threading.local):
 mapped = _Mapped()
 
 
-class Generator:
+class Generator(streams.Source):
     """A seed and a position in its stream of random numbers, which is the same on every device; an integer in place of the device is the
     seed."""
 
     def __init__(self, device: DeviceLike = "cpu") -> None:
         seeded = isinstance(device, int) and not isinstance(device, bool)
         self._place = "cpu" if seeded else _device(device)
+        self.shared = streams.Stream()
         self.manual_seed(device if seeded else 0)
+
+    _seed = property(lambda self: self._stream.seed, lambda self, value: setattr(self._stream, "seed", value))
+    offset = property(lambda self: self._stream.offset, lambda self, value: setattr(self._stream, "offset", value))
 
     @property
     def device(self) -> Device:
@@ -83,7 +87,6 @@ class Generator:
             raise ArgumentError(f"manual_seed: seed must be from -2**63 to 2**64 - 1, got {seed}")
         self._seed = int(seed) & 0xFFFF_FFFF_FFFF_FFFF
         self.offset = 0
-        self._lock = threading.Lock()
         return self
 
     def initial_seed(self) -> int:
@@ -93,14 +96,6 @@ class Generator:
     def seed(self) -> int:
         """Restart from a seed of the operating system, and give it."""
         return self.manual_seed(int.from_bytes(os.urandom(8), "little")).initial_seed()
-
-    def advance(self, count: int) -> tuple[int, int]:
-        """Reserve `count` elements; gives (seed, offset) of the first."""
-        count *= math.prod(mapped.sizes)
-        with self._lock:
-            offset = self.offset
-            self.offset = (offset + (count + 3) // 4) & 0xFFFF_FFFF_FFFF_FFFF
-        return self._seed, offset
 
     def get_state(self) -> Tensor:
         """Seed and position as 16 bytes, a uint8 tensor on the CPU, to be given to `set_state`."""
@@ -127,37 +122,15 @@ class _DefaultGenerator(Generator):
     """The generator of draws that name none. A thread that has called `own` draws from a stream of its own, as workers of a DataLoader do:
     their order among one another does not change what each draws."""
 
-    def __init__(self) -> None:
-        self._local = threading.local()
-        self._shared = SimpleNamespace()
-        self._several = False               # whether any thread has a stream of its own
-        super().__init__(0)
-
     def own(self, seed: int) -> None:
         """Give the calling thread a stream of its own that starts from `seed`."""
-        self._several = True
-        self._local.stream = SimpleNamespace()
+        if self.threads is None:
+            self.threads = threading.local()
+        self.threads.stream = streams.Stream()
         self.manual_seed(seed)
 
-    @property
-    def _stream(self) -> SimpleNamespace:
-        return getattr(self._local, "stream", self._shared)
 
-    def advance(self, count: int) -> tuple[int, int]:
-        """Reserve `count` elements; gives (seed, offset) of the first."""
-        stream = self._stream if self._several else self._shared        # found once: small draws are made of little else
-        if mapped.sizes:
-            count *= math.prod(mapped.sizes)
-        with self._lock:
-            offset = stream.offset
-            stream.offset = (offset + (count + 3) // 4) & 0xFFFF_FFFF_FFFF_FFFF
-        return stream.seed, offset
-
-    _seed = property(lambda self: self._stream.seed, lambda self, value: setattr(self._stream, "seed", value))
-    offset = property(lambda self: self._stream.offset, lambda self, value: setattr(self._stream, "offset", value))
-
-
-default_generator = _DefaultGenerator()
+default_generator = _DefaultGenerator(0)
 
 
 def bits(seed: int, offset: int, count: int) -> np.ndarray:

@@ -16,7 +16,7 @@ from volta._kernels.core import graph, operators, order
 from volta.autograd import Node
 from volta.device import as_device
 from volta.dtypes import bfloat16, float32, get_default_dtype, to_numpy
-from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError, warn_once
 from volta.facts import install as install_facts
 from volta.layout import contiguous_format, strided
 from volta.methods import install
@@ -25,7 +25,6 @@ from volta.ops import sparse, subscript
 from volta.ops.from_data import from_numpy, tensor
 from volta.ops.math import where
 from volta.ops.parts import split
-from volta.ops.records.view import permute_op
 from volta.printing import tensor_repr
 from volta.saved import RemovableHandle, hooked
 from volta.shapes import Size, as_dim
@@ -101,30 +100,6 @@ class Tensor(operators.Operators):
             raise DTypeError(f"data: the tensor requires grad, so its data must be floating point, got {value.dtype}")
         other = (value.shape, value.dtype, value.device) != (self.shape, self.dtype, self.device)      # no gradient was recorded for that
         core.assign(self, core.apart(value, self.storage.version + other))
-
-    @property
-    def T(self) -> Tensor:
-        """The dimensions in reverse order."""
-        return permute_op(self, dims=tuple(range(self.ndim - 1, -1, -1)))
-
-    @property
-    def mT(self) -> Tensor:
-        """The last two dimensions exchanged."""
-        if self.ndim < 2:                               # of a number, itself
-            return self.adjoint()
-        return self.transpose(-1, -2)
-
-    @property
-    def H(self) -> Tensor:
-        """A matrix with its dimensions exchanged: of real numbers, what `t()` gives."""
-        if self.ndim not in (0, 2):
-            raise ShapeError(f"H: needs a matrix, got shape {self.shape}; of batches, mH exchanges the last two dimensions")
-        return self.T if self.ndim else self
-
-    @property
-    def mH(self) -> Tensor:
-        """The last two dimensions exchanged: `adjoint`."""
-        return self.adjoint()
 
     @property
     def itemsize(self) -> int:
@@ -307,6 +282,8 @@ class Tensor(operators.Operators):
 
         Raises: ShapeError for more or fewer elements.
         """
+        if not isinstance(self, core.TensorBase):
+            raise DTypeError(f"item: needs a tensor, got {type(self).__name__}")
         if self._size != 1:
             raise ShapeError(f"item: needs one element, got shape {self.shape}; use tolist() or index it")
         return core.read_scalar(self if not self.device.is_gpu else copies.to(core.alias(self), "cpu"))
@@ -376,9 +353,13 @@ class Tensor(operators.Operators):
         return bool(self.item())
 
     def __float__(self) -> float:
+        if self.requires_grad and autograd.is_grad_enabled():
+            warn_once(_NUMBER)
         return float(self.item())
 
     def __int__(self) -> int:
+        if self.requires_grad and autograd.is_grad_enabled():
+            warn_once(_NUMBER)
         return int(self.item())
 
     def __index__(self) -> int:
@@ -482,6 +463,9 @@ class Tensor(operators.Operators):
 def for_numpy(t):
     """The values as an array; of bfloat16, which NumPy has not, as float32."""
     return (copies.cast(t.detach(), float32) if t.dtype is bfloat16 else t.detach()).numpy()
+
+
+_NUMBER = "a number of a tensor that requires grad has no gradient; write x.detach() first, or x.item()"
 
 
 def _rebuild(array, dtype, device, requires_grad):

@@ -8,7 +8,7 @@ import numpy as np
 from volta._kernels.core import TensorBase
 from volta.device import set_default_device
 from volta.dtypes import as_dtype, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, set_default_dtype, uint8
-from volta.errors import ArgumentError, DTypeError
+from volta.errors import ArgumentError, DTypeError, warn_once
 from volta.ops.creation import empty
 from volta.ops.from_data import tensor
 from volta.shapes import Size
@@ -87,5 +87,6 @@ def set_default_tensor_type(t: Any) -> None:
     dtype, place = type_of(t)
     if place is None or not dtype.is_floating_point:
         raise DTypeError(f"set_default_tensor_type: needs a floating point type such as 'torch.FloatTensor', got {t!r}")
+    warn_once("set_default_tensor_type is deprecated; write set_default_dtype and set_default_device")
     set_default_dtype(dtype)
     set_default_device(place)

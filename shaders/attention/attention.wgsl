@@ -13,12 +13,13 @@
 // to the same memory; collect.wgsl adds the copies. The first tile that a copy meets, it meets the most queries with: nothing is cleared.
 //
 // Bindings: 0 q[B, H, L, 4 W1], 1 k[B, G, S, 4 W1], 2 v[B, G, S, 4 W2], 3 mask[B, H, L, S], 4 g[B, H, L, 4 W2] (any strides, in V's;
-//           of mask in elements), 5 stats[B, H, L] = (log2 of the sum, delta), all read; 6 first: out as [B, L, H, 4 W2], or dv and
-//           behind it dk, likewise, 7 second: logsumexp or dq[copies, B, L, H, 4 W1] (read_write). What a variant does not use is absent.
+//           of mask in elements), 5 stats[B, H, L] = (greatest score, one over the sum, delta), all read; 6 first: out as
+//           [B, L, H, 4 W2], or dv and behind it dk, likewise, 7 second: (greatest score, one over the sum)[B, H, L], or
+//           dq[copies, B, L, H, 4 W1] (read_write). What a variant does not use is absent.
 // Launch:   x = pairs * tiles * splits workgroups of LANES_X * LANES_Y, tiles being the copies for gradients; forward, long causal rows
 //           come first. With splits, workgroups meet the tiles of columns in turn and write a part each ([splits] is `first`'s first
 //           dimension, forward also `second`'s), which merge.wgsl and collect.wgsl put together.
-// Sums:     in f32, in a fixed order; exponentials are of base 2. A row without any key gives zeros, and logsumexp +inf.
+// Sums:     in f32, in a fixed order; exponentials are of base 2. A row without any key gives zeros, and stats (+inf, 0).
 //
 // Neighbouring lanes share x and lanes two apart y, so that most reads of a warp are broadcasts. Thread (x, y) owns the fours of rows
 // z, z + 4, ... and the fours of columns x, x + LANES_X, ...; V's of cells lie along the rows. What is multiplied to cells is
@@ -76,7 +77,7 @@ var<immediate> p: Params;
 @group(0) @binding(2) var<storage, read> v: array<V>;
 @group(0) @binding(3) var<storage, read> mask: array<f32>;
 @group(0) @binding(4) var<storage, read> g: array<V>;
-@group(0) @binding(5) var<storage, read> stats: array<vec2<f32>>;
+@group(0) @binding(5) var<storage, read> stats: array<V>;
 @group(0) @binding(6) var<storage, read_write> first: array<V>;
 @group(0) @binding(7) var<storage, read_write> second: array<O>;
 
@@ -87,7 +88,7 @@ var<private> cells: array<V, COLS * ROWS>;
 var<private> sums_1: array<V, 4u * ROWS * WIDE>; var<private> sums_2: array<V, 4u * ROWS * WIDE>;
 var<private> sums_3: array<V, QUERIES * WIDE>;
 var<private> held: array<V, max(4u * BLOCK_UNITS, DEPTH_UNITS)>; var<private> places: array<u32, 4u * BLOCK_UNITS>;
-var<private> own: array<vec2<f32>, COLS>;                           // the stats of the thread's columns
+var<private> own: array<vec3<f32>, COLS>;                           // the stats of the thread's columns
 var<private> top: array<V, ROWS>; var<private> total: array<V, ROWS>; var<private> lane: u32; var<private> x: u32; var<private> y: u32;
 var<private> z: u32;                                                // the first four of rows: those of a warp lie side by side
 var<private> busy: bool;                                            // whether some of them take part in a tile of gradients
@@ -306,7 +307,7 @@ fn score(rows: Lines, columns: Lines, mask_base: u32) {
                 for (var c = 0u; c < 4u; c += 1u) { value[c] = fma(mask[at + min(row + c, rows.end - 1u) * row_step], LOG2_E, value[c]); }
             }
             if (edge) { value = select(value, V(-inf()), hidden(row, column, columns.end)); }
-            if (GRADIENT) { value = exp2(value - own[j].x); }
+            if (GRADIENT) { value = exp2(value - own[j].x) * own[j].y; }
             cells[j * ROWS + i] = value;
         }
     }
@@ -345,7 +346,7 @@ fn differentiate(rows: Lines, columns: Lines) {
         let column = columns.begin + column_of(j);
         for (var i = 0u; i < ROWS; i += 1u) {
             let value = shared_cells[place(column_of(j), z + i * 4u)];
-            var slope = value * (cells[j * ROWS + i] - own[j].y) * p.scale;
+            var slope = value * (cells[j * ROWS + i] - own[j].z) * p.scale;
             if (edge) { slope = select(slope, V(), hidden(rows.begin + (z + i * 4u) * 4u, column, columns.end)); }
             cells[j * ROWS + i] = slope;
         }
@@ -395,8 +396,8 @@ fn forward(head: u32, tile: u32, split: u32) {
             let is_there = row < p.queries;
             let sum = total[i][c];
             let factor = select(1.0 / sum, 0.0, sum == 0.0);
-            let logsumexp = select(fma(top[i][c], LN2, log_accurate(sum)), inf(), sum == 0.0);
-            if (is_there && x == 0u) { put((split * p.pairs + head) * p.queries + row, V(logsumexp)); }
+            let best = select(top[i][c], inf(), sum == 0.0);
+            if (is_there && x == 0u) { put((split * p.pairs + head) * p.queries + row, V(best, factor, 0.0, 0.0)); }
             let line = line_of(head, p.heads, row, p.queries) + split * p.pairs * p.queries;
             for (var n = 0u; n < WIDE; n += 1u) {
                 let at = x + n * LANES_X;
@@ -465,7 +466,7 @@ fn backward(head: u32, copy: u32, split: u32) {
                 columns_1.begin = c;
                 columns_2.begin = c;
                 busy = !CAUSAL || begin + y / 4u * (16u * ROWS) < c + TILE_C;
-                for (var j = 0u; j < COLS; j += 1u) { own[j] = stats[stats_base + min(c + column_of(j), p.queries - 1u)]; }
+                for (var j = 0u; j < COLS; j += 1u) { own[j] = stats[stats_base + min(c + column_of(j), p.queries - 1u)].xyz; }
                 multiply(rows_1, columns_1);
                 fetch_lines(columns_2, 0u);
                 score(rows_1, columns_1, p.mask_offset + batch * p.mask_batch + reader * p.mask_head);

@@ -1,6 +1,6 @@
-// attention_delta: what backward needs of each row: (log2 of the sum of its exponentials, sum of g * out).
+// attention_delta: what backward needs of each row: its stats, and the sum of g * out.
 //
-// Bindings: 0 g[B, H, L, 4 W], 1 out[B, H, L, 4 W] (any strides, in V's), 2 logsumexp[B, H, L] (read), 3 stats[B, H, L] (read_write).
+// Bindings: 0 g[B, H, L, 4 W], 1 out[B, H, L, 4 W] (any strides, in V's), 2 stats[B, H, L, 2] (read), 3 of_rows[B, H, L] (read_write).
 // Launch:   x = ceil(B * L * H * LANES / 256) workgroups of 256; LANES threads make a row.
 // Sums:     in f32, a thread's in four lanes, then those of the threads in order.
 
@@ -11,13 +11,13 @@ const LANES: u32 = 16u;
 struct Params {
     g_offset: u32, g_batch: u32, g_row: u32, g_head: u32,
     out_offset: u32, out_batch: u32, out_row: u32, out_head: u32,
-    logsumexp_offset: u32, heads: u32, queries: u32, count: u32,
+    stats_offset: u32, heads: u32, queries: u32, count: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<V>;
 @group(0) @binding(1) var<storage, read> out: array<V>;
-@group(0) @binding(2) var<storage, read> logsumexp: array<f32>;
-@group(0) @binding(3) var<storage, read_write> stats: array<vec2<f32>>;
+@group(0) @binding(2) var<storage, read> stats: array<f32>;
+@group(0) @binding(3) var<storage, read_write> of_rows: array<V>;
 
 var<workgroup> parts: array<f32, 256>;
 
@@ -37,5 +37,6 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     var total = 0.0;
     for (var t = 0u; t < LANES; t += 1u) { total += parts[local + t]; }
     let at = (batch * p.heads + head) * p.queries + row;
-    stats[at] = vec2<f32>(logsumexp[p.logsumexp_offset + at] * 1.4426950408889634, total);
+    let first = p.stats_offset + 2u * at;
+    of_rows[at] = V(stats[first], stats[first + 1u], total, 0.0);
 }

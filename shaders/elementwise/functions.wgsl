@@ -127,7 +127,7 @@ fn pow_u(x: u32, y: u32) -> u32 { return u32(power_i32(i32(x), i32(y))); }
 fn xlogy_f(x: f32, y: f32) -> f32 { return select(x * log_accurate(y), 0.0, x == 0.0 && !is_nan(y)); }
 fn bce_f(x: f32, y: f32) -> f32 { return -(y * max_nan(log_accurate(x), -100.0) + (1.0 - y) * max_nan(log1p_accurate(-x), -100.0)); }
 fn bce_grad_f(g: f32, x: f32, y: f32) -> f32 { return div_f32(g * (x - y), max_nan((1.0 - x) * x, 1e-12)); }
-fn logistic_loss_f(x: f32, y: f32) -> f32 { return x * (select(0.0, 1.0, x > 0.0) - y) + far_side_loss(x); }
+fn logistic_loss_f(x: f32, y: f32) -> f32 { return x * (select(0.0, 1.0, x > 0.0) - y) + far_side_loss(x, y); }
 fn logistic_loss_grad_f(g: f32, x: f32, y: f32) -> f32 { return g * (sigmoid_accurate(x) - y); }
 fn squared_difference_f(x: f32, y: f32) -> f32 { return (x - y) * (x - y); }
 fn squared_difference_grad_f(g: f32, x: f32, y: f32) -> f32 { return 2.0 * g * (x - y); }

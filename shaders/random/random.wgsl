@@ -1,6 +1,6 @@
 // random: draws and dropout from Philox 4x32-10, with the layout that volta/random.py fixes for every device.
 //
-// KIND 0 uniform, 1 normal, 2 randint, 3 dropout. Thread i makes elements 4 i .. 4 i + 3 from counter offset + i; the places
+// KIND 0 uniform, 1 normal, 2 randint, 3 dropout, 4 bernoulli, 5 exponential. Thread i makes elements 4 i .. 4 i + 3 from counter offset + i; the places
 // after the last element fall into the padding of a whole vec4, which every new buffer has. But for dropout, x_offset is where out begins.
 //
 // Bindings: 0 x (read; dropout's input, else absent), 1 out (read_write).
@@ -65,6 +65,11 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
                                 multiply_wide(bits.z, p.span).y, multiply_wide(bits.w, p.span).y);
         }
         out[at] = vec4<T>(bitcast<vec4<i32>>(shifted + vec4<u32>(p.low)));
+    } else if (KIND == 4u) {
+        out[at] = vec4<T>(select(vec4<f32>(0.0), vec4<f32>(1.0), u < vec4<f32>(low)));
+    } else if (KIND == 5u) {
+        out[at] = vec4<T>(low * vec4<f32>(log_accurate(1.0 - u.x), log_accurate(1.0 - u.y), log_accurate(1.0 - u.z),
+                                          log_accurate(1.0 - u.w)));
     } else {
         // low is p, span is 1 / (1 - p). A dropped NaN stays NaN, so the factor is multiplied and not selected.
         out[i] = vec4<T>(x[p.x_offset + i] * select(vec4<f32>(0.0), vec4<f32>(span), u >= vec4<f32>(low)));

@@ -24,6 +24,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--show", type=int, default=4, help="differences shown of a name")
     parser.add_argument("--all", action="store_true", help="list the clean names, too")
     parser.add_argument("--verbose", action="store_true", help="show all, with the arguments")
+    parser.add_argument("--log", default="", help="a file for all differences, with what they are accepted for")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--job", type=int, default=None, help=argparse.SUPPRESS)
     return parser.parse_args()

@@ -20,11 +20,13 @@ FATAL = frozenset("bincount __rmod__ __rdiv__ div floor_divide fmod remainder tr
 
 _PLACES = "argsort sort topk kthvalue median nanmedian mode"
 _LAPACK = "geqrf linalg.qr qr linalg.householder_product ormqr linalg.lstsq linalg.eigh linalg.svd svd linalg.svdvals"
-_MATRICES = "linalg.* logdet lu* qr geqrf svd cholesky* inverse pinverse ormqr lstsq slogdet det norm"
+_MATRICES = "linalg.* logdet lu* qr geqrf svd cholesky* inverse pinverse ormqr lstsq slogdet det norm norm/nuc"
 _NORMS = "*batch_norm *group_norm *instance_norm *layer_norm *rms_norm"
 _BENT = """*.elu *.celu *.selu *.relu6 *.hardtanh *.hardshrink *.softshrink *.hardswish *.hardsigmoid *.threshold logit
 *.leaky_relu *.prelu"""
 _ARGUMENT = r" at | for "
+_SMALL = r"-?(0\.0|[\d.]+e-(0[5-9]|[1-9]\d)|0\.00000\d+)"        # next to nothing
+_ROWS = "*.avg_pool1d *.adaptive_avg_pool1d *.adaptive_max_pool1d *.conv1d *.conv2d *.conv_transpose1d *.interpolate/area *.glu"
 
 
 def _names(names: str) -> re.Pattern:
@@ -40,10 +42,12 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
     ("*", "grad", r"type: NoneType None and Fact Fact\(values=array\((\[\], shape=\([0-9, ]*\), |[^1-9]*)(dtype|\Z)",
      "zeros where PyTorch has no gradient"),
     ("*", "", "raised.*(on the CPU alone|float64 is not available on the GPU)", "what a GPU has not"),
-    ("*", "", "accepted.*(INTERNAL ASSERT|view size is not compatible|cannot be represented as a SymInt)",
+    ("*", "", "accepted.*(INTERNAL ASSERT|Expected X.is_contiguous|Expected a proper Tensor but got None|view size is not compatible"
+     "|cannot be represented as a SymInt)",
      "PyTorch's assertions about itself"),
-    (_PLACES, "", "values", "of equal elements others may be named"),
-    ("as_strided_scatter", "grad", "", "gradients of what is overwritten"),
+    (_PLACES, "", r"(\[1\] )?values: -?\d+ and -?\d+ at", "of equal elements others may be named"),
+    ("msort sort topk kthvalue median nanmedian mode", "grad (planted|layout)", "values", "gradients of equal elements"),
+    ("as_strided_scatter", "grad", r"(\[\d\] )?(values|type: )", "gradients of what is overwritten"),
     ("*", "^one more|^None ", "accepted", "None stands for an argument left out"),
     ("*", "^input=|^x=|^axis=", "", "NumPy's spellings of arguments, which PyTorch's Python functions have not"),
     ("*", "^number ", "accepted.*TypeError", "a number stands for a tensor"),
@@ -56,20 +60,27 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
     ("linspace* logspace*", "", "raised.*(finite|fit into)", "ends that the dtype has not"),
     (_LAPACK, "planted", "not finite", "what LAPACK makes of infinities and NaN"),
     ("*", "planted", "accepted.*_LinAlgError", "PyTorch's LAPACK does not converge where there is NaN"),
-    (_MATRICES, "expanded|mixed", "", "singular matrices: a pivot is 0 or a rounding of it, by the order of sums"),
+    (_MATRICES, "expanded|mixed", "values|not finite|raised: LinAlgError|accepted.*_LinAlgError",
+     "singular matrices: a pivot is 0 or a rounding of it, by the order of sums"),
     ("norm linalg.norm* linalg.vector_norm linalg.matrix_norm", "grad", "not finite", "gradients of norms at 0 and beside NaN"),
     (_NORMS, "planted| for (momentum|eps)", "(.* afterwards: )?not finite", "infinite weights, variances and NaN in norms"),
     (_BENT, "grad.*planted", "", "gradients of activations at NaN, as on CUDA"),
     (_NORMS, "", "accepted.*(mixed dtype|expected scalar type)", "halves beside parameters of float32"),
-    ("*.max_pool1d* *.local_response_norm", "", "accepted.*not implemented for", "pools of integers, some of which PyTorch has"),
-    ("*.pad/*", "", "accepted.*(for 'Bool'|Padding size)", "padding of bool, and of any number of dimensions"),
-    ("bucketize searchsorted", "planted|integer", "values", "boundaries out of order"),
+    ("*.max_pool1d* *.avg_pool* *.local_response_norm", "", "accepted.*not implemented for",
+     "pools of integers, some of which PyTorch has"),
+    ("*.pad/*", "", "accepted.*for 'Bool'", "padding of bool"),
+    ("bucketize searchsorted histogram", "planted|integer|dtype", "values", "boundaries out of order"),
     ("*.scaled_dot_product_attention", "planted", "", "what is masked has no part, beside NaN and infinity too"),
     ("*", "error", "shares", "memory that grows is memory of its own"),
-    ("digamma *polygamma* mvlgamma* cov special.airy* special.bessel* special.*polynomial_?", "", "(.* afterwards: )?(values|not finite)",
-     "PyTorch's trigamma has 10 digits, its Bessel functions of float64 7, large covariances fewer; NaN is what its polynomials drop"),
+    ("digamma *polygamma* mvlgamma* lgamma", "", "(.* afterwards: )?values", "PyTorch's trigamma has 10 digits"),
+    ("*polygamma*", "", "(.* afterwards: )?not finite", "poles, where PyTorch's sine of pi is not 0"),
+    ("special.airy* special.bessel*", "", "(.* afterwards: )?(values|not finite)", "PyTorch's Bessel functions of float64 have 7 digits"),
+    ("special.*polynomial_?", "", "(.* afterwards: )?(values|not finite)",
+     "NaN is what PyTorch's polynomials drop, and large orders have few digits"),
+    ("cov", "grad|integer|planted", "values|not finite", "covariances of large elements have few digits"),
+    ("cov", "0-d", "input 0 afterwards", "PyTorch's cov changes its input"),
     ("round*", "", "accepted.*round_vml_cpu", "rounding integers to decimals"),
-    ("var* std*", "grad.*planted", "not finite", "variances of infinite elements, beside which means are NaN"),
+    ("var* std*", "planted", "not finite", "variances of infinite elements, beside which means are NaN"),
     ("var* std*", "out", "accepted.*Unsupported dtype", "halves that PyTorch's CPU kernels have not"),
     ("special.modified_bessel_i?", "out that wants a gradient", "raised", "other names of i0 and i1, which have derivatives"),
     ("ASGD NAdam", "steps", ".*(dtype: float32 and float64|values)", "numbers of a state are in double precision, in PyTorch in float32"),
@@ -77,25 +88,91 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
     ("*", "steps", r"\[\w+\] type: int \d+ and float", "defaults that are whole numbers"),
     ("LBFGS", "steps", "(.* afterwards: )?values", "where a line search ends follows from roundings"),
     ("Muon", "steps", "", "Muon's products are of bfloat16 in PyTorch"),
-    ("*.cosine_embedding_loss *.gaussian_nll_loss *.triplet_margin_loss", "dtype", "", "integers beside floats in losses"),
+    ("*.cosine_embedding_loss *.gaussian_nll_loss *.triplet_margin_loss *.hinge_embedding_loss", "dtype",
+     "values|dtype|accepted|raised: DTypeError",
+     "integers beside floats in losses"),
     ("float_power", "", "accepted.*(dtype Double|dtype Float but)", "float32 in the place of float64 on a GPU"),
     ("*.conv3d *.conv_transpose*", "dtype", "raised.*bias must be", "a bias of another dtype, which some of PyTorch's convolutions take"),
     ("*.conv_transpose*", "dtype", "accepted.*not implemented for", "transposed convolutions of integers, some of which PyTorch has"),
-    ("*.batch_norm *.instance_norm", "no 5", "accepted", "norms without channels"),
+    ("*.batch_norm *.instance_norm", r"no \d", r"accepted.*select\(\)", "norms without channels or elements"),
     ("gcd", "integer least", "values", "the greatest divisor of the least integer"),
     ("linalg.ldl_solve", "dtype|integer", "raised|values", "pivots that PyTorch does not check"),
-    ("linalg.multi_dot", "grad planted", "not finite", "NaN by the order of products"),
+    ("linalg.multi_dot lu_solve linalg.lu_solve linalg.cholesky_ex linalg.pinv/hermitian matrix_exp", "planted|float16", "not finite",
+     "NaN and infinities by the order of products"),
     ("mode", "planted", "not finite", "NaN in mode is another number each time"),
     ("*.linear", "out permuted", "accepted.*must match the size", "an out of three dimensions that PyTorch's linear does not fit"),
     ("*.linear_cross_entropy/*", "grad grad", "", "second derivatives in chunks, which PyTorch has not"),
-    ("signbit", "planted", "values", "the sign of NaN"),
-    ("signal.windows*", "0.0 at", "raised", "a window of a number of places that is no integer"),
+    ("signbit", "planted|bfloat16", "values: True and False", "the sign of NaN"),
+    ("signal.windows*", r"\d\.\d at", "raised", "a window of a number of places that is no integer"),
+    ("signal.windows*", "nan for", "not finite", "a window of one place is 1"),
     ("scatter* put index_copy index_put", "expanded|mixed", "values", "places that are written twice"),
+    ("*.hardsigmoid *.celu *.binary_cross_entropy", "grad.*float64", "values", "constants of float32 in PyTorch's kernels of float64"),
+    ("addbmm", "inf for alpha", "not finite", "an infinite factor of each product, or of their sum"),
+    ("addbmm", r"no \d", "accepted.*can't be cast", "factors that are no integers, of nothing"),
+    ("addmv", r"no \d", "shape|warned", "PyTorch gives the shape of what is added, for a matrix without rows"),
+    ("broadcast_shapes", " at |one more", "", "shapes that are no tuples of ints"),
+    ("cumulative_trapezoid trapezoid trapz gradient corrcoef special.zeta", "integer (least|greatest)", "values|not finite",
+     "beyond int64 PyTorch wraps"),
+    ("cumsum cumprod", "inplace dtype bool", "raised: DTypeError", "a sum of bool, in a bool without dimensions"),
+    ("var std matmul mm *.linear linalg.multi_dot empty", "out expanded", "raised.*single memory", "an out that repeats its elements"),
+    ("matmul *.linear", "out", "strides|warned|accepted.*must match the size", "PyTorch reshapes an out beside vectors"),
+    ("gather", "dtype", "raised: IndexTypeError", "an index of another dtype, without elements"),
+    ("grid_sampler_3d", "grad planted", "values", "NaN among places of volumes, as on CUDA"),
+    ("histogramdd lu", "one more", "raised: TypeError", "arguments by position that are None"),
+    ("index_put", "0-d", "class", "a mask without dimensions"),
+    ("ldexp", "out is input|dtype", "raised: ShapeError|warned", "an out that is too small and read, too"),
+    ("linalg.lstsq", "out", "strides", "an out that lies as LAPACK left it"),
+    ("linalg.lstsq", "planted", "raised: LinAlgError", "without full rank beside NaN"),
+    ("linalg.vecdot roll logsumexp rand_like randn_like mode *.bilinear *.adaptive_avg_pool1d", r"no \d| at | for |dtype",
+     "accepted|raised",
+     "arguments that PyTorch does not look at, or does, where there are no elements"),
+    ("tensordot *.bilinear", "refused dtype", "raised: DTypeError", "products of bool without elements"),
+    ("lu_solve lu_unpack", r"integer|no \d", "raised", "pivots that do not fit, of nothing"),
+    ("linalg.solve linalg.solve_ex lu_solve linalg.matrix_power", "dtype", "accepted.*(Half|BFloat16)", "halves of nothing"),
+    ("linalg.matrix_power", "out of", "accepted", "an out of another dtype"),
+    ("native_batch_norm *.batch_norm *.gaussian_nll_loss", "(nan|inf) (at|for)", "not finite|input|raised: ArgumentError",
+     "an eps that is no number"),
+    ("native_batch_norm", "out of (other size|less)", "accepted|shape", "outs of statistics are resized, as others are"),
+    ("new_empty_strided", "negative", "raised: ShapeError", "negative strides of nothing"),
+    (_ROWS, "layout", "strides: ", "results lie row by row where channels lie side by side without a second dimension"),
+    ("*.batch_norm *.instance_norm", "dtype", "raised: DTypeError", "running statistics of another dtype, or of nothing"),
+    ("*.binary_cross_entropy_with_logits", "planted", "not finite", "infinite logits"),
+    ("*.ctc_loss", "integer", "raised: IndexRangeError", "labels that PyTorch does not check"),
+    ("*.ctc_loss", r"no \d", "accepted.*must not be empty", "alignments of an empty batch"),
+    ("*.ctc_loss", "grad (planted|layout)", "not finite", "gradients beside NaN, and of what are no logarithms of probabilities"),
+    ("*.embedding_bag", "integer|dtype bool", "raised: (IndexRangeError|DTypeError)", "offsets that PyTorch does not check"),
+    ("*.embedding_bag", r"no \d", "accepted.*step must be", "bags of nothing"),
+    ("*.embedding_bag", "grad layout (expanded|mixed)", "values", "offsets that leave indices over"),
+    ("*.fractional_max_pool?d *.max_unpool?d*", _ARGUMENT, "raised: ArgumentError|accepted.*(must either be|should be a sequence)",
+     "sizes that PyTorch does not check, or that stand for all dimensions"),
+    ("*.instance_norm *.layer_norm *.normalize *.linear_cross_entropy/*", "grad planted", "values|not finite", "beside NaN and infinity"),
+    ("*.kl_div *.poisson_nll_loss", "dtype float64", "values", "a part in float32 beside float64"),
+    ("*.linear_cross_entropy/*", "dtype", "class|raised: DTypeError", "which argument is named first"),
+    ("*.local_response_norm", r"no \d.*16", "same", "halves of nothing"),
+    ("*.logsigmoid", "out overlaps", "raised", "an out that overlaps what is read"),
+    ("*.multi_margin_loss *.multilabel_margin_loss", r"no \d", "not finite", "what nobody wrote"),
+    ("*.multi_margin_loss *.gaussian_nll_loss", "one more", "class|raised", "None for an argument with a default"),
+    ("*.scaled_dot_product_attention *.multi_head_attention_forward", "nan ", "raised: ArgumentError", "a probability that is NaN"),
+    ("*.scaled_dot_product_attention", "grad", f"values: -?(0\\.0|[\\d.]+e-[12]\\d) and {_SMALL}",
+     "where one key takes all, a gradient is a rounding in fused attention, as in PyTorch's of four dimensions"),
+    ("logcumsumexp *.normalize *.soft_margin_loss scatter_reduce/prod linalg.householder_product",
+     "grad grad", f"values: {_SMALL} and {_SMALL}",
+     "terms that cancel"),
+    ("linalg.householder_product", "grad grad.*float64", "values", "second derivatives with few digits"),
+    ("normal*", "out of less", "raised: ShapeError", "an out that does not have the shape of the means"),
+    ("std std_mean", "grad layout expanded.*float64", "values", "the mean of equal elements may be a rounding away"),
+    ("*.nll_loss", "dtype", "accepted.*expected scalar type", "halves beside weights of float32"),
+    ("*.rms_norm LSTM bucketize searchsorted *.conv?d", "", "warned: .*(fused implementation|oneDNN|non-contiguous|zero-padded)",
+     "warnings of what makes PyTorch slow"),
+    ("Transformer", "", "warned: .*nested", "there are no nested tensors"),
+    ("lu_solve lu cholesky qr triangular_solve index_reduce/* meshgrid/* cross chain_matmul scatter", "",
+     "warned: .*UserWarning.* and ..\\Z",
+     "PyTorch's once are once for each form"),
     ("*", "", "accepted.*not implemented for '(Half|BFloat16)'", "halves that PyTorch's CPU kernels have not"),
 ))
 
 # PyTorch writes beyond an out= of another size, which ends the process later.
-WRITES_BEYOND = frozenset(("narrow_copy",))
+WRITES_BEYOND = frozenset("linalg.lu lu_unpack narrow_copy nn.functional.avg_pool3d".split())
 
 
 def skipped(name: str) -> frozenset:
@@ -113,7 +190,7 @@ def cause(name: str, form: str, text: str, args: object) -> str | None:
     """Why a difference is accepted; None where it is not."""
     drawn = args is not None and name.endswith(("attention_forward", "dot_product_attention")) and text.startswith(("values", "not finite"))
     if drawn and (
-            args[1].get("dropout_p") or any(type(value) is float and 0 < value < 1 for value in args[0])):
+            args[1].get("dropout_p") or any(isinstance(value, (float, np.floating)) and 0 < value < 1 for value in args[0])):
         return "draws of dropout"
     return next((why for names, forms, texts, why in RULES if names.match(name) and forms.search(form) and texts.match(text)), None)
 

@@ -30,11 +30,11 @@ def gradients(function: object, process: object, order: int) -> object:
         first = world.lib.autograd.grad(out, given, sent, allow_unused=True, create_graph=order > 1)
         if order == 1:
             return list(first)
-        again = [g for g in first if g is not None and g.requires_grad]
+        again = [(i, g) for i, g in enumerate(first) if g is not None and g.requires_grad and g.numel()]
         if not again:
             return "none"
-        sent2 = [weights(world, g, 10 + i) for i, g in enumerate(again)]
-        second = world.lib.autograd.grad(again, given + sent, sent2, allow_unused=True)
+        sent2 = [weights(world, g, 10 + i) for i, g in again]
+        second = world.lib.autograd.grad([g for _, g in again], given + sent, sent2, allow_unused=True)
         return [None if g is None else g.detach() for g in second]
     return form
 

@@ -34,6 +34,7 @@ class Raised:
 class Outcome:
     value: object           # of facts, or Raised
     inputs: list            # facts of the inputs afterwards
+    warned: list = dataclasses.field(default_factory=list)          # categories and texts
 
 
 def tensors(world: Theirs, value: object) -> list:
@@ -56,15 +57,16 @@ def call(world: Theirs, function: object, args: object, seed: int = 0) -> Outcom
     made = world.make(args)
     inputs = tensors(world, made)
     world.lib.manual_seed(seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
         try:
             result = function(world, *made)
             world.settle()
+            told = list(warned)
             value = facts(world, result, inputs)
         except Exception as error:           # which one is a fact like others
-            value = Raised(error)
-    return Outcome(value, [fact(world, x, []) for x in inputs])
+            told, value = list(warned), Raised(error)
+    return Outcome(value, [fact(world, x, []) for x in inputs], [(each.category.__name__, str(each.message)) for each in told])
 
 
 def facts(world: Theirs, value: object, inputs: list) -> object:
@@ -80,6 +82,14 @@ def facts(world: Theirs, value: object, inputs: list) -> object:
     if isinstance(value, tuple) and type(value) is not tuple:                   # named: by PyTorch's class or ours
         return tuple(facts(world, each, inputs) for each in value)
     return over(value, lambda each: facts(world, each, inputs))
+
+
+def warned(a: Outcome, b: Outcome) -> list[str]:
+    """What only one of two calls, which both gave a result, warned of."""
+    one, two = ([category for category, _ in each.warned] for each in (a, b))
+    if set(one) == set(two) or isinstance(a.value, Raised) or isinstance(b.value, Raised):
+        return []
+    return [f"warned: {a.warned[:1]!r:.160} and {b.warned[:1]!r:.160}"]
 
 
 # How far values may be apart, as a part of the greatest; each is some roundings of the dtype.

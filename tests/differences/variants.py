@@ -99,12 +99,13 @@ def planted(args: object, rng: np.random.Generator) -> Iterator[tuple[str, objec
         yield "planted", change(args, lambda laid: plant(laid) if laid.dtype in FLOATS and laid.values().size else laid)
 
 
-def extremes(args: object, rng: np.random.Generator) -> Iterator[tuple[str, object]]:
-    """Integers: the least and greatest, and 0 and -1, in one tensor at a time; as indices, these are outside."""
+def extremes(args: object, rng: np.random.Generator, words: bool = False) -> Iterator[tuple[str, object]]:
+    """Integers: the least and greatest (of 32 bits, where there are only `words`), and 0 and -1, in one tensor at a time; as indices,
+    these are outside."""
     for i, one in enumerate(each_laid(args)):
         if one.dtype in FLOATS or one.dtype is torch.bool or not one.values().size:
             continue
-        info = np.iinfo(one.base.dtype)
+        info = np.iinfo(np.int32 if words and one.dtype is torch.int64 else one.base.dtype)
         for name, value in ("least", info.min), ("greatest", info.max), ("0", 0), ("-1", -1 if info.min else 255), ("20", 20):
             values = one.values().copy()
             values.reshape(-1)[int(rng.integers(values.size))] = value

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from volta import cuda
+from volta import cuda, errors
 from volta._kernels.core import TensorBase, default_device
 from volta.compat import checked, cpu, version
 from volta.compat.foreach import FOREACH
@@ -112,17 +112,16 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 
 def set_warn_always(b: bool) -> None:
-    """Whether warnings that are given once are given each time. Python's `warnings` filters decide that here: True is refused.
+    """Whether warnings that are given once in a process are given each time.
 
-    Raises: ArgumentError, DTypeError.
+    Raises: DTypeError.
     """
-    if _need("set_warn_always", "b", b):
-        raise ArgumentError("set_warn_always: warnings go through Python's warnings; write warnings.simplefilter('always')")
+    errors.told_again = _need("set_warn_always", "b", b)
 
 
 def is_warn_always_enabled() -> bool:
-    """False: see `set_warn_always`."""
-    return False
+    """What `set_warn_always` set."""
+    return errors.told_again
 
 
 def get_num_interop_threads() -> int:

@@ -9,4 +9,4 @@ def _bind_gpu_kernels() -> None:
 
 
 configure(_bind_gpu_kernels)
-call.configure(widened=stored.compute, of_meta=meta.kernel_of)
+call.configure(widened=stored.compute, narrowed=stored.narrowed, of_meta=meta.kernel_of)

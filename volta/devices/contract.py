@@ -126,10 +126,10 @@ norm         batch_norm(x[N, C, ...], weight[C] or None, bias[C] or None, eps) -
                                                                           `arrived` is added to dx; the last two are vectors, empty without
                                                                           `sums`
 
-attention    attention(q[B, H, L, E], k[B, G, S, E], v[B, G, S, V], mask or None, causal, scale) -> (out[B, H, L, V], logsumexp[B, H, L])
-             G divides H; mask[B or 1, H or 1, L or 1, S or 1] is added; causal: query i sees keys 0 .. i; a row of no key is 0 and +inf;
-             out lies as [B, L, H, V] in memory, on the CPU as q does
-             attention_grad(g, q, k, v, mask, out, logsumexp, causal, scale) -> (dq, dk, dv)
+attention    attention(q[B, H, L, E], k[B, G, S, E], v[B, G, S, V], mask or None, causal, scale) -> (out[B, H, L, V], stats[B, H, L, 2])
+             G divides H; mask[B or 1, H or 1, L or 1, S or 1] is added; causal: query i sees keys 0 .. i; a row of no key is 0, its stats
+             (+inf, 0); out lies as [B, L, H, V] in memory, on the CPU as q does
+             attention_grad(g, q, k, v, mask, out, stats, causal, scale) -> (dq, dk, dv)
 
 recurrent    recurrent(x[R, gates * H], weight[gates * H, H], bias or None, h0[B, H] or None, c0[B, H] or None, mode, batch_sizes, reverse) ->
                  (out[R, H], hidden[B, H], cell[B, H], saved)      R rows of all steps; see ops/records/recurrent.py; no cell: (0, H)
@@ -150,7 +150,8 @@ loss         cross_entropy(x[N, C], target[N], ignore_index) -> loss[N]         
 ctc          ctc(x[T, N, C], labels[N, S], inputs[N], lengths[N], blank) -> (loss[N], alphas[N, T, 2 S + 1])      x, out: logarithms; S > 0
              ctc_grad(g[N], x, labels, inputs, lengths, loss, alphas, blank) -> x's gradient
 
-random       draw_into(out, kind, a, b, seed, offset)   in place: by its kind what uniform or normal give, a and b being their numbers
+random       draw_into(out, kind, a, b, seed, offset)   in place: by its kind what uniform or normal give, a and b being their numbers;
+                                                   "bernoulli": 1 with probability a, else 0; "exponential": a ln(1 - u)
              dropout(x, p, seed, offset)           x * mask / (1 - p), the mask from Philox(seed, offset) bits of each element
 
 update       in place, one pass over lists of parameters, gradients and states of any shapes, all of one dtype; as few dispatches as

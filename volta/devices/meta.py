@@ -174,7 +174,7 @@ def _row_norm(op, inputs, params):
 
 def _attention(op, inputs, params):
     q, k, v = (x._shape for x in inputs[:3])
-    return ((*q[:3], v[3]), inputs[0].dtype), (q[:3], inputs[0].dtype)
+    return ((*q[:3], v[3]), inputs[0].dtype), ((*q[:3], 2), inputs[0].dtype)
 
 
 def _cross_entropy(op, inputs, params):

@@ -41,8 +41,8 @@ def compute(op, device, kernel, inputs: tuple, params: dict | None, out):
             if old is not changed:
                 _kernel("copy_into", device)(old, changed)
     if isinstance(result, tuple):
-        return tuple(r if i in op.wide else _narrowed(r, narrow) for i, r in enumerate(result))
-    return _narrowed(result, narrow)
+        return tuple(r if i in op.wide else narrowed(r, narrow) for i, r in enumerate(result))
+    return narrowed(result, narrow)
 
 
 def _stored(inputs: tuple) -> dict:
@@ -89,10 +89,10 @@ def _widened(x):
     return _cast(x, WIDER[x.dtype])
 
 
-def _narrowed(x, narrow: dict):
+def narrowed(x, narrow: dict):
     """A result in the dtype that it is to be stored in."""
     if isinstance(x, (list, tuple)):
-        return [_narrowed(t, narrow) for t in x]
+        return [narrowed(t, narrow) for t in x]
     return _cast(x, narrow[x.dtype]) if isinstance(x, core.TensorBase) and x.dtype in narrow else x
 
 

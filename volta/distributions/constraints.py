@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from volta._kernels import core
-from volta.linalg import eigvalsh
+from volta.linalg import cholesky_ex, eigvalsh
 from volta.ops import join
 from volta.ops.join import tril
 from volta.tensor import Tensor
@@ -265,6 +265,11 @@ def _positive_diagonal(x):
     return (x.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
+def _definite(x):
+    found = _symmetric(x)
+    return found & (cholesky_ex(x).info == 0) if found.all().item() else found
+
+
 dependent = _Dependent()
 real = _single("Real", "be numbers", lambda x: x == x)
 real_vector = independent(real, 1)
@@ -282,4 +287,4 @@ corr_cholesky = _single("CorrCholesky", "be the Cholesky factor of correlations"
     ((x ** 2).sum(-1) - 1).abs() <= 10 * x.shape[-1] * (2.0 ** -52 if x.dtype.itemsize == 8 else 2.0 ** -23)).all(-1), 2)
 positive_semidefinite = _single("PositiveSemidefinite", "be positive semidefinite",
                               lambda x: _symmetric(x) & (eigvalsh(x) >= 0).all(-1), 2)
-positive_definite = _single("PositiveDefinite", "be positive definite", lambda x: _symmetric(x) & (eigvalsh(x) > 0).all(-1), 2)
+positive_definite = _single("PositiveDefinite", "be positive definite", _definite, 2)

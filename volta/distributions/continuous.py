@@ -39,8 +39,8 @@ class _LocationScale(Distribution):
         return (self._validate_sample(value) - self.loc) / self.scale
 
 
-class Normal(_LocationScale):
-    """The normal distribution."""
+class _Gaussian(_LocationScale):
+    """The normal distribution and what is its exp, of which neither is the other."""
 
     def _noise(self, shape):
         return self._empty(shape).normal_()
@@ -62,7 +62,11 @@ class Normal(_LocationScale):
         return 0.5 + LOG_ROOT_2PI + self.scale.log()
 
 
-class LogNormal(Normal):
+class Normal(_Gaussian):
+    """The normal distribution."""
+
+
+class LogNormal(_Gaussian):
     """exp of a normal variable."""
 
     support = positive
@@ -76,10 +80,13 @@ class LogNormal(Normal):
     stddev = property(lambda self: self.variance.sqrt(), doc="The standard deviation.")
 
     def _standard(self, value):
-        return (self._validate_sample(value).log() - self.loc) / self.scale
+        return (value.log() - self.loc) / self.scale
 
     def log_prob(self, value: Tensor) -> Tensor:
-        return super().log_prob(value) - value.log()
+        return super().log_prob(self._validate_sample(value)) - value.log()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        return super().cdf(self._validate_sample(value, nonnegative))
 
     def icdf(self, value: Tensor) -> Tensor:
         return super().icdf(value).exp()

@@ -207,7 +207,7 @@ class ContinuousBernoulli(Binary):
     def cdf(self, value: Tensor) -> Tensor:
         value, cut = self._validate_sample(value), self._cut
         found = (cut ** value * (1 - cut) ** (1 - value) + cut - 1) / (2 * cut - 1)
-        return where(self._stable, found, value).clamp(0, 1)
+        return where(value <= 0, 0.0, where(value >= 1, 1.0, where(self._stable, found, value)))
 
     def icdf(self, value: Tensor) -> Tensor:
         cut = self._cut

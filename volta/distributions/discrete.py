@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from volta._kernels import core
 from volta.autograd import no_grad
@@ -13,6 +14,7 @@ from volta.distributions.constraints import (
     nonnegative,
     nonnegative_integer,
     one_hot,
+    positive,
     real,
     real_vector,
     simplex,
@@ -100,6 +102,12 @@ class Geometric(Binary):
     """Failures before the first success."""
 
     support = nonnegative_integer
+
+    def __init__(self, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+                 validate_args: bool | None = None) -> None:
+        super().__init__(probs, logits, validate_args)
+        if self._validate_args and "probs" in self.__dict__:
+            self._check("probs", self.probs, positive)
 
     mean = property(lambda self: 1 / self.probs - 1, doc="The mean.")
     mode = property(lambda self: self.probs * 0, doc="0.")
@@ -210,6 +218,11 @@ class OneHotCategorical(Categorical):
         super().__init__(probs, logits, validate_args)
         self._choice = Categorical(self.__dict__.get("probs"), self.__dict__.get("logits"), False)
         self._event_shape = (self._num_events,)
+
+    def expand(self, batch_shape: tuple[int, ...], _instance: Any = None) -> OneHotCategorical:
+        new = super().expand(batch_shape, _instance)
+        new._choice = self._choice.expand(batch_shape)
+        return new
 
     mean = property(lambda self: self.probs, doc="The probabilities.")
     variance = property(lambda self: self.probs * (1 - self.probs), doc="The variance.")

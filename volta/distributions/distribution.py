@@ -134,18 +134,18 @@ class Distribution:
     def _extended_shape(self, sample_shape: tuple[int, ...] = ()) -> tuple[int, ...]:
         return (*sample_shape, *self._batch_shape, *self._event_shape)
 
-    def _validate_sample(self, value: Tensor) -> Tensor:
+    def _validate_sample(self, value: Tensor, support: Constraint | None = None) -> Tensor:
         if not self._validate_args:
             return value
         if not isinstance(value, core.TensorBase):
             raise ArgumentError(f"{type(self).__name__}: value must be a tensor, got {type(value).__name__}")
         shape, own = value.shape, (*self._batch_shape, *self._event_shape)
         if any(a != b and 1 not in (a, b) for a, b in zip(reversed(shape), reversed(own))) or (
-                len(self._event_shape) > len(shape)):
+                shape[len(shape) - len(self._event_shape):] != self._event_shape):
             raise ShapeError(f"{type(self).__name__}: value of shape {shape} does not fit batch_shape {self._batch_shape} and event_shape "
                              f"{self._event_shape}")
-        if self.support is not None:
-            self._check("value", value, self.support)
+        if support is not None or self.support is not None:
+            self._check("value", value, self.support if support is None else support)
         return value
 
     def __repr__(self) -> str:

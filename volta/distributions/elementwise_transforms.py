@@ -7,6 +7,7 @@ from volta.distributions.constraints import interval, nonnegative, positive, rea
 from volta.distributions.distribution import Distribution
 from volta.distributions.transform import Transform, widened
 from volta.distributions.utils import _sum_rightmost
+from volta.dtypes import finfo
 from volta.nn.functional import softplus
 from volta.ops.creation import zeros
 from volta.ops.view import broadcast_shapes
@@ -90,10 +91,16 @@ class SigmoidTransform(Transform):
     bijective, sign, codomain = True, 1, unit_interval
 
     def _call(self, x):
-        return x.sigmoid()
+        return self._inside(x.sigmoid())
 
     def _inverse(self, y):
+        y = self._inside(y)
         return y.log() - (-y).log1p()
+
+    @staticmethod
+    def _inside(y):             # where both logarithms are finite
+        limits = finfo(y.dtype)
+        return y.clamp(limits.tiny, 1 - limits.eps)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return -softplus(-x) - softplus(x)

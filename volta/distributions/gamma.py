@@ -6,6 +6,7 @@ the gradients by the approximations that PyTorch uses (aten/src/ATen/native/Dist
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from volta.autograd import no_grad
 from volta.distributions.constraints import independent, nonnegative, positive, real, simplex, unit_interval
@@ -116,6 +117,7 @@ class Gamma(Distribution):
         return (_gammas(self.concentration, self._extended_shape(sample_shape)) / self.rate).clamp(min=1e-30)
 
     def log_prob(self, value: Tensor) -> Tensor:
+        value = value if isinstance(value, Tensor) else self.rate.new_tensor(value)
         value, alpha = self._validate_sample(value), self.concentration
         return alpha * self.rate.log() + xlogy(alpha - 1, value) - self.rate * value - alpha.lgamma()
 
@@ -136,6 +138,11 @@ class Chi2(Gamma):
         self.df, = broadcast_all(df)
         super().__init__(0.5 * self.df, 0.5, validate_args)
 
+    def expand(self, batch_shape: tuple[int, ...], _instance: Any = None) -> Chi2:
+        new = super().expand(batch_shape, _instance)
+        new.concentration, new.rate = self.concentration.expand(batch_shape), self.rate.expand(batch_shape)
+        return new
+
 
 class Dirichlet(Distribution):
     """The Dirichlet distribution of probabilities, by the last dimension of `concentration`."""
@@ -155,7 +162,7 @@ class Dirichlet(Distribution):
         """The likeliest probabilities; where no concentration is above 1, a corner."""
         above = (self.concentration - 1).clamp(min=0)
         found = above / above.sum(-1, keepdim=True)
-        corner = one_hot(self.concentration.argmax(-1), self.concentration.shape[-1]).to(found.dtype)
+        corner = one_hot(found.argmax(-1), self.concentration.shape[-1]).to(found.dtype)       # of NaN: the first, as in PyTorch
         return where((self.concentration < 1).all(-1, keepdim=True), corner, found)
 
     @property
@@ -265,7 +272,8 @@ class StudentT(Distribution):
     @property
     def variance(self) -> Tensor:
         """The variance; infinite or NaN where there is none."""
-        found = where(self.df > 2, self.scale ** 2 * self.df / (self.df - 2), math.inf)
+        df = where(self.df > 2, self.df, 3.0)           # elsewhere without gradients of what is not taken
+        found = where(self.df > 2, self.scale ** 2 * df / (df - 2), math.inf)
         return where(self.df > 1, found, math.nan)
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:

@@ -5,7 +5,15 @@ import math
 from typing import Any
 
 from volta.autograd import no_grad
-from volta.distributions.constraints import Constraint, MixtureSameFamilyConstraint, dependent_property, independent, real_vector
+from volta.distributions.constraints import (
+    Constraint,
+    MixtureSameFamilyConstraint,
+    dependent_property,
+    independent,
+    lower_cholesky,
+    positive_definite,
+    real_vector,
+)
 from volta.distributions.discrete import Categorical
 from volta.distributions.distribution import Distribution
 from volta.distributions.utils import _standard_normal, broadcast_all, lazy_property
@@ -74,7 +82,8 @@ class MultivariateNormal(Distribution):
     """The normal distribution of vectors, by a covariance matrix, its inverse, or its Cholesky factor. Decompositions run on the CPU."""
 
     has_rsample = True
-    arg_constraints = {"loc": real_vector}
+    arg_constraints = {"loc": real_vector, "covariance_matrix": positive_definite, "precision_matrix": positive_definite,
+                       "scale_tril": lower_cholesky}
     support = real_vector
 
     def __init__(self, loc: Tensor, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None,

@@ -13,11 +13,12 @@ from volta.distributions.exp_family import ExponentialFamily
 from volta.distributions.gamma import Beta, Dirichlet, Gamma
 from volta.distributions.joint import Independent, MultivariateNormal
 from volta.distributions.matrix import LowRankMultivariateNormal
-from volta.distributions.tails import Pareto
+from volta.distributions.tails import HalfCauchy, Pareto
 from volta.distributions.transformed import TransformedDistribution
 from volta.distributions.utils import euler_constant
 from volta.errors import ArgumentError
 from volta.linalg import solve_triangular
+from volta.nn.functional import softplus
 from volta.ops.creation import full_like
 from volta.ops.math import where
 from volta.special import digamma
@@ -54,12 +55,6 @@ def _normal(p, q):
     return 0.5 * (ratio + ((p.loc - q.loc) / q.scale) ** 2 - 1 - ratio.log())
 
 
-@register_kl(Normal, LogNormal)
-@register_kl(LogNormal, Normal)
-def _mixed(p, q):
-    raise NotImplementedError("kl_divergence: there is no formula for Normal and LogNormal")
-
-
 _TABLE[LogNormal, LogNormal] = _normal
 
 
@@ -72,6 +67,11 @@ def _laplace(p, q):
 @register_kl(Cauchy, Cauchy)
 def _cauchy(p, q):
     return (((p.scale + q.scale) ** 2 + (p.loc - q.loc) ** 2) / (4 * p.scale * q.scale)).log()
+
+
+@register_kl(HalfCauchy, HalfCauchy)
+def _half_cauchy(p, q):
+    return ((p.scale + q.scale) ** 2 / (4 * p.scale * q.scale)).log()
 
 
 @register_kl(Gumbel, Gumbel)
@@ -98,8 +98,11 @@ def _uniform(p, q):
 
 @register_kl(Bernoulli, Bernoulli)
 def _bernoulli(p, q):
-    softplus = (-q.logits).exp().log1p() - (-p.logits).exp().log1p()
-    return softplus + (1 - p.probs) * (q.logits - p.logits)
+    return _of_one(p.probs, p.logits, q.probs, q.logits) + _of_one(1 - p.probs, -p.logits, 1 - q.probs, -q.logits)
+
+
+def _of_one(p, p_logits, q, q_logits):
+    return where(p == 0, 0.0, where(q == 0, math.inf, p * (softplus(-q_logits) - softplus(-p_logits))))
 
 
 @register_kl(Geometric, Geometric)
@@ -115,6 +118,8 @@ def _poisson(p, q):
 @register_kl(Categorical, Categorical)
 @register_kl(OneHotCategorical, OneHotCategorical)
 def _categorical(p, q):
+    if isinstance(p, OneHotCategorical) is not isinstance(q, OneHotCategorical):
+        raise NotImplementedError(f"kl_divergence: there is no formula for {type(p).__name__} and {type(q).__name__}")
     t = where(q.probs == 0, math.inf, p.probs * (p.logits - q.logits))
     return where(p.probs == 0, 0.0, t).sum(-1)
 

@@ -105,7 +105,7 @@ class Weibull(_Inverted):
         return k.log() - self.scale.log() + (k - 1) * x.log() - x ** k
 
     def cdf(self, value: Tensor) -> Tensor:
-        return -(-(self._validate_sample(value) / self.scale) ** self.concentration).expm1()
+        return -(-(self._validate_sample(value, nonnegative) / self.scale) ** self.concentration).expm1()
 
     def icdf(self, value: Tensor) -> Tensor:
         return self.scale * (-(-value).log1p()) ** (1 / self.concentration)

@@ -64,7 +64,7 @@ class TransformedDistribution(Distribution):
         return total + _sum_rightmost(self.base_dist.log_prob(y), dims - len(self.base_dist._event_shape))
 
     def cdf(self, value: Tensor) -> Tensor:
-        sign, value = 1, self._validate_sample(value)
+        sign = 1
         for transform in reversed(self.transforms):
             value, sign = transform._inv_call(value), sign * transform.sign
         return sign * (self.base_dist.cdf(value) - 0.5) + 0.5

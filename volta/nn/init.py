@@ -5,8 +5,11 @@ Every function raises DTypeError for an argument of a wrong type and ArgumentErr
 """
 from __future__ import annotations
 
+import functools
 import math
+import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +19,7 @@ from volta.dtypes import float32, float64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops import creation
 from volta.ops.creation import empty, zeros_like
-from volta.ops.decomposition import qr
+from volta.ops.decomposition import linalg_qr
 from volta.random import Generator
 from volta.tensor import Tensor
 
@@ -157,9 +160,16 @@ def _kaiming_std(name, tensor, a, mode, nonlinearity, generator):
     return _gain(name, nonlinearity, number(name, "a", a)) / math.sqrt(max(fans(name, tensor)[mode == "fan_out"], 1))
 
 
+def _nothing(tensor):
+    warnings.warn("nn.init: a tensor without elements stays as it is", stacklevel=3)
+    return tensor
+
+
 def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
                      generator: Generator | None = None) -> Tensor:
     """Uniform with variance gain**2 / fan. Source: He et al. 2015, eq. 10 and 14."""
+    if isinstance(tensor, core.TensorBase) and 0 in tensor.shape:
+        return _nothing(tensor)
     bound = math.sqrt(3.0) * _kaiming_std("kaiming_uniform_", tensor, a, mode, nonlinearity, generator)
     return uniform_(tensor, -bound, bound, generator)
 
@@ -167,6 +177,8 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonli
 def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
                     generator: Generator | None = None) -> Tensor:
     """Normal with variance gain**2 / fan. Source: He et al. 2015, eq. 10 and 14."""
+    if isinstance(tensor, core.TensorBase) and 0 in tensor.shape:
+        return _nothing(tensor)
     return normal_(tensor, 0.0, _kaiming_std("kaiming_normal_", tensor, a, mode, nonlinearity, generator), generator)
 
 
@@ -213,7 +225,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
     if not tensor.numel():
         return tensor
     drawn = empty(rows, columns, dtype=float64 if tensor.dtype is float64 else float32).normal_(0, 1, generator=generator)
-    q, r = qr(drawn.t() if rows < columns else drawn)
+    q, r = linalg_qr(drawn.t() if rows < columns else drawn)
     q = q * r.diagonal().sign()
     return tensor.copy_((q.t() if rows < columns else q).reshape(tensor.shape).mul(number("orthogonal_", "gain", gain)).to(tensor.device))
 
@@ -250,5 +262,11 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
 def __getattr__(name: str) -> Callable[..., Tensor]:
     """The names before PyTorch 0.4, which it still has: `xavier_uniform` is `xavier_uniform_`."""
     if name + "_" in __all__:
-        return globals()[name + "_"]
+        function = globals()[name + "_"]
+
+        @functools.wraps(function)
+        def older(*args: Any, **options: Any) -> Tensor:
+            warnings.warn(f"nn.init.{name} is deprecated; write nn.init.{name}_", FutureWarning, stacklevel=2)
+            return function(*args, **options)
+        return older
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -117,7 +117,7 @@ def _attention(g: Graph, c: Call):
     if share is not None:
         out = g.reshape(out, (b, heads, length, c.shape(2)[3]))
     if c.used[1]:
-        raise c.refuse("the logarithms of the sums are not exported")
+        raise c.refuse("the greatest scores and their sums are not exported")
     return out, ""
 
 

@@ -192,7 +192,12 @@ def _random(g: Graph, c: Call):
 
 @translates("draw_into")
 def _draw_into(g: Graph, c: Call):
-    return _numbers(g, c.out, c.kind, c.a, c.b)
+    if c.kind not in ("bernoulli", "exponential"):
+        return _numbers(g, c.out, c.kind, c.a, c.b)
+    u = _numbers(g, c.out, "uniform", 0, 1)
+    if c.kind == "bernoulli":
+        return g.node("Cast", g.node("Less", u, g.scalar(c.a, c.out.dtype)), to=TYPES[c.out.dtype])
+    return g.node("Mul", g.node("Log", g.node("Sub", g.scalar(1.0, c.out.dtype), u)), g.scalar(c.a, c.out.dtype))
 
 
 def _numbers(g, out, kind, a, b):

@@ -8,6 +8,7 @@ from volta._kernels.core import TensorBase as _TensorBase
 from volta._kernels.core import call as _call
 from volta._kernels.core import engine as _engine
 from volta._kernels.core import graph as _graph
+from volta._kernels.core import halves as _halves
 from volta._kernels.core import inplace as _inplace
 from volta._kernels.core import operators as _operators
 from volta._kernels.core import record as _record
@@ -52,6 +53,7 @@ _random.configure(tensor=from_data.tensor, device=_device)
 _record.configure(named=table.named, kinds=checks.kinds, settled=checks.settled, in_float32=copy.widened, fill=outputs.fill,
                   taken=taking_over.taken)
 _call.configure(cast=_copies.cast_op)
+_halves.configure(cast=_copies.cast_op)
 _graph.configure(mixed_devices=_mixed_devices, as_operand=_as_operand)
 _inplace.configure(cast=_copies.cast_op, contiguous=_views.contiguous_op, copy_into=_copies.copy_into_op, mixed_devices=_mixed_devices,
                    as_operand=_as_operand, overwrite=subscript.Overwrite, replace=copy.replace)

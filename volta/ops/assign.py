@@ -105,7 +105,7 @@ def uniform_(input: Tensor, low: float = 0.0, high: float = 1.0, *, generator: G
         >>> bool((volta.empty(9).uniform_(-1, 1) < 1).all())
         True
     """
-    if input.requires_grad and (drawn := redrawn("uniform_", uniform_, input, low, high, generator=generator)) is not None:
+    if graph.wants_grad(input) and (drawn := redrawn("uniform_", uniform_, input, low, high, generator=generator)) is not None:
         return drawn
     if not low <= high:
         raise ArgumentError(f"uniform_: needs low <= high, got {low} and {high}")
@@ -123,7 +123,7 @@ def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Ge
         >>> volta.empty(3).normal_(5, 0)
         tensor([5., 5., 5.])
     """
-    if input.requires_grad and (drawn := redrawn("normal_", normal_, input, mean, std, generator=generator)) is not None:
+    if graph.wants_grad(input) and (drawn := redrawn("normal_", normal_, input, mean, std, generator=generator)) is not None:
         return drawn
     if not std >= 0:
         raise ArgumentError(f"normal_: std must be >= 0, got {std}")
@@ -132,7 +132,7 @@ def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Ge
 
 def redrawn(name: str, function: Callable[..., Tensor], input: Tensor, *args: Any, **options: Any) -> Tensor | None:
     """A tensor that is part of a graph, overwritten with what `function` draws into another one; None for others, which it may change."""
-    if not (graph.is_grad_enabled() and input.requires_grad):
+    if not (graph.wants_grad(input) and graph.is_grad_enabled()):
         return None
     inplace.check_inplace(name[:-1], input)
     return copy_(input, function(full_like(input.detach(), 0), *args, **options))

@@ -170,6 +170,9 @@ def _described(value):
     if type(value) is int and not _is_integer(value):
         return "one of more than 64 bits"
     if isinstance(value, (list, tuple, str, float)):
-        text = repr(value)
+        try:
+            text = repr(value)
+        except RecursionError:
+            return f"a deeply nested {type(value).__name__}"
         return text if len(text) <= 60 else f"{text[:57]}..."
     return type(value).__name__

@@ -10,6 +10,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
+from volta._kernels.core.halves import widened
 from volta._kernels.core.order import by_pixels
 from volta.device import as_device
 from volta.dtypes import HALVES, as_dtype, bool_, float32, float64, int64, result_type, to_numpy, uint8
@@ -61,26 +62,18 @@ def in_float32(function):
     return run
 
 
-def widened(function, args, options):
-    """function(*args, **options) with float32 for the narrow floats, its result or results rounded to the dtype that the tensors have in
-    common."""
-    dtype = result_type(*[x for x in (*args, *options.values()) if isinstance(x, core.TensorBase)])
-    out = function(*map(as_wide, args), **{name: as_wide(x) for name, x in options.items()})
-    if not isinstance(out, tuple):
-        return cast(out, dtype)
-    parts = [cast(o, dtype) if o.dtype.is_floating_point else o for o in out]
-    return type(out)(*parts) if hasattr(out, "_fields") else tuple(parts)
-
-
-def promoted(function):
+def promoted(function, one=False):
     """Decorator of a composed op of several tensors: they come in their common dtype, float16 and bfloat16 as float32, and the result is
-    rounded to it once. An option that is a number, perhaps a tensor without dimensions, has no part in it."""
+    rounded to it once. An option that is a number, perhaps a tensor without dimensions, has no part in it. With `one`, the function is a
+    single kernel, which rounds once by itself; its derivative would not."""
+    if function is None:
+        return partial(promoted, one=one)
     numbers = {name for name, of in signature(function).parameters.items() if of.annotation in ("Number", "float", "str", "int", "bool")}
 
     @wraps(function)
     def run(*tensors, **options):
-        if not options and _of_one_dtype(tensors):                      # most are
-            return function(*tensors)
+        if _of_one_dtype(tensors, one) and (not options or all(not isinstance(x, core.TensorBase) for x in options.values())):
+            return function(*tensors, **options)
         given = [x for x in tensors if isinstance(x, core.TensorBase)]
         given += [x for name, x in options.items() if name not in numbers and isinstance(x, core.TensorBase)]
         dtype = result_type(*given) if given else None
@@ -93,14 +86,16 @@ def promoted(function):
     return run
 
 
-def _of_one_dtype(tensors):
-    """Whether the first is a tensor of at least 32 bits and all tensors have its dtype."""
+def _of_one_dtype(tensors, halves):
+    """Whether the first is a tensor of at least 32 bits, or with `halves` of 16 while nothing is recorded, and all have its dtype."""
     first = tensors[0].dtype if tensors and isinstance(tensors[0], core.TensorBase) else None
-    if first is None or first in HALVES:
+    if first is None or first in HALVES and not halves:
         return False
     for x in tensors:
         if isinstance(x, core.TensorBase) and x.dtype is not first:
             return False
+    if first in HALVES and graph.is_grad_enabled():
+        return all(not isinstance(x, core.TensorBase) or not graph.wants_grad(x) for x in tensors)
     return True
 
 

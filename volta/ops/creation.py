@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta import random
 from volta._kernels import core
-from volta._kernels.core import inplace
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.order import dense_strides
+from volta._kernels.core.streams import draw, draw_into
 from volta.device import as_device
 from volta.dtypes import as_dtype, bool_, check_held, float16, float32, float64, get_default_dtype, iinfo, int32, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from volta._kernels.core import DType
-    from volta._kernels.core.record import Primitive
     from volta.layout import memory_format as Layout
     from volta.random import Generator
     from volta.tensor import Tensor
@@ -58,9 +56,10 @@ def empty(*sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype:
     volta.Size([2, 3])
     """
     dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
-    shape, device = _shape("empty", sizes, size), as_device(device)
-    out = create(full_op, shape, 0, dtype=dtype, device=device) if dtype is int64 else create(empty_op, shape, dtype=dtype, device=device)
-    return finish(arranged("empty", out, memory_format), requires_grad)
+    device = as_device(device)
+    params, shape = {"dtype": dtype, "device": device}, _shape("empty", sizes, size)
+    out = run_kernel(full_op, device, (shape, 0), params) if dtype is int64 else run_kernel(empty_op, device, (shape,), params)
+    return finish(out if memory_format is None else arranged("empty", out, memory_format), requires_grad)
 
 
 @_made
@@ -73,15 +72,16 @@ def full(size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = No
     >>> volta.full((2,), 7).tolist()
     [7, 7]
     """
-    if isinstance(fill_value, (core.TensorBase, np.ndarray, np.generic)):
-        fill_value = fill_value.item()
-    if not isinstance(fill_value, (bool, int, float)):
-        raise ArgumentError(f"full: fill_value must be a number, got {type(fill_value).__name__}")
+    if type(fill_value) not in (float, int):
+        if isinstance(fill_value, (core.TensorBase, np.ndarray, np.generic)):
+            fill_value = fill_value.item()
+        if not isinstance(fill_value, (bool, int, float)):
+            raise ArgumentError(f"full: fill_value must be a number, got {type(fill_value).__name__}")
     if dtype is None:
         dtype = bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else get_default_dtype()
     if not -65504.0 <= fill_value <= 65504.0:
         check_held("full", fill_value, as_dtype(dtype))
-    return _filled(as_shape(size) if hasattr(size, "__index__") else as_shape(*size), fill_value, dtype, device, requires_grad)
+    return _filled(_shape("full", (size,), None), fill_value, dtype, device, requires_grad)
 
 
 def _filled(shape, value, dtype, device, requires_grad):
@@ -203,23 +203,6 @@ def eye(n: int, m: int | None = None, *, dtype: DTypeLike = None, device: Device
 
 
 # ---------------------------------------------------------------- random
-def check_generator(op, generator):
-    if generator is not None and not isinstance(generator, random.Generator):
-        raise ArgumentError(f"{op}: generator must be a volta.Generator, got {type(generator).__name__}")
-    return generator or random.default_generator
-
-
-def draw(op: str, primitive: Primitive, shape: tuple[int, ...], a: float, b: float, dtype: DTypeLike, device: DeviceLike,
-         generator: Generator | None) -> Tensor:
-    """A new tensor of the next numbers of a generator."""
-    device = as_device(device)
-    sizes = random.mapped.sizes
-    seed, offset = check_generator(op, generator).advance(0 if device.is_meta else math.prod(shape))
-    values = ((*sizes, *shape) if sizes else shape, a, b)
-    drawn = run_kernel(primitive, device, values, {"seed": seed, "offset": offset, "dtype": as_dtype(dtype), "device": device})
-    return random.mapped.sample(drawn) if sizes else drawn
-
-
 @_made
 def rand(*sizes: int | Sequence[int], size: Sequence[int] | None = None, generator: Generator | None = None, dtype: DTypeLike = None,
          device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
@@ -269,7 +252,7 @@ def randint(*bounds: int | Sequence[int], low: int = 0, high: int | None = None,
     least, most = _integers_of(kind)
     if most is not None and not least <= low < high <= most + 1:
         raise ArgumentError(f"randint: {low} to {high - 1} do not fit into {kind}")
-    shape = as_shape(*listed("randint", (size,), None))
+    shape = _shape("randint", (size,), None)
     return finish(draw_integers("randint", shape, low, high, kind, device, generator), requires_grad)
 
 
@@ -331,12 +314,8 @@ def floating_dtype(op: str, dtype: DTypeLike) -> DType:
 
 def fill_random_(t: Tensor, primitive, a: float, b: float, generator: Generator | None = None) -> Tensor:
     """Overwrite `t` with random numbers (for nn.init); unrecorded."""
-    if t.dtype.itemsize < 4 or core.stands_in(t):
+    if draw_into(draw_into_op, t, primitive.name, a, b, generator) is None:
         copy_into(t, draw("init", primitive, t.shape, a, b, t.dtype, t.device, generator))
-        return t
-    inplace.check_elements("init", t)
-    seed, offset = check_generator("init", generator).advance(0 if t.device.is_meta else t._size)
-    run_kernel(draw_into_op, t.device, (t,), {"kind": primitive.name, "a": float(a), "b": float(b), "seed": seed, "offset": offset})
     return t
 
 
@@ -403,7 +382,7 @@ def randint_like(input: Tensor, *bounds: int, low: int = 0, high: int | None = N
     >>> volta.randint_like(volta.arange(2), 1).tolist()
     [0, 0]
     """
-    like = randint(*bounds, low=low, high=high, size=input.shape, generator=generator, dtype=dtype or input.dtype,
+    like = randint.function(*bounds, low=low, high=high, size=input.shape, generator=generator, dtype=dtype or input.dtype,
                    device=device or input.device)
     return finish(_laid("randint_like", like, input, memory_format), requires_grad)
 

@@ -9,7 +9,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import TensorBase, graph
 from volta.dtypes import finfo, int64
-from volta.errors import ArgumentError, DTypeError
+from volta.errors import ArgumentError, DTypeError, warn_once
 from volta.ops.creation import new_empty
 from volta.ops.inverse import DECLARED, MATRICES, fitting, inv_ex, matrices, square, succeeded
 from volta.ops.join import cat, stack
@@ -76,6 +76,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     >>> volta.cholesky(volta.eye(1))
     tensor([[1.]])
     """
+    warn_once("cholesky is deprecated; write linalg.cholesky(A), or linalg.cholesky(A).mH for upper=True")
     if not input._size and (input.ndim < 2 or input.shape[-1] != input.shape[-2] or not input.dtype.is_floating_point):
         return input.clone()
     return linalg_cholesky(input, upper=upper)
@@ -159,6 +160,7 @@ def qr(input: Tensor, some: bool = True) -> QR:
     >>> volta.qr(volta.eye(2)).Q.shape
     volta.Size([2, 2])
     """
+    warn_once("qr is deprecated; write linalg.qr(A, 'reduced'), or 'complete' for some=False")
     return linalg_qr(input, "reduced" if some else "complete")
 
 

@@ -54,6 +54,8 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
     if n < 0:
         raise ArgumentError(f"diff: n must be >= 0, got {n}")
     out = cat(given, d) if len(given) > 1 else input
+    if not out.shape[d]:
+        return out
     if n >= out.shape[d]:
         return narrow(out, d, 0, 0)
     for _ in range(n):

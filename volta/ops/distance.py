@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
+from volta._kernels.core import graph
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import promoted
 from volta.ops.join import cat
@@ -46,7 +47,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
     """
     if not x1.dtype.is_floating_point:
         raise DTypeError(f"cosine_similarity: needs floating point tensors, got {x1.dtype}; convert them with .float()")
-    if eps < 0:
+    if not eps >= 0:
         raise ArgumentError(f"cosine_similarity: eps must not be negative, got {eps}")
     if x1._shape != x2._shape:
         x1, x2 = broadcast_tensors(x1, x2)
@@ -98,10 +99,10 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = PAIRED[0])
     if not p >= 0:
         raise ArgumentError(f"cdist: p must be >= 0, got {p}")
     many = max(x1.shape[-2], x2.shape[-2]) > 25
-    if p == 2 and (compute_mode == PAIRED[1] or compute_mode == PAIRED[0] and many):
+    if p == 2 and (compute_mode == PAIRED[1] or compute_mode == PAIRED[0] and many) and not _better_apart(x1, x2):
         squares = unsqueeze(sum(x1 * x1, -1), -1) + unsqueeze(sum(x2 * x2, -1), -2) - 2.0 * matmul(x1, transpose(x2, -1, -2))
         return root(clamp_min(squares, 0.0), 0.5)
-    if not _has_kernel(x1, p):
+    if not _has_kernel(x1, p, x1.shape[-2] * x2.shape[-2]):
         rows = max(BLOCK // max(math.prod(x1.shape[:-2]) * x2.shape[-2] * x2.shape[-1], 1), 1)      # whose differences stay in caches
         if x1.shape[-2] <= rows or not core.host_sees(x1):
             return _apart(x1, x2, p)
@@ -113,10 +114,24 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = PAIRED[0])
     return reshape_op(distances_op(first, second, p=float(p)), shape=(*lead, x1.shape[-2], x2.shape[-2]))
 
 
-def _has_kernel(x, p):
+NARROW = 32                         # elements of rows up to which their differences take less time than what a product leaves to be done
+FEW = 2048                          # differences up to which the calls take most of the time
+
+
+def _better_apart(x1, x2):
+    """Whether Euclidean distances are taken from differences, which is more exact too: not where a row is not finite, of which products
+    make NaN."""
+    if x1.shape[-1] > NARROW or not (core.host_sees(x1) and core.host_sees(x2)):
+        return False
+    if graph.wants_derivative(x1) or graph.wants_derivative(x2):
+        return False
+    return bool(np.isfinite(x1.detach().numpy()).all() and np.isfinite(x2.detach().numpy()).all())
+
+
+def _has_kernel(x, p, pairs):
     """Whether distances are not made of simpler operations: so they are in what is traced, and on a CPU of powers that take most of the
     time, where `pow` has ways of its own for some."""
-    return x.device.is_gpu or core.host_sees(x) and p in (0, 1, 2, math.inf)
+    return x.device.is_gpu or core.host_sees(x) and (p in (0, 1, 2, math.inf) or pairs * x.shape[-1] <= FEW and x.shape[-1] > 0)
 
 
 def _apart(x1, x2, p):
@@ -144,7 +159,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     if not p >= 0:
         raise ArgumentError(f"pdist: p must be >= 0, got {p}")
     rows = reshape_op(input, shape=(1, *input.shape))
-    if _has_kernel(input, p):
+    if _has_kernel(input, p, input.shape[0] ** 2):
         return reshape_op(distances_op(rows, None, p=float(p)), shape=(input.shape[0] * (input.shape[0] - 1) // 2,))
     first, second = pairs_of(rows)
     return _length(index_select_op(input, first, dim=0) - index_select_op(input, second, dim=0), p)

@@ -4,20 +4,22 @@ Parameters are checked where that needs no transfer: numbers always, tensors on 
 """
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
-from volta._kernels.core import TensorBase, host_sees, inplace, same_values, stands_in
+from volta._kernels.core import TensorBase, host_sees, same_values, stands_in
+from volta._kernels.core.streams import draw, draw_into
 from volta.dtypes import bool_, finfo, float32, float64, iinfo, int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.assign import constant_of, redrawn
 from volta.ops.copy import copy_into
-from volta.ops.creation import draw, draw_integers, floating_dtype, randn
+from volta.ops.creation import draw_integers, floating_dtype, randn
 from volta.ops.from_data import finish
 from volta.ops.math import clamp
 from volta.ops.records.copy import cast
 from volta.ops.records.counts import binomial_op, poisson_op
-from volta.ops.records.create import normal_op, uniform_op
+from volta.ops.records.create import draw_into_op, normal_op, uniform_op
 from volta.ops.records.math import ceil, clamp_op, exp, log1p, tan, where_op, xlogy
 from volta.ops.records.sort import searchsorted_op, sort_op
 from volta.ops.records.view import row_major
@@ -190,6 +192,8 @@ def bernoulli_(input: Tensor, p: float | Tensor = 0.5, *, generator: Generator |
     """
     if (drawn := redrawn("bernoulli_", bernoulli_, input, p, generator=generator)) is not None:
         return drawn
+    if type(p) is float and 0.0 <= p <= 1.0 and draw_into(draw_into_op, input, "bernoulli", p, 0.0, generator) is not None:
+        return input
     _need("bernoulli_", p, _is_probability, "needs probabilities of [0, 1]")
     return _overwritten("bernoulli_", input, _uniform("bernoulli_", input, generator) < p, integers=True)
 
@@ -205,12 +209,15 @@ def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Generator | No
     """
     if (drawn := redrawn("exponential_", exponential_, input, lambd, generator=generator)) is not None:
         return drawn
-    _need("exponential_", lambd, lambda x: x > 0, "lambd must be > 0")
+    if not lambd > 0:
+        raise ArgumentError(f"exponential_: lambd must be > 0, got {lambd}")
+    factor = -1 / float(lambd)
+    if draw_into(draw_into_op, input, "exponential", factor, 0.0, generator) is not None:
+        return input
     floating_dtype("exponential_", input.dtype)
-    kind, factor = float64 if input.dtype is float64 else float32, -1 / float(lambd)
+    kind = float64 if input.dtype is float64 else float32
     rest = draw("exponential_", uniform_op, input.shape, 1.0, 0.0, kind, input.device, generator)           # 1 - u, exactly
-    if stands_in(input) or not inplace.write(xlogy, input, (factor, rest)):
-        copy_into(input, cast(xlogy(factor, rest), input.dtype))
+    copy_into(input, cast(xlogy(factor, rest), input.dtype))
     return input
 
 
@@ -264,6 +271,16 @@ def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator
     return _overwritten("log_normal_", input, exp(draw("log_normal_", normal_op, input.shape, mean, std, kind, input.device, generator)))
 
 
+@functools.cache
+def _counted(kind):
+    """The least and the largest integer that a dtype holds, of floating points between those that it counts exactly, and of these the
+    largest."""
+    if kind.is_floating_point:
+        exact = round(2 / finfo(kind).eps)
+        return -exact, exact, exact
+    return (0, 1, 1) if kind is bool_ else (iinfo(kind).min, iinfo(kind).max, iinfo(kind).max)
+
+
 @_in_place
 def random_(input: Tensor, *bounds: int | None, low: int | None = None, to: int | None = None,
             generator: Generator | None = None) -> Tensor:
@@ -283,8 +300,7 @@ def random_(input: Tensor, *bounds: int | None, low: int | None = None, to: int 
         raise ArgumentError(f"random_: takes from and to, got {bounds} and to={to}")
     low, high = (0, to) if not bounds else (bounds[0], to) if to is not None else (0, *bounds) if len(bounds) == 1 else bounds
     kind = input.dtype
-    exact = round(2 / finfo(kind).eps) if kind.is_floating_point else 1 if kind.code == 0 else iinfo(kind).max
-    least, most = (-exact, exact) if kind.is_floating_point else (0, 1) if kind.code == 0 else (iinfo(kind).min, iinfo(kind).max)
+    least, most, exact = _counted(kind)
     if kind is int64 and input.device.is_gpu:
         least, most = -1 << 31, (1 << 31) - 1
         exact = most

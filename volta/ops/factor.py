@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core.graph import is_grad_enabled
-from volta.dtypes import int32, to_numpy
-from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta._kernels.core import graph
+from volta.dtypes import HALVES, int32, to_numpy
+from volta.errors import ArgumentError, DTypeError, ShapeError, warn_once
 from volta.ops.creation import new_empty
 from volta.ops.decomposition import linalg_qr, linalg_svd
 from volta.ops.draws import randn
@@ -16,7 +16,18 @@ from volta.ops.join import tril, triu
 from volta.ops.linalg import matmul
 from volta.ops.records.copy import from_array
 from volta.ops.records.decomposition import by_columns, cholesky_inverse_op, leading
-from volta.ops.records.factor import geqrf_op, lu_op, order_of, ordered
+from volta.ops.records.factor import (
+    geqrf_op,
+    lu_op,
+    lu_solve_op,
+    lu_unpack_op,
+    np_q,
+    np_reflected,
+    order_of,
+    ordered,
+    reflected_op,
+    reflections_op,
+)
 from volta.ops.records.linalg import turned
 from volta.ops.records.view import reshape_op
 from volta.ops.reduce import mean
@@ -65,7 +76,8 @@ def _matrices(name, *tensors):
 
 
 def _eye(rows, columns, like):
-    return from_array(np.eye(rows, columns, dtype=to_numpy(like.dtype))).to(like.device)
+    dtype = np.float32 if like.dtype in HALVES else to_numpy(like.dtype)            # NumPy has no bfloat16
+    return from_array(np.eye(rows, columns, dtype=dtype)).to(like.device, like.dtype)
 
 
 def _unit_lower(x):
@@ -133,6 +145,7 @@ def lu(input: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tens
     >>> volta.lu(volta.eye(2))[1].tolist()
     [1, 2]
     """
+    warn_once("lu is deprecated; write linalg.lu_factor, or linalg.lu_factor_ex for the infos, too")
     found = lu_factor_ex(input, pivot=pivot)
     return found if get_infos else tuple(found[:2])
 
@@ -151,20 +164,28 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
             [1., 0.]])
     """
     _matrices("lu_unpack", LU_data)
+    if unpack_data and unpack_pivots and LU_data.dtype.itemsize > 2 and not graph.wants_derivative(LU_data):
+        _check_pivots("lu_unpack", LU_data, LU_pivots)
+        return PLU(*lu_unpack_op(LU_data, LU_pivots))
     order, k = _order("lu_unpack", LU_data, LU_pivots), min(LU_data.shape[-2:])
     none = new_empty(LU_data, (0,))
-    turns = np.eye(LU_data.shape[-2], dtype=to_numpy(LU_data.dtype))[order]
-    P = from_array(np.ascontiguousarray(np.swapaxes(turns, -1, -2))).to(LU_data.device) if unpack_pivots else none
+    turns = np.eye(LU_data.shape[-2], dtype=np.float32 if LU_data.dtype in HALVES else to_numpy(LU_data.dtype))[order]
+    P = from_array(np.ascontiguousarray(np.swapaxes(turns, -1, -2))).to(LU_data.device, LU_data.dtype) if unpack_pivots else none
     if not unpack_data:
         return PLU(P, none, none)
     return PLU(P, _unit_lower(leading(LU_data, -1, k)), triu(leading(LU_data, -2, k)))
 
 
-def _order(name, LU, pivots):
+def _check_pivots(name, LU, pivots):
+    """Raise DTypeError and ShapeError for pivots that are not those of LU."""
     if pivots.dtype is not int32:
         raise DTypeError(f"{name}: pivots must be int32, as lu_factor gives them, got {pivots.dtype.name}; convert them with .int()")
     if pivots.shape != (*LU.shape[:-2], min(LU.shape[-2:])):
         raise ShapeError(f"{name}: needs pivots for each of the matrices {LU.shape}, as lu_factor gives them, got shape {pivots.shape}")
+
+
+def _order(name, LU, pivots):
+    _check_pivots(name, LU, pivots)
     return order_of(name, pivots, LU.shape[-2])
 
 
@@ -198,12 +219,17 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
     tensor([[0.5000]])
     """
     _matrices("linalg.lu_solve", LU, B)
+    if LU.dtype is not B.dtype:
+        raise DTypeError(f"linalg.lu_solve: both must have one dtype, got {LU.dtype} and {B.dtype}; convert one with .to(dtype)")
     square("linalg.lu_solve", LU)
     if not left:
         return turned(linalg_lu_solve(LU, pivots, turned(B), adjoint=not adjoint))
     if B.shape[-2] != LU.shape[-1]:
         raise ShapeError(f"linalg.lu_solve: A X = B with A {LU.shape} needs B of {LU.shape[-1]} rows, got {B.shape}")
     broadcast_shapes(LU.shape[:-2], B.shape[:-2])
+    if LU.dtype is B.dtype and not (graph.wants_derivative(LU) or graph.wants_derivative(B)):
+        _check_pivots("linalg.lu_solve", LU, pivots)
+        return lu_solve_op(LU, pivots, B, turn=adjoint)
     order = _order("linalg.lu_solve", LU, pivots)
     if adjoint:
         found = solve_triangular(turned(LU), solve_triangular(turned(LU), B, upper=False), upper=True, unitriangular=True)
@@ -218,6 +244,7 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     >>> volta.lu_solve(volta.ones(1, 1), *volta.lu(volta.tensor([[2.0]])))
     tensor([[0.5000]])
     """
+    warn_once("lu_solve is deprecated; write linalg.lu_solve(LU, pivots, B)")
     return linalg_lu_solve(LU_data, LU_pivots, input)
 
 
@@ -262,6 +289,7 @@ def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bo
     >>> volta.triangular_solve(volta.ones(1, 1), volta.tensor([[2.0]])).solution
     tensor([[0.5000]])
     """
+    warn_once("triangular_solve is deprecated; write linalg.solve_triangular(A, B, upper=upper), which gives no copy of A")
     _matrices("triangular_solve", input, A)
     if input.dtype is not A.dtype:
         raise DTypeError(f"triangular_solve: both must have one dtype, got {input.dtype} and {A.dtype}; convert one with .to(dtype)")
@@ -286,17 +314,8 @@ def _reflections(A, tau):
     return V, solve_triangular(scale * triu(matmul(turned(V), V), 1), scale * _eye(k, k, A), upper=True, unitriangular=True)
 
 
-def _np_q(a, tau):
-    """All columns of the product, a reflection after the other."""
-    q = np.broadcast_to(np.eye(a.shape[-2]), (*a.shape[:-2], a.shape[-2], a.shape[-2]))
-    for i in range(tau.shape[-1]):
-        v = np.tril(a, -1)[..., i] + np.eye(a.shape[-2])[i]
-        q = q - tau[..., i, None, None] * (q @ v[..., None]) * v[..., None, :]
-    return q
-
-
 @composed(out="cast", samples=(case((2, 4, 3), (2, 3)), case((4, 3), (2,)), case((3, 3), (3,)), case((0, 3, 2), (0, 2))),
-          aliases=("linalg.householder_product",), numpy=lambda a, tau: _np_q(a, tau)[..., :a.shape[-1]],
+          aliases=("linalg.householder_product",), numpy=lambda a, tau: np_q(a, tau)[..., :a.shape[-1]],
           in_float32=True, **DECLARED)
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """The first columns of the product of reflections that `geqrf` gives: 1 - tau_i v_i v_i', with v_i below the diagonal of column i and
@@ -313,19 +332,15 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     if input.shape[-2] < n or input2.shape[-1] > n:
         raise ShapeError(f"{name}: needs at least as many rows as columns, and at most a factor in input2 for each column, got "
                          f"{input.shape} and {input2.shape}")
+    if not (graph.wants_derivative(input) or graph.wants_derivative(input2)):
+        return reflections_op(input, input2)
     V, T = _reflections(input, input2)
     return by_columns(_eye(input.shape[-2], n, input) - matmul(V, matmul(T, turned(leading(V, -2, n)))))
 
 
-def _np_ormqr(a, tau, c, left=True, transpose=False):
-    q = _np_q(a, tau)
-    q = np.swapaxes(q, -1, -2) if transpose else q
-    return q @ c if left else c @ q
-
-
 @composed(samples=(case((2, 4, 3), (2, 3), (2, 4, 2)), case((4, 3), (3,), (4, 2), transpose=True),
                    case((4, 3), (3,), (2, 4), left=False), case((2, 4), (2,), (2, 3))),
-          numpy=_np_ormqr, in_float32=True, **DECLARED)
+          numpy=np_reflected, in_float32=True, **DECLARED)
 def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q input3, or input3 Q unless `left`, or either with the transpose of Q, the square product of reflections that `geqrf` gives; on the
     CPU.
@@ -340,6 +355,8 @@ def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, tran
         raise ShapeError(f"ormqr: input2 must have the smaller size of input {input.shape}, got {input2.shape}")
     if input3.shape[-2 if left else -1] != input.shape[-2]:
         raise ShapeError(f"ormqr: input3 {input3.shape} must have the {input.shape[-2]} rows of input as {'rows' if left else 'columns'}")
+    if input3.dtype is input.dtype and not any(map(graph.wants_derivative, (input, input2, input3))):
+        return reflected_op(input, input2, input3, left=left, transpose=transpose)
     V, T = _reflections(input, input2)
     T = turned(T) if transpose else T
     if left:
@@ -357,14 +374,12 @@ class Reflections(Result):
 def geqrf(input: Tensor) -> Reflections:
     """The QR decomposition as LAPACK packs it, for `orgqr` and `ormqr`, on the CPU. As in PyTorch it has no derivative.
 
-    Raises: AutogradError for an input that wants a gradient: `linalg.qr` has one.
+    Raises: AutogradError at backward: `linalg.qr` has one.
 
     >>> volta.geqrf(volta.tensor([[3.0], [4.0]])).a[0].item()
     -5.0
     """
     _matrices("geqrf", input)
-    if input.requires_grad and is_grad_enabled():
-        raise AutogradError("geqrf: has no derivative; call it on input.detach(), or use linalg.qr")
     return Reflections(*geqrf_op(input))
 
 

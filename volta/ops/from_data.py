@@ -1,6 +1,7 @@
 """Tensors from data: numbers, nested sequences, NumPy arrays."""
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ from volta._kernels import core
 from volta._kernels.core.call import run_kernel
 from volta.device import as_device
 from volta.dtypes import as_dtype, bfloat16, float32, from_numpy_dtype, get_default_dtype, int64, to_numpy
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError, warn_once
 from volta.ops.copy import clone, to
 from volta.ops.records.copy import cast, from_array, upload
 from volta.ops.table import composed
@@ -37,8 +38,8 @@ def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
     [[1, 2], [3, 4]]
     """
     if isinstance(data, core.TensorBase):
-        out = to(data.detach(), dtype=dtype, device=data.device if device is None else device)
-        return finish(out.clone() if out.storage is data.storage else out, requires_grad)
+        warnings.warn("tensor: of a tensor, write x.detach().clone(), or x.detach().clone().requires_grad_()", stacklevel=2)
+        return _copied(data, dtype, device, requires_grad)
     array, kinds = _as_array(data)
     wanted = from_numpy_dtype(array.dtype) if dtype is None or not _is_numeric(array) else as_dtype(dtype)
     if array.dtype == np.uint64 and wanted is int64 and array.size and array.max() >= 1 << 63:
@@ -50,6 +51,11 @@ def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
     kept, where = float32 if wanted is bfloat16 else wanted, as_device(device)      # NumPy has no bfloat16
     array = np.asarray(array, dtype=to_numpy(kept), order="C")
     return finish(cast(run_kernel(upload, where, (array, kept, where)), wanted), requires_grad)
+
+
+def _copied(data, dtype, device, requires_grad):
+    out = to(data.detach(), dtype=dtype, device=data.device if device is None else device)
+    return finish(out.clone() if out.storage is data.storage else out, requires_grad)
 
 
 def _is_numeric(array):
@@ -74,16 +80,27 @@ def _check_fit(array, dtype):
 
 _NUMBERS = frozenset((bool, int, float))
 _NESTED = _NUMBERS | {list, tuple}
+_DEEPEST = 32
 
 
 def _kinds(data):
-    """The types of the elements of nested sequences."""
+    """The types of the elements of nested sequences, which may contain themselves."""
     if not isinstance(data, (list, tuple)):
         return {type(data)}
-    kinds = set(map(type, data))
-    if kinds <= _NUMBERS:
-        return kinds
-    return kinds.union(*map(_kinds, data)) if any(issubclass(kind, (list, tuple)) for kind in kinds) else kinds
+    found, level = set(map(type, data)), (data,)
+    if found <= _NUMBERS:
+        return found
+    for _ in range(_DEEPEST):
+        below = {}
+        for each in level:
+            kinds = set(map(type, each))
+            found |= kinds
+            if not kinds <= _NUMBERS and any(issubclass(kind, (list, tuple)) for kind in kinds):
+                below.update((id(x), x) for x in each if isinstance(x, (list, tuple)))
+        if not below:
+            return found
+        level = below.values()
+    raise ShapeError(f"tensor: sequences may be nested {_DEEPEST} deep, as many dimensions as a tensor can have")
 
 
 def _numbers(data):
@@ -124,6 +141,8 @@ def from_numpy(array: np.ndarray) -> Tensor:
         raise DTypeError(f"from_numpy: {array.dtype} cannot be shared; copy it with volta.tensor(array)")
     if array.flags.carray:
         return from_array(array)
+    if not array.flags.writeable:
+        warn_once("from_numpy: the array is not writable, so that the tensor has a copy of it")
     if not array.flags.writeable or any(s < 0 or s % array.itemsize for s in array.strides):
         array = array.copy()
     span = sum((n - 1) * s for n, s in zip(array.shape, array.strides)) + array.itemsize if array.size else 0

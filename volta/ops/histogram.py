@@ -237,6 +237,8 @@ def histogramdd(input: Tensor, bins: int | Sequence[int] | Sequence[Tensor], *, 
         raise ShapeError(f"histogramdd: weight must be {input.dtype} of shape {input.shape[:-1]}, got {weight.dtype} {weight.shape}")
     size = input.shape[-1]
     bins = [bins] * size if isinstance(bins, int) else bins
+    if any(isinstance(each, TensorBase) and each.dtype is not input.dtype for each in bins):
+        raise DTypeError(f"histogramdd: the edges must be {input.dtype} as input is, got {[getattr(each, 'dtype', None) for each in bins]}")
     if len(bins) != size or range is not None and len(range) != 2 * size:
         raise ArgumentError(f"histogramdd: bins and pairs of numbers of the range must be given for each of {size} columns, got "
                             f"{len(bins)} bins and range {range}")

@@ -203,6 +203,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 def _takes_sums(input, index, source):
     """Whether a kernel may add to a tensor of a GPU where it lies, unrecorded."""
     device = input.device
+    if not isinstance(source, core.TensorBase) or not isinstance(index, core.TensorBase):
+        return False
     return (device.is_gpu and input._contiguous and input._size > 0 and input.ndim > 0 and index.device is device
             and source.device is device and not (core.stands_in(input) or core.stands_in(index) or core.stands_in(source))
             and not (graph.is_grad_enabled() and (input.requires_grad or source.requires_grad)))

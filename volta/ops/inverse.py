@@ -11,7 +11,7 @@ from volta.ops.indexing import known_range
 from volta.ops.records.copy import cast
 from volta.ops.records.decomposition import by_columns, det_op, inv_op, matrix_exp_op, slogdet_op, solve_op, triangular_op
 from volta.ops.records.linalg import turned
-from volta.ops.records.math import where_op
+from volta.ops.records.math import exp, where_op
 from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.table import Definite, Derived, case, composed
 from volta.results import Result
@@ -146,7 +146,7 @@ def matrix_exp(input: Tensor) -> Tensor:
             [0., 1.]])
     """
     square("linalg.matrix_exp", input)
-    return matrix_exp_op(input)
+    return exp(input) if input.shape[-1] == 1 and input.dtype.is_floating_point else matrix_exp_op(input)
 
 
 # ---------------------------------------------------------------- linear equations

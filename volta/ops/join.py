@@ -9,7 +9,7 @@ import numpy as np
 
 from volta._kernels.core.order import by_pixels
 from volta.dtypes import as_integer, check_held, promote_types, uint8
-from volta.errors import ArgumentError, IndexRangeError, ShapeError
+from volta.errors import ArgumentError, IndexRangeError, RankError, ShapeError
 from volta.ops.copy import pixels_as
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast, cat_op
@@ -46,9 +46,9 @@ def _alike(tensors: tuple[Tensor, ...]) -> bool:
 def _fits(tensors: tuple[Tensor, ...], d: int) -> bool:
     """Whether all have one dtype, and shapes that differ along d alone."""
     shape, dtype = tensors[0]._shape, tensors[0].dtype
-    before, after = shape[:d], shape[d + 1:]
+    before, after, rank = shape[:d], shape[d + 1:], len(shape)
     for x in tensors:
-        if x._shape[:d] != before or x._shape[d + 1:] != after or x.dtype is not dtype:
+        if len(x._shape) != rank or x._shape[:d] != before or x._shape[d + 1:] != after or x.dtype is not dtype:
             return False
     return True
 
@@ -166,10 +166,10 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
             return contiguous_op(input)
         return reshape_op(roll_op(reshape_op(input, shape=(n,)), shift=shifts[0] % n, dim=0), shape=input._shape)
     dims = (dims,) if hasattr(dims, "__index__") else tuple(dims)
-    if not input._size:
-        return clone_op(input)                              # whatever the dimensions, as in PyTorch
     if len(shifts) != len(dims):
         raise ArgumentError(f"roll: {len(shifts)} shifts for {len(dims)} dims")
+    if not input._size:
+        return clone_op(input)                              # whatever the dimensions, as in PyTorch
     if not input.ndim:
         raise IndexRangeError(f"roll: a 0-d tensor has no dimension {dims[0]}; leave dims out")
     out = input
@@ -189,13 +189,15 @@ def _np_pad(x, pad, mode="constant", value=0):
 
 
 @composed(samples=(case((2, 3), pad=(1, 2), value=3), case((2, 3), pad=(1, 0, 0, 2)), case((2, 3), pad=(1, 2), mode="reflect"),
-                   case((2, 3), pad=(1, 2, 1, 0), mode="replicate"), case((2, 3), pad=(1, 2), mode="circular")), kinds="fib", numpy=_np_pad)
+                   case((1, 2, 3), pad=(1, 2, 1, 0), mode="replicate"), case((2, 3), pad=(1, 2), mode="circular")), kinds="fib",
+          numpy=_np_pad)
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """Padding; `pad` = (left, right) of the last dimension, then of the one before it, and so on. Negative cuts. The mode says with
-    what: "constant" (`value`), "reflect" (the neighbours mirrored at the edge), "replicate" (the edge), "circular" (the other end).
+    what: "constant" (`value`), "reflect" (the neighbours mirrored at the edge), "replicate" (the edge), "circular" (the other end);
+    but for "constant" it is for one dimension of 2 or 3, two of 3 or 4 and three of 4 or 5.
 
     Raises: ArgumentError for another mode, an odd number of sizes, or a value with a mode that has none; ShapeError for more than
-    the input can give.
+    the input can give, RankError for other dimensions than the mode takes.
 
     >>> volta.pad(volta.arange(2), (1, 2)).tolist()
     [0, 0, 1, 0, 0]
@@ -270,6 +272,9 @@ def _extension(shape, pad, mode):
     """
     rank, cut = len(shape), None
     before, after = _sides(rank, pad)
+    if not 1 <= rank - len(pad) // 2 <= 2 or not 2 <= len(pad) <= 6:
+        raise RankError(f"pad: mode {mode!r} takes 2 sizes for 2 or 3 dimensions, 4 for 3 or 4, 6 for 4 or 5, got {len(pad)} for shape "
+                        f"{shape}")
     if mode in ("reflect", "replicate") and 0 in shape[max(rank - len(pad) // 2 - 1, 0):]:
         raise ShapeError(f"pad: mode {mode!r} needs an input of which only the batch may have a size of 0, got {shape}")
     if mode == "circular" and min(before + after, default=0) < 0:       # what is cut does not come back at the other end

@@ -166,7 +166,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """
     if input.ndim != 1 or vec2.ndim != 1:
         raise ShapeError(f"outer: needs two vectors, got {input.shape} and {vec2.shape}")
-    return reshape_op(input, shape=(input._size, 1)) * reshape_op(vec2, shape=(1, vec2._size))
+    return reshape_op(input, shape=(input._size, 1)) * vec2
 
 
 @composed(samples=(case((5,), (3, 4), (4, 5)), case((3, 5), (3, 4), (4, 5), beta=2, alpha=3), case((), (2, 0), (0, 3), beta=0)), kinds="fi",

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -10,9 +9,9 @@ import numpy as np
 
 from volta import dtypes
 from volta._kernels import core
-from volta._kernels.core import TensorBase
+from volta._kernels.core import TensorBase, graph
 from volta.dtypes import result_type
-from volta.errors import ArgumentError, DTypeError
+from volta.errors import ArgumentError, DTypeError, warn_once
 from volta.ops.copy import cast, clone, promoted
 from volta.ops.creation import ones_like
 from volta.ops.indexing import nonzero
@@ -81,11 +80,16 @@ def _lerp_in_place(input, end, weight):
     return None if end is input else (r.lerp_op, (input, end, weight))      # of which some GPUs' compilers take the difference for 0
 
 
+for _each in (_sum_in_place, _difference_in_place, _product_in_place, _quotient_in_place, _lerp_in_place):
+    _each.halves = True
+
+
 def _in_one(input, other, alpha):
     """Whether a multiple is added in one pass: between floating point tensors of one shape and layout."""
     return (type(alpha) in (int, float) and alpha != 1 and isinstance(input, TensorBase) and isinstance(other, TensorBase)
-            and input.dtype is other.dtype and input.dtype in (dtypes.float32, dtypes.float64)
-            and input._shape == other._shape and input._strides == other._strides)
+            and input.dtype is other.dtype and input._shape == other._shape and input._strides == other._strides
+            and (input.dtype in (dtypes.float32, dtypes.float64) or input.dtype in dtypes.HALVES and not (
+                graph.is_grad_enabled() and (graph.wants_grad(input) or graph.wants_grad(other)))))
 
 
 @composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=0.5)), numpy=lambda input, other, alpha=1: input + alpha * other,
@@ -224,7 +228,7 @@ def square(input: Tensor) -> Tensor:
 @composed(out="cast", samples=(*TERNARY_CASES, case((3, 4), (4,), (3, 1), value=2)), kinds="fi", rtol=2e-5, elementwise=True, inplace=True,
           one=_product_in_place,
           numpy=lambda input, tensor1, tensor2, value=1: input + value * tensor1 * tensor2)
-@promoted
+@promoted(None, one=True)
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """input + value * tensor1 * tensor2.
 
@@ -259,12 +263,9 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     return _addcdiv(input, tensor1, tensor2, value=value)
 
 
-@promoted
+@promoted(None, one=True)
 def _addcdiv(input, tensor1, tensor2, *, value: Number):
-    value = cast(value, input.dtype) if isinstance(value, TensorBase) else value
-    if input.dtype.itemsize > 2:
-        return r.add_quotient(input, tensor1, tensor2, value)
-    return input + (tensor1 if value == 1 else tensor1 * value) / tensor2       # PyTorch rounds the quotient, too
+    return r.add_quotient(input, tensor1, tensor2, cast(value, input.dtype) if isinstance(value, TensorBase) else value)
 
 
 @composed(out="cast", samples=(*TERNARY_CASES, case((3, 4), (4,), 0.3), case((4,), (4,), 0.7)), rtol=2e-5, elementwise=True, inplace=True,
@@ -284,7 +285,7 @@ def lerp(input: Tensor, end: Tensor, weight: Number | Tensor) -> Tensor:
     return _between(input, end, weight)
 
 
-@promoted
+@promoted(None, one=True)
 def _between(input, end, weight):
     return r.lerp_op(input, end, weight)
 
@@ -341,7 +342,7 @@ def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
     if condition.dtype is dtypes.uint8:
-        warnings.warn("where: a uint8 condition holds where it is not 0, as in PyTorch; make it bool", stacklevel=3)
+        warn_once("where: a uint8 condition holds where it is not 0, as in PyTorch; make it bool")
         condition = condition.bool()
     if isinstance(input, (int, float)) and isinstance(other, (int, float)):
         input = create(full_op, (), input, dtype=result_type(input, other), device=condition.device)

@@ -9,7 +9,7 @@ import numpy as np
 from volta._kernels.core import graph
 from volta.device import beyond_gpu
 from volta.dtypes import HALVES, as_dtype, float32, promote_types
-from volta.errors import ArgumentError, DeviceError, DTypeError, IndexRangeError, ShapeError
+from volta.errors import ArgumentError, DeviceError, DTypeError, IndexRangeError, ShapeError, warn_once
 from volta.ops.copy import widened
 from volta.ops.math import where
 from volta.ops.records.copy import cast
@@ -221,6 +221,7 @@ def frobenius_norm(input: Tensor, dim: int | Sequence[int], keepdim: bool = Fals
     >>> volta.frobenius_norm(volta.tensor([[3.0, 4.0]]), 1)
     tensor([5.])
     """
+    warn_once("frobenius_norm is deprecated; write linalg.vector_norm(x, 2.0, dim, keepdim)")
     dims = (dim,) if hasattr(dim, "__index__") else tuple(dim)
     if len(dims) > 2:
         raise ShapeError(f"frobenius_norm: takes at most 2 dimensions, got {len(dims)}")
@@ -235,6 +236,7 @@ def nuclear_norm(input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = F
     >>> volta.nuclear_norm(volta.eye(3))
     tensor(3.)
     """
+    warn_once("nuclear_norm is deprecated; write linalg.matrix_norm(x, 'nuc', dim, keepdim)")
     return norm(input, "nuc", (-2, -1) if isinstance(dim, bool) else tuple(dim), dim if isinstance(dim, bool) else keepdim)
 
 

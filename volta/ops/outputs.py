@@ -42,7 +42,8 @@ _BESIDE = {"sum": ("dim", 1), "prod": ("dim", 1), "median": ("dim", 1), "nanmedi
 _STRAIGHT = frozenset("""addbmm addmm addmv addr baddbmm bernoulli cumprod cumsum float_power heaviside linalg.cross linalg.vector_norm
 logcumsumexp max min msort nextafter normal normalize polygamma renorm""".split())
 _WHOLE = frozenset({"special.ndtr"})            # and a record that is whole before it is stored
-_BY_ELEMENTS = frozenset("float_power heaviside max min".split())                 # elementwise, though composed of several
+_BY_ELEMENTS = frozenset("float_power heaviside max min nextafter".split())                 # elementwise, though composed of several
+_CHANGING = frozenset(("native_batch_norm",))        # that change what they are given: their `out` is looked at before
 _OF_VIEWS = frozenset("column_stack dstack hstack stack take_along_dim vstack".split())       # that read views of their inputs
 
 # Functions whose `out` PyTorch does not look at for gradients: none of them has one.
@@ -106,6 +107,10 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
                 options = {"dtype": out.dtype, "device": out.device, **options}         # a new tensor is made like `out`
             elif rule == "dtype":
                 options = {"dtype": out.dtype, **options}
+        if op.name in _CHANGING:
+            for each in outs:
+                if each.dtype is not args[0].dtype:
+                    raise DTypeError(f"{op.name}: out must have the input's dtype, {args[0].dtype}, got {each.dtype}")
         result = op(*args, **options)
         if isinstance(result, core.TensorBase) and result.shape != outs[0].shape and (
                 op.details.elementwise or op.name in _BY_ELEMENTS or record is not None and record.pointwise) and (
@@ -131,7 +136,8 @@ def _check_apart(op, args, options, outs):
     for i, x in enumerate((*args, *options.values())):
         for read in _tensors((x,)):
             for each in outs:
-                if each is read and not read._size and place is not None and i >= place and op.name not in _OF_VIEWS:
+                if each is read and not read._size and place is not None and i >= place and op.name not in _OF_VIEWS and not (
+                        op.name == "cat" and all(t._shape == (0,) for t in _tensors(args))):
                     raise ArgumentError(f"{op.name}: out is one of the inputs that are read while it is written; give another tensor")
                 check_apart(op.name, each, read, place is not None and i >= place)
 
@@ -234,8 +240,6 @@ def _check(name, out, value, rule):
 
 def _quiet(name, args, options):
     """Whether `out` of another shape gets that of the result without a warning."""
-    if name == "kthvalue":
-        return not (options.get("keepdim") or args[3:] == (True,))
     if name == "mode":
         return not any(x.shape for x in _tensors(args))
     return name in _QUIET or name == "normal" and not any(True for _ in _tensors((*args, *options.values())))
@@ -248,7 +252,7 @@ def _store(name, out, value, quiet):
         value = reshape_op(value, shape=out.shape)
     if out.shape != value.shape:
         resized = bool(out._size)
-        if resized and not quiet:
+        if resized and (not quiet or name == "arange" and out._size != value._size):
             warnings.warn(f"{name}: out of shape {out._shape} now has that of the result, {value._shape}; give an empty tensor or one of "
                           "that shape", stacklevel=4)
         out.resize_(value.shape)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import int64
-from volta.errors import ArgumentError, RankError, ShapeError
+from volta.dtypes import bool_, int64
+from volta.errors import ArgumentError, RankError, ShapeError, warn_once
 from volta.ops.creation import eye, ones
 from volta.ops.inverse import inverse, square
 from volta.ops.join import cat
@@ -38,9 +38,14 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
             [0., 0., 1., 2.]])
     """
     a, b = input._shape, other._shape
-    if len(a) != len(b):
-        rank = max(len(a), len(b))
+    rank = len(a)
+    if rank != len(b):
+        rank = max(rank, len(b))
         a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    if rank == 2:                               # most are, and a comprehension takes as long as a view
+        (m, n), (p, q) = a, b
+        blocks = reshape_op(input, shape=(m, 1, n, 1)) * reshape_op(other, shape=(p, 1, q))
+        return reshape_op(blocks, shape=(m * p, n * q))
     blocks = reshape_op(input, shape=tuple([n for size in a for n in (size, 1)])) * reshape_op(
         other, shape=tuple([n for size in b for n in (1, size)]))
     return reshape_op(blocks, shape=tuple([m * n for m, n in zip(a, b)]))
@@ -67,6 +72,8 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     if input.ndim != other.ndim:
         raise ShapeError(f"cross: the tensors must have equally many dimensions, got {input.shape} and {other.shape}")
     if dim is None:
+        warn_once("cross: without dim, which is the first dimension of size 3 then, cross is deprecated; give dim, or write linalg.cross, "
+                  "where it is the last one")
         if 3 not in input.shape:
             raise ShapeError(f"cross: no dimension of {input.shape} has size 3")
         dim = input.shape.index(3)
@@ -113,9 +120,10 @@ def _cheapest(sizes):
     return cut
 
 
-def _product(parts, cut, i, j):
+def _product(multiply, parts, cut, i, j):
     k = cut[i, j]
-    return matmul_op(parts[i] if i == k else _product(parts, cut, i, k), parts[j] if k + 1 == j else _product(parts, cut, k + 1, j))
+    return multiply(parts[i] if i == k else _product(multiply, parts, cut, i, k),
+                    parts[j] if k + 1 == j else _product(multiply, parts, cut, k + 1, j))
 
 
 @composed(name="linalg.multi_dot", function=False, method=False, kinds="fi", numpy=lambda tensors: np.linalg.multi_dot(tensors), rtol=1e-4,
@@ -145,12 +153,13 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
         if shapes[i][1] != shapes[i + 1][0]:
             raise ShapeError(f"linalg.multi_dot: inner sizes differ, got {[x.shape for x in tensors]}")
     sizes = [shapes[0][0], *[shape[1] for shape in shapes]]
+    multiply = matmul if parts[0].dtype is bool_ else matmul_op         # of bool there are products without elements
     if last == 2:                                       # which one of two is known without a table
         first = sizes[0] * sizes[2] * (sizes[1] + sizes[3]) < sizes[1] * sizes[3] * (sizes[0] + sizes[2])
         a, b, c = parts
-        out = matmul_op(matmul_op(a, b), c) if first else matmul_op(a, matmul_op(b, c))
+        out = multiply(multiply(a, b), c) if first else multiply(a, multiply(b, c))
     else:
-        out = _product(parts, _cheapest(sizes), 0, last)
+        out = _product(multiply, parts, _cheapest(sizes), 0, last)
     return reshape_op(out, shape=out.shape[row:2 - column]) if row or column else out
 
 
@@ -162,6 +171,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     >>> volta.chain_matmul(volta.ones(2, 5), volta.ones(5, 3), volta.ones(3, 1)).shape
     volta.Size([2, 1])
     """
+    warn_once("chain_matmul is deprecated; write linalg.multi_dot, which takes a list")
     if any(x.ndim != 2 for x in matrices):
         raise ShapeError(f"chain_matmul: needs matrices, got {[x.shape for x in matrices]}")
     return multi_dot(matrices) if len(matrices) != 1 else matrices[0]

@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volta._kernels.core import TensorBase, graph
 from volta.dtypes import HALVES, as_dtype, bool_, float32, int64, result_type, uint8
-from volta.errors import ArgumentError, CallError, IndexRangeError
+from volta.errors import ArgumentError, CallError, DTypeError, IndexRangeError
 from volta.ops.copy import clone
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
@@ -249,8 +250,12 @@ def _np_pick(extreme, arg):
 
 
 def _called(name, pick, of_all, of_two, input, dim_or_other, keepdim, dim, other):
-    """max or min in one of its three forms. With keepdim a whole number in a tensor is a dimension."""
-    if keepdim and isinstance(dim_or_other, TensorBase) and not dim_or_other.ndim and dim_or_other.dtype.category == 1:
+    """max or min in one of its three forms. With keepdim, True or False, a whole number in a tensor is a dimension."""
+    if keepdim is None:
+        keepdim = False
+    elif isinstance(dim_or_other, TensorBase):
+        if dim_or_other.ndim or dim_or_other.dtype.category != 1 or dim is not None or other is not None:
+            raise DTypeError(f"{name}: with keepdim goes a dimension, an int, got a tensor")
         dim_or_other = dim_or_other.item()
     if dim_or_other is None and dim is None and other is None and not keepdim:
         return _extreme(name, of_all, input, None, None)
@@ -264,7 +269,7 @@ def _called(name, pick, of_all, of_two, input, dim_or_other, keepdim, dim, other
 
 
 @composed(out="one", samples=_ARGS, numpy=_np_pick(np.amax, np.argmax), kinds="fib")
-def max(input: Tensor, dim_or_other: int | Tensor | None = None, keepdim: bool = False, *, dim: int | None = None,
+def max(input: Tensor, dim_or_other: int | Tensor | None = None, keepdim: bool | None = None, *, dim: int | None = None,
         other: Tensor | None = None) -> Tensor | ValuesIndices:
     """The largest value; with an int `dim` (values, indices); with another tensor, in its place or as `other`, `maximum`.
 
@@ -275,7 +280,7 @@ def max(input: Tensor, dim_or_other: int | Tensor | None = None, keepdim: bool =
 
 
 @composed(out="one", samples=_ARGS, numpy=_np_pick(np.amin, np.argmin), kinds="fib")
-def min(input: Tensor, dim_or_other: int | Tensor | None = None, keepdim: bool = False, *, dim: int | None = None,
+def min(input: Tensor, dim_or_other: int | Tensor | None = None, keepdim: bool | None = None, *, dim: int | None = None,
         other: Tensor | None = None) -> Tensor | ValuesIndices:
     """The smallest value; with an int `dim` (values, indices); with another tensor, in its place or as `other`, `minimum`.
 
@@ -349,11 +354,22 @@ def _moments(name, input, dim, unbiased, keepdim, correction):
     dim, correction = _correction(name, dim, unbiased, correction)
     dims = as_dims(name, dim, input.ndim) or (0,)
     if input.ndim and input._size and dims[-1] - dims[0] < len(dims):
-        return var_op(input, dim=dims, keepdim=keepdim, correction=float(correction))
+        out = var_op(input, dim=dims, keepdim=keepdim, correction=float(correction))
+        if input._size <= correction * out[0]._size:
+            _warn_of_freedom(name, input._size // out[0]._size, correction)
+        return out
     x = input if input.ndim else reshape_op(input, shape=(1,))
     out = _spread(x, dims, float(correction))
     shape = reduced(x._shape, dims, keepdim) if input.ndim else ()
+    size = math.prod(shape)
+    if x._size <= correction * size and (size or correction >= 0):
+        _warn_of_freedom(name, x._size // size if size else 0, correction)
     return tuple([o if o._shape == shape else reshape_op(o, shape=shape) for o in out])
+
+
+def _warn_of_freedom(name, n, correction):
+    warnings.warn(f"{name}: degrees of freedom is <= 0: the correction should be less than the number of elements that are reduced, got "
+                  f"{correction} and {n}", stacklevel=4)
 
 
 def _spread(x, dims, correction):

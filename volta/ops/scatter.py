@@ -16,7 +16,7 @@ from volta._kernels.core.call import run_kernel
 from volta._kernels.core.graph import is_grad_enabled
 from volta.device import mixed_devices
 from volta.dtypes import as_integer, bool_, check_held, iinfo, int32, int64, uint8
-from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
+from volta.errors import ArgumentError, DTypeError, RankError, ShapeError, warn_once
 from volta.ops.creation import full_like, new_zeros, ones, ones_like, zeros_like
 from volta.ops.indexing import as_value, as_vector, check_index, check_integers, gather, known_range, masked_fill, positions, scatter_add
 from volta.ops.math import div
@@ -159,6 +159,8 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None 
         dim = as_dim("scatter", dim, input.ndim)
         if reduce not in ("add", "multiply"):
             raise ArgumentError(f"scatter: reduce must be 'add' or 'multiply', got {reduce!r}")
+        if isinstance(src, TensorBase):
+            warn_once("scatter: reduce beside a tensor src is deprecated; write scatter_reduce, which has more reductions")
         source = src if isinstance(src, TensorBase) else full_like(index, as_held(input, src), dtype=input.dtype)
         return scatter_reduce(input, dim, index, source, "sum" if reduce == "add" else "prod")
     d, x, at, src = _fitted("scatter", input, dim, index, src)
@@ -268,6 +270,7 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
         raise ArgumentError(f"index_reduce: reduce must be one of prod, mean, amax, amin, got {reduce!r}; for sums take index_add")
     if input.dtype.code == 0:
         raise DTypeError("index_reduce: needs a floating point or integer tensor, got bool; convert it with .float()")
+    warn_once("index_reduce: it is in beta in PyTorch, where its interface may change")
     d = as_dim("index_reduce", dim, input.ndim)
     index, source = _slices("index_reduce", d, input, index, source)
     check_index("index_reduce", index, input.shape[d] if input.shape else 1)

@@ -152,6 +152,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     elif k == 1:
         return ValuesIndices(clone(input), zeros((), dtype=int64, device=input.device))
     length = input.shape[as_dim("kthvalue", dim, input.ndim)] if input.ndim else 1
+    as_dim("kthvalue", dim, max(input.ndim, 1))
     if not 1 <= k <= length:
         raise ArgumentError(f"kthvalue: k must be from 1 to {length}, the size of dimension {dim}, got {k}")
     if input.dtype.is_floating_point and _in_the_middle(input, length):

@@ -43,6 +43,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     tensor([0.0000, 2.1972])
     """
     if eps is not None:
+        eps = float(eps)            # an integer would have to fit into the input's dtype
         input = r.where_op(input < eps, eps, r.where_op(input > 1 - eps, 1 - eps, input))
     return s.logit_op(input)
 
@@ -186,6 +187,8 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     tensor([4.0000, 1.5000])
     """
     if input.dtype.is_floating_point and not other.dtype.is_floating_point:
+        if other.dtype is bool_:
+            raise DTypeError("ldexp: other must be floating point or integer, got bool; convert it with .long()")
         dtype = result_type(input, other)
         return s.ldexp_op(cast(input, dtype), cast(other, dtype))
     return _times_power(input, other)
@@ -245,7 +248,7 @@ def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_un
     tensor([ True, False,  True])
     """
     tensors = [x for x in (elements, test_elements) if isinstance(x, TensorBase)]
-    if not tensors or any(x.dtype is bool_ for x in tensors):
+    if not tensors or any(x.dtype is bool_ for x in tensors) or isinstance(elements, bool) or isinstance(test_elements, bool):
         raise DTypeError("isin: needs a tensor of numbers, got " + ("bool; convert it with .long()" if tensors else "two numbers"))
     if not isinstance(test_elements, TensorBase):
         found = r.eq(elements, test_elements)

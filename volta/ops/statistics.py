@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -209,6 +210,8 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, a
     if input.dtype in HALVES:
         out = cov(cast(input, float32), correction=correction, fweights=fweights, aweights=aweights)
         return cast(out, input.dtype if aweights is None else result_type(input, aweights))
+    if not input.dtype.is_floating_point and input.dtype.code and aweights is not None and aweights.dtype in HALVES:
+        return cast(cov(input * 1.0, correction=correction, fweights=fweights, aweights=aweights), aweights.dtype)
     if input.ndim > 2:
         raise ShapeError(f"cov: needs at most 2 dimensions, got shape {input.shape}")
     if input.dtype.code == 0:
@@ -223,6 +226,8 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, a
         x = x * 1.0
     if weight is None:
         centred, total = x - mean(x, 1, True), n - correction
+        if total <= 0:
+            _warn_of_freedom(n, correction)
         weighted, total = centred, float(max(total, 0))
     else:
         weight = reshape_op(weight, shape=(n,))         # in its own dtype, as in PyTorch, where float32 may weigh float64
@@ -235,9 +240,16 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, a
             total = whole - correction
         else:
             total = whole - correction * sum(weight * reshape_op(aweights, shape=(n,))) / whole
+        if core.host_sees(total) and total.item() <= 0:
+            _warn_of_freedom(whole.item(), correction)
         total = clamp_min(total, 0.0)
     out = matmul(weighted, permute_op(centred, dims=(1, 0))) / total
     return reshape_op(out, shape=()) if out._size == 1 else out
+
+
+def _warn_of_freedom(n, correction):
+    warnings.warn(f"cov: degrees of freedom is <= 0: the correction should be less than the number of observations, got {correction} and "
+                  f"{n}", stacklevel=3)
 
 
 @composed(samples=(case((3, 5)), case((6,))), kinds="fi", numpy=np.corrcoef, rtol=2e-5, in_float32=True)

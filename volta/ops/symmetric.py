@@ -1,12 +1,11 @@
-"""Factors of symmetric matrices that need not be definite, on the CPU; leading dimensions are batches. They have no derivative, as in
-PyTorch."""
+"""Factors of symmetric matrices that need not be definite, on the CPU; leading dimensions are batches. Backward of
+them raises, as in PyTorch."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from volta._kernels.core.graph import is_grad_enabled
 from volta.dtypes import int32
-from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.inverse import matrices, square, succeeded
 from volta.ops.records.factor import ldl_op, ldl_solve_op
 from volta.ops.table import bridged, composed
@@ -32,12 +31,10 @@ class LDLInfo(Result):
     info: Tensor
 
 
-def _constant(name, *tensors):
-    """Raise DeviceError for a tensor on a GPU, unless gaps are bridged there, AutogradError for one that wants a gradient."""
+def _on_cpu(name, *tensors):
+    """Raise DeviceError for a tensor on a GPU, unless gaps are bridged there."""
     if any(t.device.is_gpu for t in tensors):
         bridged(name)
-    if is_grad_enabled() and any(t.requires_grad for t in tensors):
-        raise AutogradError(f"{name}: has no derivative; call it on x.detach(), or use linalg.solve or linalg.eigh")
 
 
 @composed(name="linalg.ldl_factor_ex", **_SYMMETRIC)
@@ -48,7 +45,7 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
     >>> volta.linalg.ldl_factor_ex(volta.zeros(1, 1)).info
     tensor(1, dtype=volta.int32)
     """
-    _constant("linalg.ldl_factor", A)
+    _on_cpu("linalg.ldl_factor", A)
     square("linalg.ldl_factor", A)
     found = LDLInfo(*ldl_op(A))
     if check_errors:
@@ -76,7 +73,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
     >>> volta.linalg.ldl_solve(*volta.linalg.ldl_factor(volta.tensor([[2.0]])), volta.ones(1, 1))
     tensor([[0.5000]])
     """
-    _constant("linalg.ldl_solve", LD, pivots, B)
+    _on_cpu("linalg.ldl_solve", LD, pivots, B)
     square("linalg.ldl_solve", LD)
     matrices("linalg.ldl_solve", B)
     n = LD.shape[-1]

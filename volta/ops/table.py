@@ -73,7 +73,7 @@ class Details(SimpleNamespace):
     kinds: str                      # element types it takes: f floating, i integer, b bool
     rtol: float                     # relative tolerance in float32, on every device
     smooth: bool                    # whether gradients can be compared with finite differences
-    differentiable: bool = True     # a user's op may have no derivative
+    differentiable: bool = True     # a user's op may have no derivative, and a record one that raises
     elementwise: bool = False       # a composed op of broadcast tensors, element by element: special values are tested too
     view: bool = False              # a composed op whose results show the data of its first input
     tied: bool = False              # a derivative that is constant counts as a function of the input all the same, as in PyTorch
@@ -120,11 +120,13 @@ def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outpu
              promote: str = "none", takes=None, writes: tuple = (), wide: tuple = (), differentiable: tuple = (), names: tuple = (),
              tests: bool = False, cpu_only: bool = False, view: Callable | None = None, numpy: Callable | None = None,
              domain: tuple[float, float] = (-2.0, 2.0), cases: tuple = (), kinds: str = "f", rtol: float = 1e-5, smooth: bool = True,
-             tied: bool = False, out: str = "", public: Places | None = None, room: str = "", doc: str | None = None) -> Primitive:
+             tied: bool = False, out: str = "", derivable: bool = True, public: Places | None = None, room: str = "",
+             doc: str | None = None) -> Primitive:
     """Make a record and enter it in the table. `view` is the one kernel of an op that moves no data; `public` makes it a function and
-    method of users, `room` one of that module alone, "special.name". The rest is what `Primitive` and `Details` say."""
+    method of users, `room` one of that module alone, "special.name"; with derivable=False its `vjp` raises. The rest is what `Primitive`
+    and `Details` say."""
     details = Details(numpy=numpy, domain=domain, cases=tuple(cases), kinds=kinds, rtol=rtol, smooth=smooth, tied=tied,
-                      out=out, cpu_only=cpu_only)
+                      out=out, cpu_only=cpu_only, differentiable=derivable)
     op = Primitive(f"{room}.{name}" if room else name, inputs, vjp=vjp, family=family, outputs=outputs, reference=reference,
                    promote=promote, takes=takes, writes=writes, wide=wide, differentiable=differentiable, names=names, tests=tests,
                    details=details)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError, warn_once
 from volta.ops.records.view import expand_op, permute_op, reshape_op, row_major
 from volta.ops.table import Derived, case, composed
 from volta.shapes import (
@@ -213,7 +213,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 @composed(samples=(case((3,), (2,)), case((3,), (2,), (1,), indexing="xy")), kinds="fib", method=False,
           numpy=lambda *x, indexing="ij": tuple(np.meshgrid(*x, indexing=indexing)))
-def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = "ij") -> tuple[Tensor, ...]:
+def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -> tuple[Tensor, ...]:
     """Vectors as coordinates of a grid: the i-th result varies along dimension i; with indexing="xy" the first two are exchanged.
 
     >>> [x.tolist() for x in volta.meshgrid(volta.arange(2), volta.arange(2))]
@@ -222,7 +222,9 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = "ij") -
     vectors = tensors and listed("meshgrid", tensors, None)
     if not all(isinstance(t, core.TensorBase) for t in vectors):
         raise DTypeError(f"meshgrid: needs vectors, or one list of them, got {[type(t).__name__ for t in vectors]}")
-    indexing = "ij" if indexing is None else indexing
+    if indexing is None:
+        warn_once("meshgrid: without indexing it is deprecated; give indexing='ij', which is meant then, or 'xy'")
+        indexing = "ij"
     if indexing not in ("ij", "xy") or any(t.ndim > 1 for t in vectors):
         raise ArgumentError(f"meshgrid: needs vectors and indexing 'ij' or 'xy', got shapes {[t.shape for t in vectors]} and {indexing!r}")
     if len({t.dtype for t in vectors}) != 1:

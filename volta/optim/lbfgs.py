@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from volta import gpu
+from volta._kernels.core import TensorBase
 from volta.autograd import enable_grad, no_grad
 from volta.errors import ArgumentError
 from volta.ops.creation import zeros_like
@@ -13,6 +14,10 @@ from volta.optim.checks import at_least_zero, integer
 from volta.optim.optimizer import Optimizer
 
 __all__ = ["LBFGS"]
+
+
+def _number(loss):
+    return loss.item() if isinstance(loss, TensorBase) else float(loss)
 
 
 class LBFGS(Optimizer):
@@ -56,7 +61,7 @@ class LBFGS(Optimizer):
         """The loss and gradient at a distance from `origin`, where the parameters are put back."""
         self._move(size, direction)
         with enable_grad():
-            loss = float(closure())
+            loss = _number(closure())
         gradient = self._flat_grad()
         for p, value in zip(self._params, origin):
             p.copy_(value)
@@ -72,7 +77,7 @@ class LBFGS(Optimizer):
         state.setdefault("n_iter", 0)
         with enable_grad():
             first = closure()
-        loss, evaluations = float(first), 1
+        loss, evaluations = _number(first), 1
         state["func_evals"] += 1
         gradient = self._flat_grad()
         if gradient.abs().max().item() <= values["tolerance_grad"]:
@@ -97,7 +102,7 @@ class LBFGS(Optimizer):
                 self._move(size, direction)
                 if done != values["max_iter"]:
                     with enable_grad():
-                        loss = float(closure())
+                        loss = _number(closure())
                     gradient, used = self._flat_grad(), 1
             evaluations += used
             state["func_evals"] += used

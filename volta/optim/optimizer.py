@@ -1,7 +1,8 @@
 """Optimizer: parameter groups, state, checks and state dicts. The steps themselves are one class each in the other files."""
 from __future__ import annotations
 
-from collections import defaultdict
+import warnings
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from math import inf
 from typing import Any, TypeVar, overload
@@ -23,6 +24,12 @@ from volta.tensor import Tensor
 T = TypeVar("T")
 
 
+def _rounds(lists):
+    """Lists of parameters: first each of them once, then those that come again, and so on."""
+    counts = [Counter(params) for params in lists]
+    return [[[p for p, n in each.items() if n > i] for each in counts] for i in range(max(n for each in counts for n in each.values()))]
+
+
 class Optimizer(Hooks):
     """Base of the optimizers. Each names its `update`, the declaration in `ops/records/update.py`, the `rules` that check and read its
     hyperparameters, and by `_states` and `_settings` what the declaration asks of them."""
@@ -33,6 +40,7 @@ class Optimizer(Hooks):
     carried: str | None = None          # another number that a parameter's state holds, by which kernel calls are told apart
     numbers: tuple[str, ...] = ()       # all such numbers; PyTorch's files hold them as tensors
     shaped: tuple[str, ...] = ()        # states of another shape than their parameter
+    _repeats = False                    # whether a group holds a parameter twice
     starts: dict[str, str] = {}         # states that begin with the value of a hyperparameter, not with 0
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
@@ -70,6 +78,9 @@ class Optimizer(Hooks):
             raise ArgumentError(f"{name}: all groups must hold (name, parameter) pairs, or none; this one holds "
                                 f"{'pairs' if names else 'parameters without names'}")
         held = {p for group in self.param_groups for p in group["params"]}
+        if len(set(params)) < len(params):
+            warnings.warn(f"{name}: a parameter is given twice in a group, and is updated twice in each step", stacklevel=4)
+            self._repeats = True
         for p in params:
             if not isinstance(p, core.TensorBase):
                 raise CallError(f"{name}: params must be tensors, got {type(p).__name__}")
@@ -77,8 +88,7 @@ class Optimizer(Hooks):
                 raise ArgumentError(f"{name}: a tensor of shape {p.shape} was made by {p.grad_fn.op}; only leaves can be "
                                     f"optimized")
             if p in held:
-                raise ArgumentError(f"{name}: a parameter of shape {p.shape} was given twice")
-            held.add(p)
+                raise ArgumentError(f"{name}: a parameter of shape {p.shape} is in another group, too")
         given = {**param_group, "params": params, **names}
         group = {**given, **{key: value for key, value in self.defaults.items() if key not in given}}
         self._check_group(group)
@@ -141,16 +151,24 @@ class Optimizer(Hooks):
 
     def _step(self):
         """Update every parameter that has a gradient; nothing has changed where this raises."""
+        rounds = [[group["params"] for group in self.param_groups]]
+        if self._repeats:               # what is there again is updated again, when all others have been
+            rounds = _rounds(rounds[0])
+        for lists in rounds:
+            self._update(lists)
+        gpu.end_step()
+
+    def _update(self, lists):
+        """Update parameters of the groups, each at most once."""
         work = []
-        for group in self.param_groups:
+        for group, params in zip(self.param_groups, lists):
             values, sparse = self._held_group(group), []
-            work.append((values, self._gather(group["params"], self._states(values), sparse), sparse, sparse and self._sparse_step(values)))
+            work.append((values, self._gather(params, self._states(values), sparse), sparse, sparse and self._sparse_step(values)))
         for values, batches, sparse, step in work:
             for batch in batches.values():
                 self._run(values, batch)
             for p in sparse:
                 self._run_sparse(p, step, values)
-        gpu.end_step()
 
     def _sparse_step(self, values):
         """The function of a parameter, its sparse gradient and its state that updates it. Raises: DTypeError where there is none."""

@@ -183,7 +183,7 @@ def check(actual, reference: np.ndarray, rtol: float, msg: str, scale: float = 0
 # ---------------------------------------------------------------- layouts
 def transposed(array: np.ndarray, device: str):
     """The array as the transpose of row-major data."""
-    return volta.tensor(np.ascontiguousarray(array.T), device=device).T
+    return volta.tensor(np.ascontiguousarray(array.T), device=device).permute(*reversed(range(array.ndim)))
 
 
 def sliced(array: np.ndarray, device: str):

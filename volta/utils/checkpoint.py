@@ -147,6 +147,8 @@ def checkpoint(function: Callable, *args: Any, use_reentrant: bool | None = None
     Raises: CheckpointError in backward where the second call keeps other shapes or dtypes than the first, unless `determinism_check` is
     "none"; ArgumentError for debug=True.
     """
+    if use_reentrant is None:
+        warnings.warn("checkpoint: give use_reentrant; False is recommended and meant here, in PyTorch True", stacklevel=2)
     if debug:
         set_checkpoint_debug_enabled(True)
     if determinism_check not in ("default", "none"):

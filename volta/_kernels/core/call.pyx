@@ -24,15 +24,15 @@ cdef extern from *:
 
 cdef Primitive _cast = None                 # set by volta.ops, what follows by volta.devices
 cdef object _widened = None                 # (op, device, kernel, inputs, params, out) -> result of a kernel that has no such dtype
-
-
+cdef object _narrowed = None                # (result, {dtype: narrower one}) -> the result in what it is to be stored in
+cdef DType _FLOAT32 = dtype_of(FLOAT32)
 cdef object _of_meta = None                 # op -> kernel that gives tensors without data, set by volta.devices
 
 
-def configure(cast=None, widened=None, of_meta=None):
+def configure(cast=None, widened=None, narrowed=None, of_meta=None):
     """Give this module the pieces of higher layers that it calls, some at a time."""
-    global _cast, _widened, _of_meta
-    _cast, _widened, _of_meta = cast or _cast, widened or _widened, of_meta or _of_meta
+    global _cast, _widened, _narrowed, _of_meta
+    _cast, _widened, _narrowed, _of_meta = cast or _cast, widened or _widened, narrowed or _narrowed, of_meta or _of_meta
 
 
 cdef object kernel_of_meta(Primitive op):
@@ -153,8 +153,35 @@ cdef int count_writes(Primitive op, tuple inputs) except -1:
 
 
 cdef object widened(Primitive op, Device device, object kernel, tuple inputs, dict params, TensorBase out):
-    """The result of a kernel that has no form of its own for a stored dtype."""
-    return _widened(op, device, kernel, inputs, params, out)
+    """The result of a kernel that has no form of its own for a stored dtype. The commonest calls, of row-major float16 or bfloat16 tensors
+    on the CPU, are made here; `devices/stored.py` has the rules for all."""
+    cdef DType narrow = None
+    cdef Py_ssize_t i
+    cdef object x, result
+    cdef list wide
+    if device.is_gpu or out is not None or op.changes or params is not None and "dtype" in params:
+        return _widened(op, device, kernel, inputs, params, out)
+    for i in range(PyTuple_GET_SIZE(inputs)):
+        x = <object>inputs[i]
+        if isinstance(x, (list, tuple)):
+            return _widened(op, device, kernel, inputs, params, out)
+        if isinstance(x, TensorBase) and STORED_MASK >> (<TensorBase>x).dtype.code & 1:
+            if not is_half((<TensorBase>x).dtype.code) or not (<TensorBase>x).contiguous:
+                return _widened(op, device, kernel, inputs, params, out)
+            narrow = (<TensorBase>x).dtype if narrow is None else narrow
+    if narrow is None:
+        return _widened(op, device, kernel, inputs, params, out)
+    wide = list(inputs)
+    for i in range(len(wide)):
+        if isinstance(wide[i], TensorBase) and is_half((<TensorBase>wide[i]).dtype.code):
+            wide[i] = _cast.cpu(wide[i], dtype=_FLOAT32)
+    result = PyObject_Call(kernel, tuple(wide), <PyObject*>params if params is not None and PyDict_GET_SIZE(params) else NULL)
+    if isinstance(result, TensorBase):
+        return _cast.cpu(result, dtype=narrow) if (<TensorBase>result).dtype.code == FLOAT32 and (
+            <TensorBase>result).contiguous else _narrowed(result, {_FLOAT32: narrow})
+    if isinstance(result, tuple):
+        return tuple([x if i in op.wide else _narrowed(x, {_FLOAT32: narrow}) for i, x in enumerate(result)])
+    return _narrowed(result, {_FLOAT32: narrow})
 
 
 cdef inline bint _lacks(int own, int code) noexcept:

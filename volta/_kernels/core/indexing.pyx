@@ -3,6 +3,8 @@
 
 Knows geometry only: what a view is to the graph is `graph.pyx`'s, what is done at the positions is `ops/positions.py`'s.
 """
+import warnings
+
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE
 
@@ -210,6 +212,9 @@ def parse(TensorBase x not None, key, bint quick=False):
             and len((<TensorBase>key).shape)):
         return None
     if not PyTuple_CheckExact(key) and (isinstance(key, tuple) or isinstance(key, list) and _stands_for_tuple(<list>key)):
+        if isinstance(key, list):
+            warnings.warn("indexing: a list with sequences, slices or tensors is read as a tuple, which is deprecated; write x[tuple(key)]",
+                          UserWarning, 3)
         key = tuple(key)
     cdef tuple items = <tuple>key if PyTuple_CheckExact(key) else (key,)
     count = PyTuple_GET_SIZE(items)

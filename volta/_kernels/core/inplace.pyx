@@ -9,7 +9,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import ArgumentError, AutogradError, CallError, DTypeError, ShapeError, VoltaError
 from volta._kernels import core as _core
-from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, DType, TensorBase, dtype_of, same_bytes
+from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, DType, TensorBase, dtype_of, is_half, same_bytes
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted, refuse_dtype
 from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
 from volta._kernels.core.graph import custom_node
@@ -40,19 +40,21 @@ def configure_batches(written, put, shown):
 cdef class InPlace(Op):
     """The in-place form of an op, `x.exp_()`: an elementwise record's kernel writes into the tensor, a function's result is copied in. A
     function with options may have a `record` for calls without them. With `geometry` (`x.squeeze_()`) the tensor shows its data in
-    another way. `one` gives, for a call, the elementwise record that does all of it and its operands, the tensor, where it has
-    done it, or None."""
+    another way. `one` gives, for a call on float32 or float64, the elementwise record that does all of it and its operands, the tensor,
+    where it has done it, or None; with `one.halves` also on 16 bits, of which that record rounds once, while nothing is recorded."""
 
     cdef readonly Op op
     cdef readonly Primitive record
     cdef readonly bint geometry
     cdef object one
+    cdef bint halves
 
     def __init__(self, str name, Op op not None, Primitive record=None, *, bint geometry=False, object one=None):
         self.name = name
         self.op = op
         self.geometry = geometry
         self.one = one
+        self.halves = getattr(one, "halves", False)
         self.record = op if record is None and isinstance(op, Primitive) and (<Primitive>op).promotion else record
         self.details = op.details
 
@@ -71,7 +73,8 @@ cdef class InPlace(Op):
                         raise TypeError(f"{self.name}() got an unexpected keyword argument {next(iter(options))!r}")
                 if self.record is self.op or self.record.serves((input,) + args, options):
                     return apply_into(self.record, <TensorBase>input, args)
-            if self.one is not None and (<TensorBase>input).dtype.code in (FLOAT32, FLOAT64):
+            if self.one is not None and ((<TensorBase>input).dtype.code in (FLOAT32, FLOAT64) or self.halves and is_half(
+                    (<TensorBase>input).dtype.code) and not (grad_mode() and _any_wants(<TensorBase>input, args))):
                 try:
                     found = self.one(input, *args, **options)
                 except TypeError:                                       # other arguments, of which `_replace` knows more
@@ -99,6 +102,15 @@ cdef class InPlace(Op):
     @property
     def __module__(self):
         return self.op.__module__
+
+
+cdef bint _any_wants(TensorBase target, tuple others) except -1:
+    """Whether one of these tensors is part of a graph."""
+    cdef object x
+    for x in others:
+        if isinstance(x, TensorBase) and wants(<TensorBase>x):
+            return True
+    return wants(target)
 
 
 cdef bint _alike(TensorBase target, tuple inputs, Primitive op):

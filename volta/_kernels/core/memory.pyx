@@ -71,7 +71,7 @@ cdef void* allocate(Py_ssize_t nbytes) except NULL:
     global _cached_bytes, _live_bytes, _peak_bytes
     cdef int size_class = _size_class(nbytes), found = size_class
     cdef void* block
-    if size_class >= CLASSES:
+    if size_class >= CLASSES or nbytes < 0:         # the bytes of 2**60 elements of 8 cannot be counted
         raise _out_of_memory(nbytes)
     cdef Py_ssize_t capacity = _class_bytes(size_class)
     block = _free_blocks[size_class]
@@ -164,4 +164,4 @@ def host_memory_stats():
 
 cdef object _out_of_memory(Py_ssize_t nbytes):
     return OutOfMemoryError(
-        f"cpu: cannot allocate {nbytes:,} bytes; {_live_bytes:,} bytes are live. Free tensors or use smaller ones.")
+        f"cpu: cannot allocate {f'{nbytes:,}' if nbytes >= 0 else '2**63 or more'} bytes; {_live_bytes:,} bytes are live. Free tensors or use smaller ones.")

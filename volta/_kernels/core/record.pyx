@@ -136,8 +136,8 @@ cdef class Op:
         return None if self._signature is None else self._signature()
 
 
-cdef int _kind(object x):
-    """The bit of an argument's type; 0 for any that has none."""
+cdef int _kind(object x, int depth=2):
+    """The bit of an argument's type; 0 for any that has none, as lists have in lists in lists (which may contain themselves)."""
     cdef int kind, overflow, one
     if isinstance(x, TensorBase):
         return TENSOR
@@ -156,11 +156,11 @@ cdef int _kind(object x):
         return ELEMENT
     if isinstance(x, Device):
         return PLACE
-    if not isinstance(x, (tuple, list)):
+    if depth == 0 or not isinstance(x, (tuple, list)):
         return 0
     kind = INTEGERS | TENSORS | LISTS
     for each in x:
-        one = _kind(each)
+        one = _kind(each, depth - 1)
         kind &= INTEGERS if one == INTEGER else TENSORS if one == TENSOR else LISTS if one & INTEGERS else 0
     return kind
 

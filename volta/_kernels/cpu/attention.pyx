@@ -7,7 +7,10 @@
 #   vectors, and the backward pass as [query][key]. Scores are in units of log 2, for a short exponential.
 # Threads: forward over heads and blocks of queries, which change no result; backward over heads and, where these are few, parts of
 #   the keys, whose gradients of q are added in order: these depend on the sizes alone.
-# Sizes: the front end. A query that may see no key gives zeros, and logsumexp +inf.
+# Stats[B, H, L, 2]: of each query's scores the greatest, and one over the sum of their powers against it. As a logsumexp they would be one
+#   number in which a rounding is one of all probabilities: the larger the scores, the less exact. Both passes make the same scores,
+#   bit by bit, of queries that are scaled.
+# Sizes: the front end. A query that may see no key gives zeros, and stats (+inf, 0).
 # Source: Dao 2023, "FlashAttention-2", algorithms 1 and 2.
 
 from cython.parallel cimport prange, threadid
@@ -17,13 +20,13 @@ from libc.string cimport memcpy, memset
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage, make_tensor
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code, same_type
-from volta._kernels.cpu.attention_rows cimport copy_rows, lined, turn_panel
+from volta._kernels.cpu.attention_rows cimport copy_rows, lined, scaled_rows, turn_panel
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.powers cimport slopes, soften
 from volta._kernels.cpu.product cimport product, up
 from volta._kernels.cpu.real cimport real
-from volta._kernels.cpu.sums cimport line_dot, log_of
+from volta._kernels.cpu.sums cimport line_dot
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes
 
 cdef enum:
@@ -86,8 +89,8 @@ cdef void hide_future(Py_ssize_t first_query, Py_ssize_t first_key, Py_ssize_t k
 
 
 cdef void finish(const Sizes* s, Py_ssize_t n, const real* sums, const real* top, const real* total, real* out,
-                 real* logsumexp, Py_ssize_t values) noexcept nogil:
-    """Write the rows of out and of logsumexp from sums[n][values]."""
+                 real* stats, Py_ssize_t values) noexcept nogil:
+    """Write the rows of out and of stats from sums[n][values]."""
     cdef Py_ssize_t step = s.out[1], count = s.values, j, e
     cdef real factor
     cdef const real* line
@@ -97,7 +100,8 @@ cdef void finish(const Sizes* s, Py_ssize_t n, const real* sums, const real* top
         line, to = sums + j * values, out + j * step
         for e in range(count):
             to[e] = line[e] * factor
-        logsumexp[j] = <real>(top[j] / UNIT) + log_of[real](total[j]) if total[j] != 0 else <real>INFINITY
+        stats[2 * j] = top[j] if total[j] != 0 else <real>INFINITY
+        stats[2 * j + 1] = factor
 
 
 cdef void take_queries(const Sizes* s, Py_ssize_t n, const real* q, real* queries, real* top, real* total) noexcept nogil:
@@ -112,7 +116,7 @@ cdef void take_queries(const Sizes* s, Py_ssize_t n, const real* q, real* querie
 
 
 cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, const real* q, const real* k, const real* v, const real* mask,
-                        real* out, real* logsumexp, real* space) noexcept nogil:
+                        real* out, real* stats, real* space) noexcept nogil:
     """One block of queries of one head."""
     cdef Py_ssize_t wide = 3 * lanes(out), all = (s.queries + wide - 1) // wide
     cdef Py_ssize_t width = up(s.width, lanes(out)), values = up(s.values, lanes(out))
@@ -154,7 +158,7 @@ cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, cons
         at = panel * wide
         finish(s, min(wide, n - at), <const real*>sums + at * values, <const real*>top + at, <const real*>total + at,
                out + b * s.out[0] + (first + at) * s.out[1] + h * s.out[2],
-               logsumexp + (b * s.heads + h) * s.queries + first + at, values)
+               stats + 2 * ((b * s.heads + h) * s.queries + first + at), values)
 
 
 cdef void attend(const Sizes* s, Py_ssize_t query, Py_ssize_t count, Py_ssize_t key, Py_ssize_t keys, const real* queries,
@@ -180,7 +184,7 @@ cdef void attend(const Sizes* s, Py_ssize_t query, Py_ssize_t count, Py_ssize_t 
     product(used, values, n, <const real*>scores, 1, wide, value_rows, values, sums, values, True)
 
 
-cdef void forward(const Sizes* s, const real* q, const real* k, const real* v, const real* mask, real* out, real* logsumexp):
+cdef void forward(const Sizes* s, const real* q, const real* k, const real* v, const real* mask, real* out, real* stats):
     cdef Ranges ranges
     cdef int t
     cdef Py_ssize_t wide = 3 * lanes(out), panels = (s.queries + wide - 1) // wide, heads = s.batch * s.heads, own = forward_space(s, out)
@@ -194,7 +198,7 @@ cdef void forward(const Sizes* s, const real* q, const real* k, const real* v, c
         for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
             item = take(&ranges, t)
             while item >= 0:
-                forward_block(s, item, blocks, q, k, v, mask, out, logsumexp, space + threadid() * own)
+                forward_block(s, item, blocks, q, k, v, mask, out, stats, space + threadid() * own)
                 item = take(&ranges, t)
 
 
@@ -208,11 +212,11 @@ cdef int work_threads(const Sizes* s, Py_ssize_t passes) noexcept nogil:
 cdef struct Desk:
     Py_ssize_t wide, width, values, most        # of a panel: keys; of rows: columns; panels of a group
     void* key_rows                              # [most * wide][width]
-    void* key_panels                            # [most][E][wide], scaled
+    void* key_panels                            # [most][E][wide]
     void* value_panels                          # [most][V][wide]
     void* dk                                    # [most * wide][width]
     void* dv                                    # [most * wide][values]
-    void* q                                     # [QUERIES][width]
+    void* q                                     # [QUERIES][width], scaled
     void* g                                     # [QUERIES][values]
     void* scores                                # [QUERIES][wide]
     void* slopes                                # [QUERIES][most * wide]
@@ -245,7 +249,7 @@ cdef Py_ssize_t parts_of(const Sizes* s, Py_ssize_t wide) noexcept nogil:
 
 
 cdef void backward_part(const Sizes* s, Py_ssize_t item, Py_ssize_t parts, const real* g, const real* q, const real* k, const real* v,
-                        const real* mask, const real* logsumexp, const real* delta, real* dq, real* more, real* dk, real* dv,
+                        const real* mask, const real* stats, const real* delta, real* dq, real* more, real* dk, real* dv,
                         real* space) noexcept nogil:
     """One part of the keys of one head, in groups of panels, with all queries. IN: more, where the other parts add up gradients of q."""
     cdef Desk d
@@ -269,10 +273,10 @@ cdef void backward_part(const Sizes* s, Py_ssize_t item, Py_ssize_t parts, const
             for block in range(key // QUERIES if s.causal else 0, (s.queries + QUERIES - 1) // QUERIES):
                 backward_block(s, &d, key, last - key, block * QUERIES, q + b * s.q[0] + h * s.q[2], g + b * s.g[0] + h * s.g[2],
                                mask + b * s.mask[0] + h * s.mask[1] if mask != NULL else <const real*>NULL,
-                               logsumexp + (b * s.heads + h) * s.queries, delta + (b * s.heads + h) * s.queries, gradient + h * s.width)
-        give_keys(last - key, s.width, s.groups * s.width, <const real*>d.dk, d.width,
+                               stats + 2 * (b * s.heads + h) * s.queries, delta + (b * s.heads + h) * s.queries, gradient + h * s.width)
+        give_keys(last - key, s.width, s.groups * s.width, 1 / UNIT, <const real*>d.dk, d.width,
                   dk + ((b * s.keys + key) * s.groups + head) * s.width)
-        give_keys(last - key, s.values, s.groups * s.values, <const real*>d.dv, d.values,
+        give_keys(last - key, s.values, s.groups * s.values, 1, <const real*>d.dv, d.values,
                   dv + ((b * s.keys + key) * s.groups + head) * s.values)
 
 
@@ -282,24 +286,26 @@ cdef void take_keys(const Sizes* s, const Desk* d, Py_ssize_t n, const real* k, 
     copy_rows(k, s.k[1], n, s.width, d.width, <real*>d.key_rows)
     for panel in range((n + d.wide - 1) // d.wide):
         at = panel * d.wide
-        turn_panel(k + at * s.k[1], s.k[1], min(d.wide, n - at), s.width, d.wide, s.scale * UNIT, <real*>d.key_panels + at * d.width)
+        turn_panel(k + at * s.k[1], s.k[1], min(d.wide, n - at), s.width, d.wide, 1, <real*>d.key_panels + at * d.width)
         turn_panel(v + at * s.v[1], s.v[1], min(d.wide, n - at), s.values, d.wide, 1, <real*>d.value_panels + at * d.values)
     memset(d.dk, 0, d.most * d.wide * d.width * sizeof(real))
     memset(d.dv, 0, d.most * d.wide * d.values * sizeof(real))
 
 
-cdef void give_keys(Py_ssize_t n, Py_ssize_t width, Py_ssize_t stride, const real* sums, Py_ssize_t full, real* out) noexcept nogil:
-    """Write the gradients of a group of n keys to rows `stride` apart."""
-    cdef Py_ssize_t i
+cdef void give_keys(Py_ssize_t n, Py_ssize_t width, Py_ssize_t stride, double factor, const real* sums, Py_ssize_t full,
+                    real* out) noexcept nogil:
+    """Write the gradients of a group of n keys, times factor, to rows `stride` apart."""
+    cdef Py_ssize_t i, e
     for i in range(n):
-        memcpy(out + i * stride, sums + i * full, width * sizeof(real))
+        for e in range(width):
+            out[i * stride + e] = sums[i * full + e] * <real>factor
 
 
 cdef void backward_block(const Sizes* s, const Desk* d, Py_ssize_t key, Py_ssize_t keys, Py_ssize_t query, const real* q, const real* g,
-                         const real* mask, const real* logsumexp, const real* delta, real* dq) noexcept nogil:
+                         const real* mask, const real* stats, const real* delta, real* dq) noexcept nogil:
     """One block of queries of one head with the keys on the desk, the first of which is number `key`."""
     cdef Py_ssize_t n = min(QUERIES, s.queries - query), line = d.most * d.wide, panel, at, count, used, start, i
-    cdef const real* queries = lined(q + query * s.q[1], s.q[1], n, s.width, d.width, <real*>d.q)
+    cdef const real* queries = scaled_rows(q + query * s.q[1], s.q[1], n, s.width, d.width, s.scale * UNIT, <real*>d.q)
     cdef const real* gradients = lined(g + query * s.g[1], s.g[1], n, s.values, d.values, <real*>d.g)
     cdef real* scores = <real*>d.scores
     cdef real* products
@@ -318,7 +324,7 @@ cdef void backward_block(const Sizes* s, const Desk* d, Py_ssize_t key, Py_ssize
                 <const real*>d.value_panels + at * d.values, d.wide, products, line, False)
         if mask != NULL:
             add_mask(mask + (query + start) * s.mask[2] + (key + at) * s.mask[3], s.mask[2], s.mask[3], n - start, count, scores, d.wide)
-        differentiate(n - start, used, query + start - key - at if s.causal else used, line, s.scale, logsumexp + query + start,
+        differentiate(n - start, used, query + start - key - at if s.causal else used, line, stats + 2 * (query + start),
                       delta + query + start, scores, products)
         product(count, d.values, n - start, <const real*>scores, 1, d.wide, gradients + start * d.values, d.values,
                 <real*>d.dv + at * d.values, d.values, True)
@@ -330,32 +336,33 @@ cdef void backward_block(const Sizes* s, const Desk* d, Py_ssize_t key, Py_ssize
         count = min(keys, max(<Py_ssize_t>0, query + at + start - key)) if s.causal else keys
         product(min(start, n - at), d.width, count, <const real*>d.slopes + at * line, line, 1, <const real*>d.key_rows, d.width,
                 sums + at * d.width, d.width, False)
-    add_rows(n, s.width, sums, d.width, dq + query * s.heads * s.width, s.heads * s.width)
+    add_rows(n, s.width, s.scale, sums, d.width, dq + query * s.heads * s.width, s.heads * s.width)
 
 
-cdef void add_rows(Py_ssize_t n, Py_ssize_t width, const real* x, Py_ssize_t x_row, real* out, Py_ssize_t out_row) noexcept nogil:
-    """out[n][width] += x[n][width]"""
+cdef void add_rows(Py_ssize_t n, Py_ssize_t width, double factor, const real* x, Py_ssize_t x_row, real* out,
+                   Py_ssize_t out_row) noexcept nogil:
+    """out[n][width] += factor * x[n][width]"""
     cdef Py_ssize_t i, e
     for i in range(n):
         for e in range(width):
-            out[e] += x[e]
+            out[e] += x[e] * <real>factor
         x += x_row
         out += out_row
 
 
-cdef void differentiate(Py_ssize_t n, Py_ssize_t used, Py_ssize_t ahead, Py_ssize_t line, double scale, const real* logsumexp,
+cdef void differentiate(Py_ssize_t n, Py_ssize_t used, Py_ssize_t ahead, Py_ssize_t line, const real* stats,
                         const real* delta, real* scores, real* products) noexcept nogil:
-    """Probabilities in the place of scores, and the gradients of scores in that of the products of g and v, in rows of `line`. IN: ahead,
+    """Probabilities in the place of scores, and their gradients by scores in that of the products of g and v, in rows of `line`. IN: ahead,
     how far the first query is beyond the first key."""
     cdef Py_ssize_t wide = 3 * lanes(scores), i, j
-    slopes(used // lanes(scores), n, wide, line, <real>scale, logsumexp, delta, scores, products)
+    slopes(used // lanes(scores), n, wide, line, stats, delta, scores, products)
     for i in range(min(n, used - 1 - ahead)):
         for j in range(max(<Py_ssize_t>0, i + ahead + 1), used):
             scores[i * wide + j] = products[i * line + j] = 0
 
 
 cdef void backward(const Sizes* s, const real* g, const real* q, const real* k, const real* v, const real* mask, const real* out,
-                   const real* logsumexp, real* dq, real* dk, real* dv):
+                   const real* stats, real* dq, real* dk, real* dv):
     cdef Ranges ranges
     cdef int t
     cdef Desk d
@@ -374,7 +381,7 @@ cdef void backward(const Sizes* s, const real* g, const real* q, const real* k, 
         for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
             item = take(&ranges, t)
             while item >= 0:
-                backward_part(s, item, parts, g, q, k, v, mask, logsumexp, <const real*>delta, dq, more, dk, dv, space + threadid() * own)
+                backward_part(s, item, parts, g, q, k, v, mask, stats, <const real*>delta, dq, more, dk, dv, space + threadid() * own)
                 item = take(&ranges, t)
         if parts > 1:
             for item in prange(s.batch * s.queries, num_threads=threads, schedule="static"):
@@ -444,41 +451,41 @@ cdef Sizes sizes_of(TensorBase q, TensorBase k, TensorBase v, TensorBase g, Tens
 
 
 def attention(TensorBase q not None, TensorBase k not None, TensorBase v not None, TensorBase mask, *, bint causal, double scale):
-    """(out[B, H, L, V], as `room` lays it; logsumexp[B, H, L])"""
+    """(out[B, H, L, V], as `room` lays it; stats[B, H, L, 2])"""
     cdef int code = float_code("attention", q)
     cdef TensorBase out = room(q, v)
     q, k, v = in_lines(q), in_lines(k), in_lines(v)
     cdef Sizes s = sizes_of(q, k, v, v, out, mask, causal, scale)
-    cdef TensorBase logsumexp = empty_host((s.batch, s.heads, s.queries), q.dtype)
+    cdef TensorBase stats = empty_host((s.batch, s.heads, s.queries, 2), q.dtype)
     for t in (k, v, mask):
         same_type("attention", q, t)
     cdef void* masks = address(mask) if mask is not None else NULL
     if code == FLOAT32:
         forward(&s, <const float*>address(q), <const float*>address(k), <const float*>address(v), <const float*>masks,
-                <float*>address(out), <float*>address(logsumexp))
+                <float*>address(out), <float*>address(stats))
     else:
         forward(&s, <const double*>address(q), <const double*>address(k), <const double*>address(v), <const double*>masks,
-                <double*>address(out), <double*>address(logsumexp))
-    return out, logsumexp
+                <double*>address(out), <double*>address(stats))
+    return out, stats
 
 
 def attention_grad(TensorBase g not None, TensorBase q not None, TensorBase k not None, TensorBase v not None, TensorBase mask,
-                   TensorBase out not None, TensorBase logsumexp not None, *, bint causal, double scale):
+                   TensorBase out not None, TensorBase stats not None, *, bint causal, double scale):
     """Gradients of attention with respect to q, k and v."""
     cdef int code = float_code("attention_grad", g)
-    g, q, k, v, out, logsumexp = in_lines(g), in_lines(q), in_lines(k), in_lines(v), in_lines(out), packed(logsumexp)
+    g, q, k, v, out, stats = in_lines(g), in_lines(q), in_lines(k), in_lines(v), in_lines(out), packed(stats)
     cdef Sizes s = sizes_of(q, k, v, g, out, mask, causal, scale)
     cdef TensorBase dq = sequence_first(q), dk = sequence_first(k), dv = sequence_first(v)
-    for t in (q, k, v, mask, out, logsumexp):
+    for t in (q, k, v, mask, out, stats):
         same_type("attention_grad", g, t)
     cdef void* masks = address(mask) if mask is not None else NULL
     if code == FLOAT32:
         backward(&s, <const float*>address(g), <const float*>address(q), <const float*>address(k), <const float*>address(v),
-                 <const float*>masks, <const float*>address(out), <const float*>address(logsumexp), <float*>address(dq),
+                 <const float*>masks, <const float*>address(out), <const float*>address(stats), <float*>address(dq),
                  <float*>address(dk), <float*>address(dv))
     else:
         backward(&s, <const double*>address(g), <const double*>address(q), <const double*>address(k), <const double*>address(v),
-                 <const double*>masks, <const double*>address(out), <const double*>address(logsumexp), <double*>address(dq),
+                 <const double*>masks, <const double*>address(out), <const double*>address(stats), <double*>address(dq),
                  <double*>address(dk), <double*>address(dv))
     return dq, dk, dv
 

@@ -27,6 +27,16 @@ cdef inline const real* lined(const real* x, Py_ssize_t stride, Py_ssize_t n, Py
     return <const real*>room
 
 
+cdef inline const real* scaled_rows(const real* x, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t width, Py_ssize_t full, double scale,
+                             real* room) noexcept nogil:
+    """n rows times scale, behind one another in `room`, of whole vectors."""
+    cdef Py_ssize_t i
+    copy_rows(x, stride, n, width, full, room)
+    for i in range(n * full):
+        room[i] *= <real>scale
+    return <const real*>room
+
+
 cdef inline void turn_panel(const real* x, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t width, Py_ssize_t wide, double scale,
                      real* out) noexcept nogil:
     """out[width][wide]: n rows as columns, times scale."""

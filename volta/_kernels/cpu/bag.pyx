@@ -15,47 +15,55 @@ from volta._kernels.cpu.fetch cimport fetch      # in the macros below
 
 from volta._kernels.core.base import dtype_from_code
 from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport LANES32          # for what the C below takes of it
 from volta.errors import DTypeError, IndexRangeError, ShapeError
 
 cdef extern from *:
     """
-    #if defined(__GNUC__) || defined(__clang__)
-      #define VOLTA_APART __restrict__
+    #define VOLTA_AHEAD(N) ((N) > 4 ? 48 / (N) : 12)  /* rows that are asked for before their turn: not too much at once */
+    #if defined(__AVX512F__)
+      #define VOLTA_UNROLL_BAG _Pragma("GCC unroll 16")
+      enum { VOLTA_BAG_VECTORS = 16 };                /* that stay in registers */
     #else
-      #define VOLTA_APART __restrict
+      #define VOLTA_UNROLL_BAG VOLTA_UNROLL
+      enum { VOLTA_BAG_VECTORS = 8 };
     #endif
-    enum { VOLTA_AHEAD = 12, VOLTA_BLOCK = 64 };      /* rows that are asked for before their turn; columns that stay in registers */
-    /* What each row of a bag adds to N columns. */
-    #define VOLTA_BAG_ROWS(N, T)                                                                                                  \\
-        for (k = 0; k < count; k++) {                                                                                             \\
-            const T* VOLTA_APART row = x + index[k] * width;                                                                      \\
-            const T scale = scales ? scales[k] : 1;                                                                               \\
-            const int64_t next = index[k + VOLTA_AHEAD < left ? k + VOLTA_AHEAD : k];                                             \\
-            if (next >= 0 && next < rows) VOLTA_FETCH_ALL(x + next * width, N);     /* of the next bag, perhaps, not checked yet */\\
-            if (index[k] == padding) continue;                                                                                    \\
-            for (j = 0; j < N; j++) sums[j] += scale * row[j];                                                                    \\
-        }
-    #define VOLTA_BAG(S, T)                                                                                                       \\
-    static void volta_bag_##S(const T* VOLTA_APART x, Py_ssize_t rows, Py_ssize_t width, const int64_t* index, const T* scales,   \\
-                              Py_ssize_t count, Py_ssize_t left, int64_t padding, Py_ssize_t n, T* VOLTA_APART out) {           \\
-        T sums[VOLTA_BLOCK] = {0};                                                                                                \\
-        Py_ssize_t k, j;                                                                                                          \\
-        if (n == VOLTA_BLOCK) {     /* which compilers keep in registers */                                                       \\
-            VOLTA_BAG_ROWS(VOLTA_BLOCK, T)                                                                                        \\
-        } else {                                                                                                                  \\
-            VOLTA_BAG_ROWS(n, T)                                                                                                  \\
-        }                                                                                                                         \\
-        for (j = 0; j < n; j++) out[j] = sums[j];                                                                                 \\
+    /* Sums of N numbers or vectors V of each row of a bag. */
+    #define VOLTA_BAG_SUMS(N, ROOM, V, T) do {                                                                                \\
+        V sums[ROOM];                                                                                                         \\
+        VOLTA_UNROLL_BAG for (j = 0; j < (N); j++) sums[j] = (V){0};                                                          \\
+        for (k = 0; k < count; k++) {                                                                                         \\
+            const V* row = (const V*)(x + index[k] * width);                                                                  \\
+            const T scale = scales ? scales[k] : 1;                                                                           \\
+            const int64_t next = index[k + VOLTA_AHEAD(ROOM) < left ? k + VOLTA_AHEAD(ROOM) : k];                             \\
+            if (next >= 0 && next < rows)                           /* of the next bag, perhaps, not checked yet */           \\
+                VOLTA_FETCH_ALL(x + next * width, (N) * (Py_ssize_t)(sizeof(V) / sizeof(T)));                                 \\
+            if (index[k] == padding) continue;                                                                                \\
+            VOLTA_UNROLL_BAG for (j = 0; j < (N); j++) sums[j] += scale * row[j];                                             \\
+        }                                                                                                                     \\
+        VOLTA_UNROLL_BAG for (j = 0; j < (N); j++) ((V*)out)[j] = sums[j];                                                    \\
+    } while (0)
+    /* Those of as many of n columns as there are vectors for, a power of two; gives how many. Fewer than a vector's are all done. */
+    #define VOLTA_BAG(S, T)                                                                                                   \\
+    static Py_ssize_t volta_bag_##S(const T* x, Py_ssize_t rows, Py_ssize_t width, const int64_t* index, const T* scales,     \\
+                                    Py_ssize_t count, Py_ssize_t left, int64_t padding, Py_ssize_t n, T* out) {               \\
+        Py_ssize_t k, j;                                                                                                      \\
+        if (n < VOLTA_LANES##S) { VOLTA_BAG_SUMS(n, VOLTA_LANES##S, T, T); return n; }                                        \\
+        if (VOLTA_BAG_VECTORS > 8 && n >= 16 * VOLTA_LANES##S) {                                                              \\
+            VOLTA_BAG_SUMS(16, 16, volta_v##S, T); return 16 * VOLTA_LANES##S;                                                \\
+        }                                                                                                                     \\
+        if (n >= 8 * VOLTA_LANES##S) { VOLTA_BAG_SUMS(8, 8, volta_v##S, T); return 8 * VOLTA_LANES##S; }                      \\
+        if (n >= 4 * VOLTA_LANES##S) { VOLTA_BAG_SUMS(4, 4, volta_v##S, T); return 4 * VOLTA_LANES##S; }                      \\
+        if (n >= 2 * VOLTA_LANES##S) { VOLTA_BAG_SUMS(2, 2, volta_v##S, T); return 2 * VOLTA_LANES##S; }                      \\
+        VOLTA_BAG_SUMS(1, 1, volta_v##S, T); return VOLTA_LANES##S;                                                           \\
     }
     VOLTA_BAG(32, float)
     VOLTA_BAG(64, double)
     """
-    enum:
-        BLOCK "VOLTA_BLOCK"
-    void bag_32 "volta_bag_32"(const float*, Py_ssize_t, Py_ssize_t, const int64_t*, const float*, Py_ssize_t, Py_ssize_t,
-                               int64_t, Py_ssize_t, float*) noexcept nogil
-    void bag_64 "volta_bag_64"(const double*, Py_ssize_t, Py_ssize_t, const int64_t*, const double*, Py_ssize_t, Py_ssize_t,
-                               int64_t, Py_ssize_t, double*) noexcept nogil
+    Py_ssize_t bag_32 "volta_bag_32"(const float*, Py_ssize_t, Py_ssize_t, const int64_t*, const float*, Py_ssize_t, Py_ssize_t,
+                                     int64_t, Py_ssize_t, float*) noexcept nogil
+    Py_ssize_t bag_64 "volta_bag_64"(const double*, Py_ssize_t, Py_ssize_t, const int64_t*, const double*, Py_ssize_t, Py_ssize_t,
+                                     int64_t, Py_ssize_t, double*) noexcept nogil
 
 
 cdef struct Bags:
@@ -91,20 +99,21 @@ cdef bint any_outside(const int64_t* index, Py_ssize_t n, Py_ssize_t rows) noexc
 
 cdef bint one_bag(const Bags* p, const real* weight, const real* scales, Py_ssize_t bag, real* out) noexcept nogil:
     """Gives whether an index is outside; nothing is read then."""
-    cdef Py_ssize_t first, k, j = 0, n = entries_of(p, bag, &first), counted, columns
+    cdef Py_ssize_t first, k, j = 0, n = entries_of(p, bag, &first), counted, done
     cdef const int64_t* index = p.index + first
     cdef const real* factors = NULL
     if any_outside(index, n, p.rows):
         return True
     if scales != NULL:
         factors = scales + first
-    while j < p.width:
-        columns = min(BLOCK, p.width - j)
+    while True:
         if real is float:
-            bag_32(weight + j, p.rows, p.width, index, factors, n, p.entries - first, p.padding, columns, out + j)
+            done = bag_32(weight + j, p.rows, p.width, index, factors, n, p.entries - first, p.padding, p.width - j, out + j)
         else:
-            bag_64(weight + j, p.rows, p.width, index, factors, n, p.entries - first, p.padding, columns, out + j)
-        j += columns
+            done = bag_64(weight + j, p.rows, p.width, index, factors, n, p.entries - first, p.padding, p.width - j, out + j)
+        if j + done >= p.width:
+            break
+        j = j + done if j + 2 * done <= p.width else p.width - done         # the last ones may be some of those before once more
     if p.mean:
         counted = n
         for k in range(n if p.padding >= 0 else 0):

@@ -370,8 +370,10 @@ def _quick_cholesky_solve(b, a, upper):
 
 
 def _quick_pinv(a, atol, rtol, hermitian):
-    """By our own singular values, or None."""
-    found = None if hermitian else singular.svd(a, False)
+    """By our own singular values, or eigenvalues of what is `hermitian`, or None."""
+    if hermitian:
+        return _quick_symmetric_pinv(a, atol, rtol)
+    found = singular.svd(a, False)
     if found is None:
         return None
     u, s, vh = found
@@ -379,6 +381,19 @@ def _quick_pinv(a, atol, rtol, hermitian):
     kept = values > np.maximum(atol, rtol * values.max(-1, keepdims=True))
     scaled = _tensor(np.swapaxes(_array(vh), -1, -2) * np.divide(1, values, out=np.zeros_like(values), where=kept)[..., None, :])
     return PRODUCTS["matmul"](scaled, core.view(u, (*u.shape[:-2], *u.shape[:-3:-1]), (*u._strides[:-2], *u._strides[:-3:-1]), u.offset))
+
+
+def _quick_symmetric_pinv(a, atol, rtol):
+    found = eigen.eigh(a, "L")
+    if found is None:
+        return None
+    values, vectors = found
+    w = _array(values)
+    sizes = np.abs(w)
+    kept = sizes > np.maximum(atol, rtol * sizes.max(-1, keepdims=True))
+    scaled = _tensor(_array(vectors) * np.divide(1, w, out=np.zeros_like(w), where=kept)[..., None, :], True)
+    return PRODUCTS["matmul"](scaled, core.view(vectors, (*vectors.shape[:-2], *vectors.shape[:-3:-1]),
+                                                (*vectors._strides[:-2], *vectors._strides[:-3:-1]), vectors.offset))
 
 
 _QUICK = {"inv": fast.inv, "det": fast.det, "slogdet": fast.slogdet, "solve": fast.solve, "triangular": fast.triangular,

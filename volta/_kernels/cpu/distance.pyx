@@ -1,7 +1,7 @@
 # Distances of rows, of those of two tensors or of the pairs of one, in any norm, and their gradients.
 #
 # Layout: x1[batch, n, m] and x2[batch, r, m], contiguous; without x2 the pair (i, j), i < j, is number i (2n - i - 1) / 2 + j - i - 1.
-# For Euclidean distances of short rows, a copy of the others lies as columns.
+# For distances of short rows in the norms 1, 2 and infinity, a copy of the others lies as columns.
 # Threads: over rows, and blocks of the others; the gradient of a row is a sum over all others, in their order, so that it does not depend
 # on how many there are.
 # Sizes: the front end.
@@ -17,8 +17,10 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.doubles cimport pow_f64
+from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.scalar cimport pow_f32              # their declarations come with them
+from volta._kernels.cpu.tile cimport LANES32
 
 cdef extern from *:
     """
@@ -33,7 +35,7 @@ cdef extern from *:
     #define VOLTA_CEIL64 ceil
     #define VOLTA_ADDED(a, t) ((a) + (t))
     #define VOLTA_LARGER(a, t) ((t) > (a) ? (t) : (a))                          /* no NaN of t */
-    #define VOLTA_LARGER_OR_NAN(a, t) ((t) > (a) || (t) != (t) ? (t) : (a))
+    #define VOLTA_LARGER_OR_NAN(a, t) (((t) > (a)) | ((t) != (t)) ? (t) : (a))       /* no branch, which is no vector */
     /* What the differences d of two rows come to: in 16 parts, which compilers make vectors of. */
     #define VOLTA_ROWS(NAME, S, T, JOIN, TERM)                                                                      \\
     static inline T volta_##NAME##_##S(const T* VOLTA_RESTRICT a, const T* VOLTA_RESTRICT b, Py_ssize_t n, T power) {     \\
@@ -78,28 +80,64 @@ cdef extern from *:
                     * (1 - VOLTA_UP_TO_1(VOLTA_CEIL##S(VOLTA_FABS##S(VOLTA_FABS##S(d) - size)))))
     VOLTA_NORMS(32, float)
     VOLTA_NORMS(64, double)
-    /* The Euclidean distances of a row from `n` others, which lie as columns: `turned`[m][step], in whole blocks. */
-    enum { VOLTA_ACROSS = 32 };
-    #define VOLTA_LENGTHS(S, T, ROOT)                                                                               \\
-    static inline void volta_lengths_##S(const T* VOLTA_RESTRICT a, const T* VOLTA_RESTRICT turned, Py_ssize_t m, Py_ssize_t step,  \\
-                                         Py_ssize_t n, T* VOLTA_RESTRICT out) {                                     \\
+    /* Sizes of a vector's numbers, and the larger ones of two, or those that are NaN. */
+    #if defined(__GNUC__) || defined(__clang__)
+      typedef int volta_whole32 __attribute__((vector_size(VOLTA_VECTOR_BYTES)));
+      typedef long long volta_whole64 __attribute__((vector_size(VOLTA_VECTOR_BYTES)));
+      #define VOLTA_SIZES32(x) ((volta_v32)((volta_whole32)(x) & 0x7fffffff))
+      #define VOLTA_SIZES64(x) ((volta_v64)((volta_whole64)(x) & 0x7fffffffffffffffLL))
+      #define VOLTA_PICK(S, mask, t, x) ((volta_v##S)(((mask) & (volta_whole##S)(t)) | (~(mask) & (volta_whole##S)(x))))
+    #else
+      typedef int volta_whole32;
+      typedef int volta_whole64;
+      #define VOLTA_SIZES32(x) fabsf(x)
+      #define VOLTA_SIZES64(x) fabs(x)
+      #define VOLTA_PICK(S, mask, t, x) ((mask) ? (t) : (x))
+    #endif
+    /* The distances of a row from `n` others, which lie as columns: `turned`[m][step], four vectors of them at a time. */
+    enum { VOLTA_ACROSS = 64 };
+    #define VOLTA_ACROSS_OF(NAME, S, T, TERM, ROOT)                                                                 \\
+    static inline void volta_##NAME##_##S(const T* VOLTA_RESTRICT a, const T* VOLTA_RESTRICT turned, Py_ssize_t m, Py_ssize_t step,  \\
+                                          Py_ssize_t n, T* VOLTA_RESTRICT out) {                                    \\
+        T line[4 * VOLTA_LANES##S];                                                                                 \\
         Py_ssize_t j, k;                                                                                            \\
         int q;                                                                                                      \\
-        for (j = 0; j < n; j += VOLTA_ACROSS) {                                                                     \\
-            T part[VOLTA_ACROSS] = {0};                                                                             \\
-            for (k = 0; k < m; k++)                                                                                 \\
-                for (q = 0; q < VOLTA_ACROSS; q++) { const T d = a[k] - turned[k * step + j + q]; part[q] += d * d; } \\
-            for (q = 0; q < VOLTA_ACROSS; q++) part[q] = ROOT(part[q]);                                             \\
-            for (q = 0; q < VOLTA_ACROSS && j + q < n; q++) out[j + q] = part[q];                                   \\
+        for (j = 0; j < n; j += 4 * VOLTA_LANES##S) {                                                               \\
+            volta_v##S part[4];                                                                                     \\
+            for (q = 0; q < 4; q++) part[q] = (volta_v##S){0};                                                      \\
+            for (k = 0; k < m; k++) {                                                                               \\
+                const volta_v##S x = VOLTA_SAME##S(a[k]);                                                           \\
+                VOLTA_UNROLL for (q = 0; q < 4; q++) {                                                              \\
+                    const volta_v##S d = x - *(const volta_v##S*)(turned + k * step + j + q * VOLTA_LANES##S);      \\
+                    TERM                                                                                            \\
+                }                                                                                                   \\
+            }                                                                                                       \\
+            memcpy(line, part, sizeof(line));                                                                       \\
+            for (q = 0; q < 4 * VOLTA_LANES##S; q++) line[q] = ROOT(line[q]);                                       \\
+            if (j + 4 * VOLTA_LANES##S <= n) memcpy(out + j, line, sizeof(line));                                   \\
+            else for (q = 0; j + q < n; q++) out[j + q] = line[q];                                                  \\
         }                                                                                                           \\
     }
-    VOLTA_LENGTHS(32, float, sqrtf)
-    VOLTA_LENGTHS(64, double, sqrt)
+    #define VOLTA_ALL_ACROSS(S, T, ROOT)                                                                            \\
+    VOLTA_ACROSS_OF(lengths, S, T, part[q] = VOLTA_MADD##S(d, d, part[q]);, ROOT)                                   \\
+    VOLTA_ACROSS_OF(sums, S, T, part[q] += VOLTA_SIZES##S(d);, )                                                    \\
+    VOLTA_ACROSS_OF(most, S, T, const volta_v##S t = VOLTA_SIZES##S(d);                                             \\
+                    const volta_whole##S more = t > part[q]; part[q] = VOLTA_PICK(S, more, t, part[q]);, )          \\
+    VOLTA_ACROSS_OF(most_or_nan, S, T, const volta_v##S t = VOLTA_SIZES##S(d);                                      \\
+                    const volta_whole##S more = (t > part[q]) | (t != t); part[q] = VOLTA_PICK(S, more, t, part[q]);, )
+    VOLTA_ALL_ACROSS(32, float, sqrtf)
+    VOLTA_ALL_ACROSS(64, double, sqrt)
     """
     enum:
         ACROSS "VOLTA_ACROSS"
     void lengths_32 "volta_lengths_32"(const float*, const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
     void lengths_64 "volta_lengths_64"(const double*, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
+    void sums_32 "volta_sums_32"(const float*, const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
+    void sums_64 "volta_sums_64"(const double*, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
+    void most_32 "volta_most_32"(const float*, const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
+    void most_64 "volta_most_64"(const double*, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
+    void most_or_nan_32 "volta_most_or_nan_32"(const float*, const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
+    void most_or_nan_64 "volta_most_or_nan_64"(const double*, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
     float counted_32 "volta_counted_32"(const float*, const float*, Py_ssize_t, float) noexcept nogil
     float sizes_32 "volta_sizes_32"(const float*, const float*, Py_ssize_t, float) noexcept nogil
     float squares_32 "volta_squares_32"(const float*, const float*, Py_ssize_t, float) noexcept nogil
@@ -170,12 +208,33 @@ cdef inline Py_ssize_t pair(Py_ssize_t i, Py_ssize_t j, Py_ssize_t n) noexcept n
 
 cdef void turn_rows(const real* x, const Sizes* s, real* turned) noexcept nogil:
     """Rows as columns, with zeros behind them."""
-    cdef Py_ssize_t batch, i, k
-    memset(turned, 0, s.batch * s.m * s.step * sizeof(real))
+    cdef Py_ssize_t batch, k
     for batch in range(s.batch):
-        for i in range(s.r):
-            for k in range(s.m):
-                turned[(batch * s.m + k) * s.step + i] = x[(batch * s.r + i) * s.m + k]
+        turn(s.r, s.m, x + batch * s.r * s.m, s.m, turned + batch * s.m * s.step, s.step)
+    for k in range(s.batch * s.m):
+        memset(turned + k * s.step + s.r, 0, (s.step - s.r) * sizeof(real))
+
+
+cdef inline void across(const real* a, const real* turned, const Sizes* s, Py_ssize_t n, real* out) noexcept nogil:
+    """The distances of a row from n that lie as columns."""
+    if real is float:
+        if s.power == 2:
+            lengths_32(a, turned, s.m, s.step, n, out)
+        elif s.power == 1:
+            sums_32(a, turned, s.m, s.step, n, out)
+        elif s.pairs:
+            most_or_nan_32(a, turned, s.m, s.step, n, out)
+        else:
+            most_32(a, turned, s.m, s.step, n, out)
+    else:
+        if s.power == 2:
+            lengths_64(a, turned, s.m, s.step, n, out)
+        elif s.power == 1:
+            sums_64(a, turned, s.m, s.step, n, out)
+        elif s.pairs:
+            most_or_nan_64(a, turned, s.m, s.step, n, out)
+        else:
+            most_64(a, turned, s.m, s.step, n, out)
 
 
 cdef void some_rows(const real* x1, const real* x2, const real* turned, const Sizes* s, Py_ssize_t task, real* out) noexcept nogil:
@@ -191,10 +250,7 @@ cdef void some_rows(const real* x1, const real* x2, const real* turned, const Si
         out += batch * s.apart + i * s.r
     if s.step:
         turned += batch * s.m * s.step + first
-        if real is float:
-            lengths_32(x1, turned, s.m, s.step, last - first, out + first)
-        else:
-            lengths_64(x1, turned, s.m, s.step, last - first, out + first)
+        across(x1, <const real*>turned, s, last - first, out + first)
         return
     for j in range(first, last):
         out[j] = distance(x1, x2 + j * s.m, s)
@@ -223,7 +279,7 @@ cdef Sizes sizes_of(TensorBase x1, TensorBase x2, double p):
     s.r = s.n if s.pairs else <Py_ssize_t>x2.shape[1]
     s.apart = s.n * (s.n - 1) // 2 if s.pairs else s.n * s.r
     s.step = 0
-    if p == 2 and s.m <= NARROW and min(s.n, s.r) >= FEWEST:
+    if (p == 2 or p == 1 or p == INFINITY) and s.m <= NARROW and min(s.n, s.r) >= FEWEST:
         s.step = (s.r + ACROSS - 1) // ACROSS * ACROSS + ACROSS         # a block that begins anywhere is whole
     return s
 

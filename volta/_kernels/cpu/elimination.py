@@ -29,7 +29,7 @@ def factors(a):
     return a, pivots, info
 
 
-def _exchanged(x, pivots, back=False):
+def exchanged(x, pivots, back=False):
     """The rows of x in the order of the exchanges, or back in that before them."""
     x, batch = x.copy(), np.arange(len(x))
     for i in range(pivots.shape[1])[::-1 if back else 1]:
@@ -53,9 +53,9 @@ def solution(found, b, turned):
     """X of A X = b by the factors of A, or of its transpose (`turned`)."""
     both, pivots, _ = found
     if not turned:
-        return _substituted(both, _substituted(both, _exchanged(b, pivots), False, True), True, False)
+        return _substituted(both, _substituted(both, exchanged(b, pivots), False, True), True, False)
     both = np.swapaxes(both, 1, 2)
-    return _exchanged(_substituted(both, _substituted(both, b, False, False), True, True), pivots, back=True)
+    return exchanged(_substituted(both, _substituted(both, b, False, False), True, True), pivots, back=True)
 
 
 def signs(found):

@@ -1,10 +1,12 @@
 """Elimination with row exchanges, for all matrices of a batch at once: by halves of the columns, so that products of blocks do the work."""
 import numpy as np
 
+from volta._kernels.cpu import ldl as symmetric
 from volta._kernels.cpu import lu as fast
 from volta._kernels.cpu import qr as reflected
 from volta._kernels.cpu.decomposition import eased, kernel, triangular
-from volta._kernels.cpu.elimination import factors
+from volta._kernels.cpu.elimination import exchanged, factors
+from volta.errors import ArgumentError
 
 
 def _eliminate(a, pivots, first, last):
@@ -46,6 +48,52 @@ def _lu(a):
 def _geqrf(a):
     packed, tau = np.linalg.qr(a, "raw")
     return np.swapaxes(packed, -1, -2), tau
+
+
+def _known_swaps(name, lu, pivots):
+    """Raise ArgumentError for exchanges with rows that are not there."""
+    if pivots.size and (pivots.min() < 1 or pivots.max() > lu.shape[-2]):
+        raise ArgumentError(f"{name}: pivots must be between 1 and the {lu.shape[-2]} rows, as lu_factor gives them")
+
+
+def _rows_exchanged(x, pivots, back=False):
+    return exchanged(np.reshape(x, (-1, *x.shape[-2:])), np.reshape(pivots, (-1, pivots.shape[-1])), back).reshape(x.shape)
+
+
+def _lu_solve(lu, pivots, b, turn):
+    """By substitution twice, of what quick kernels give back, or whose batches differ."""
+    _known_swaps("linalg.lu_solve", lu, pivots)
+    lead = np.broadcast_shapes(lu.shape[:-2], b.shape[:-2])
+    b, pivots = np.broadcast_to(b, lead + b.shape[-2:]), np.broadcast_to(pivots, lead + pivots.shape[-1:])
+    if not turn:
+        return triangular(lu, triangular(lu, _rows_exchanged(b, pivots), False, True), True, False)
+    lu = np.swapaxes(lu, -1, -2)
+    return _rows_exchanged(triangular(lu, triangular(lu, b, False, False), True, True), pivots, back=True)
+
+
+def _unpack(lu, pivots):
+    """Only for exchanges that are none: raises."""
+    _known_swaps("lu_unpack", lu, pivots)
+
+
+def _collected(a, tau):
+    """V and T of the product of reflections 1 - V T V'."""
+    k = tau.shape[-1]
+    v = np.tril(a[..., :k], -1) + np.eye(a.shape[-2], k, dtype=a.dtype)
+    inner = tau[..., None] * np.triu(np.swapaxes(v, -1, -2) @ v, 1)
+    return v, triangular(inner, tau[..., None] * np.eye(k, dtype=a.dtype), True, True)
+
+
+def _reflections(a, tau):
+    v, t = _collected(a, tau)
+    n = a.shape[-1]
+    return np.eye(a.shape[-2], n, dtype=a.dtype) - v @ (t @ np.swapaxes(v[..., :n, :], -1, -2))
+
+
+def _reflected(a, tau, c, left, transpose):
+    v, t = _collected(a, tau)
+    t = np.swapaxes(t, -1, -2) if transpose else t
+    return c - v @ (t @ (np.swapaxes(v, -1, -2) @ c)) if left else c - ((c @ v) @ t) @ np.swapaxes(v, -1, -2)
 
 
 # ---------------------------------------------------------------- symmetric matrices
@@ -150,6 +198,13 @@ def _ldl_solve(a, pivots, b):
     return out
 
 
-KERNELS = {function.__name__.removeprefix("_"): kernel(function, (0,)) for function in (_lu, _geqrf, _ldl, _ldl_solve)}
+KERNELS = {function.__name__.removeprefix("_"): kernel(function, (0,)) for function in (
+    _lu, _geqrf, _ldl, _ldl_solve, _lu_solve, _reflections, _reflected)}
 KERNELS["lu"] = eased(fast.lu, KERNELS["lu"])
 KERNELS["geqrf"] = eased(reflected.geqrf, KERNELS["geqrf"])
+KERNELS["ldl"] = eased(symmetric.ldl, KERNELS["ldl"])
+KERNELS["ldl_solve"] = eased(symmetric.ldl_solve, KERNELS["ldl_solve"])
+KERNELS["lu_solve"] = eased(lambda lu, pivots, b, turn: fast.solve_again(lu, pivots, b, turn), KERNELS["lu_solve"])
+KERNELS["lu_unpack"] = eased(fast.unpack, kernel(_unpack))
+KERNELS["reflections"] = eased(reflected.reflections, KERNELS["reflections"])
+KERNELS["reflected"] = eased(reflected.reflected, KERNELS["reflected"])

@@ -3,8 +3,10 @@ cdef extern from *:
     """
     #if defined(__GNUC__) || defined(__clang__)
       #define VOLTA_FETCH(p) __builtin_prefetch(p)
+      #define VOLTA_FETCH_WRITTEN(p) __builtin_prefetch(p, 1)
     #else
       #define VOLTA_FETCH(p) ((void)(p))
+      #define VOLTA_FETCH_WRITTEN(p) ((void)(p))
     #endif
     enum { VOLTA_LINE = 64 };                   /* bytes that come at once */
     /* n elements from p on; none where n is not positive. */
@@ -14,6 +16,7 @@ cdef extern from *:
     } while (0)
     """
     void fetch "VOLTA_FETCH_ALL"(const void* p, Py_ssize_t n) noexcept nogil
+    void fetch_written "VOLTA_FETCH_WRITTEN"(void* p) noexcept nogil          # the one line, to write to it
 
 cdef enum:
     FETCHED = 256               # elements of a long line that are asked for at a time

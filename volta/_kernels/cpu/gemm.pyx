@@ -25,7 +25,7 @@ from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.thin cimport add_rows, interleave, deinterleave, short_rows
 from volta._kernels.cpu.tile cimport MASKED, TILE_ROWS, copy_line, copy_run, lanes
-from volta._kernels.cpu.turn cimport turn8, turn_few
+from volta._kernels.cpu.turn cimport turn8, turn8_double, turn_few
 
 cdef enum:
     MC = 384                    # rows of a of inner products at a time
@@ -56,10 +56,20 @@ cdef void turn(Py_ssize_t rows, Py_ssize_t columns, const real* x, Py_ssize_t fr
                 for i in range((rows + 7) // 8):
                     r, c = min(8 * i, rows - 8), min(8 * j, columns - 8)
                     turn8(x + r * from_row + c, from_row, out + c * to_row + r, to_row)
-    else:
+    elif rows < 8 or columns < 8:
         for i in range(rows):
             for j in range(columns):
                 out[j * to_row + i] = x[i * from_row + j]
+    elif from_row > to_row:
+        for i in range((rows + 7) // 8):
+            for j in range((columns + 7) // 8):
+                r, c = min(8 * i, rows - 8), min(8 * j, columns - 8)
+                turn8_double(x + r * from_row + c, from_row, out + c * to_row + r, to_row)
+    else:
+        for j in range((columns + 7) // 8):
+            for i in range((rows + 7) // 8):
+                r, c = min(8 * i, rows - 8), min(8 * j, columns - 8)
+                turn8_double(x + r * from_row + c, from_row, out + c * to_row + r, to_row)
 
 
 cdef void pack(Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* x, Py_ssize_t across, Py_ssize_t along,

@@ -25,7 +25,50 @@ ctypedef fused word:
     int32_t
     int64_t
 
+cdef extern from * nogil:
+    """
+    /* out[l][k] = x[l][at[k]] of `lines` short lines, apart from the rest of this module, where the compiler made other loops slower. */
+    #if defined(__GNUC__)
+    #define VOLTA_APART __attribute__((noinline))
+    #else
+    #define VOLTA_APART
+    #endif
+    #if defined(__AVX512F__) && defined(__AVX512VL__) && defined(__GNUC__)
+    #include <immintrin.h>
+    static VOLTA_APART void volta_short32(const int32_t *x, ptrdiff_t step, const int32_t *at, ptrdiff_t n, ptrdiff_t lines, int32_t *out) {
+        for (; lines > 0; lines--, x += step, out += n) {
+            ptrdiff_t k;
+            for (k = 0; k < n; k += 16) {
+                __mmask16 m = n - k < 16 ? (__mmask16)((1u << (n - k)) - 1) : (__mmask16)0xffff;
+                __m512i places = _mm512_loadu_si512(at + k);
+                _mm512_mask_storeu_epi32(out + k, m, _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), m, places, x, 4));
+            }
+        }
+    }
+    static VOLTA_APART void volta_short64(const int64_t *x, ptrdiff_t step, const int32_t *at, ptrdiff_t n, ptrdiff_t lines, int64_t *out) {
+        for (; lines > 0; lines--, x += step, out += n) {
+            ptrdiff_t k;
+            for (k = 0; k < n; k += 8) {
+                __mmask8 m = n - k < 8 ? (__mmask8)((1u << (n - k)) - 1) : (__mmask8)0xff;
+                __m256i places = _mm256_loadu_si256((const __m256i *)(at + k));
+                _mm512_mask_storeu_epi64(out + k, m, _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), m, places, x, 8));
+            }
+        }
+    }
+    #else
+    #define VOLTA_SHORT(NAME, T)                                                                                                  \\
+    static VOLTA_APART void NAME(const T *x, ptrdiff_t step, const int32_t *at, ptrdiff_t n, ptrdiff_t lines, T *out) {           \\
+        for (; lines > 0; lines--, x += step, out += n) { ptrdiff_t k; for (k = 0; k < n; k++) out[k] = x[at[k]]; } }
+    VOLTA_SHORT(volta_short32, int32_t)
+    VOLTA_SHORT(volta_short64, int64_t)
+    #endif
+    """
+    void short32 "volta_short32"(const int32_t* x, Py_ssize_t step, const int32_t* at, Py_ssize_t n, Py_ssize_t lines, int32_t* out)
+    void short64 "volta_short64"(const int64_t* x, Py_ssize_t step, const int32_t* at, Py_ssize_t n, Py_ssize_t lines, int64_t* out)
+
 cdef enum:
+    FEW_PLACES = 256            # indices up to which lines of a selection are short, of at most
+    FEW_LONG = 1 << 30          # elements: their places fit into 32 bits
     CHECKED = 1024              # indices that are checked at a time, and short lines that are moved
     SHORT = 10                  # elements of a line up to which many are moved column by column
 
@@ -268,6 +311,7 @@ cdef void copy_row(const Move* p, const word* source, word* target) noexcept nog
 cdef void select_words(const Move* p, const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last, word* out) noexcept nogil:
     """Slices first .. last of [outer * n]."""
     cdef Py_ssize_t i = first, k, stop, n = p.n, inner = p.inner, size = sizeof(word), rows
+    cdef int32_t at[FEW_PLACES + 16]            # vectors of 16 are read of them
     cdef const word* source
     while i < last:                             # those of one outer, or short lines of some
         rows = min(<Py_ssize_t>CHECKED, (last - i) // n) if i % n == 0 and n * inner <= SHORT else 0
@@ -276,6 +320,16 @@ cdef void select_words(const Move* p, const word* x, const int64_t* index, Py_ss
             for k in range(n):
                 copy_rows(<char*>(out + (i + k) * inner), n * inner * size, <const char*>(source + index[k] * inner),
                           p.length * inner * size, rows, inner * size)
+            i += rows * n
+            continue
+        if inner == 1 and i % n == 0 and n <= FEW_PLACES and last - i >= 4 * n and p.length <= FEW_LONG and sizeof(word) >= 4:
+            for k in range(n):
+                at[k] = <int32_t>index[k]
+            rows, source = (last - i) // n, x + i // n * p.length
+            if word is int32_t:
+                short32(source, p.length, at, n, rows, out + i)
+            elif word is int64_t:
+                short64(source, p.length, at, n, rows, out + i)
             i += rows * n
             continue
         k, stop, source = i % n, min(last, (i // n + 1) * n), x + i // n * p.length * inner

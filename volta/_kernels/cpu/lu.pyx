@@ -1,4 +1,4 @@
-# Matrices factored by elimination (lu_blocks.pyx), and what is solved by the factors: batches of small ones need no call of LAPACK for each.
+# Matrices factored by elimination (lu_blocks.pyx), and what is solved by the factors: small ones of a batch abreast (lu_batch.pxd).
 #
 # Layout: matrices of any strides are copied into rows of whole blocks. Factors hold U with L below the diagonal, and while one solves by
 # them all that is off the diagonal is negative, so that blocks are only added. Results lie column by column, as LAPACK's.
@@ -6,13 +6,18 @@
 # Sizes: the front end. Each kernel gives None where a result is not finite: what PyTorch has there, `decomposition.py` finds out.
 
 from cython.parallel cimport prange
-from libc.math cimport fabs, frexp, ldexp, log
+from libc.math cimport fabs
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport INT32, Storage, TensorBase, address, dtype_of, empty_host, host_storage
+from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport turn
-from volta._kernels.cpu.lu_blocks cimport BLOCK, add_product, eliminate, factor_symmetric, substitute, swap_rows
+from volta._kernels.cpu.lu_batch cimport (
+    AGAIN, CHOLESKY, CHOLESKY_INVERSE, COFACTOR, DET, INV, LU, SLOGDET, SOLVE, TRIANGLE, Task, do_abreast, log_of_pivots, product_of_pivots,
+    taken_abreast,
+)
+from volta._kernels.cpu.lu_blocks cimport add_product, eliminate, factor_symmetric, substitute, swap_rows
 from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, batch_of, by_columns, copy_in, offset, plan
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
@@ -51,7 +56,7 @@ cdef void solve_by(bint shared, Py_ssize_t n, Py_ssize_t k, const real* a, Py_ss
 cdef bint cofactors(bint shared, Py_ssize_t n, const real* a, Py_ssize_t ld, const int32_t* pivots, real* x) noexcept nogil:
     """det(A) A'^-1 by the factors of A', instead of A. False where the inverse is too far off, or the determinant no normal number."""
     cdef double size = square_of_all(n, x, ld), limit = 1e-11 if real is double else 1e-5, smallest = 1e-300 if real is double else 1e-36
-    cdef double found = product_of_pivots(n, a, ld, pivots)
+    cdef double found = product_of_pivots(n, a, ld + 1, pivots)
     cdef Py_ssize_t i, j
     if not smallest < fabs(found) < 1 / smallest:
         return False
@@ -75,51 +80,11 @@ cdef double square_of_all(Py_ssize_t n, const real* a, Py_ssize_t ld) noexcept n
     return total
 
 
-cdef double product_of_pivots(Py_ssize_t n, const real* a, Py_ssize_t ld, const int32_t* pivots) noexcept nogil:
-    """The determinant; what would be too large or too small on the way is kept apart as a power of two."""
-    cdef double out = 1
-    cdef Py_ssize_t i
-    cdef int power = 0, step = 0
-    for i in range(n):
-        out *= -a[i * (ld + 1)] if pivots[i] != i + 1 else a[i * (ld + 1)]
-        if not 1e-100 < fabs(out) < 1e100 and out != 0:
-            out = frexp(out, &step)
-            power += step
-    return ldexp(out, power)
-
-
-cdef double log_of_pivots(Py_ssize_t n, const real* a, Py_ssize_t ld, const int32_t* pivots, real* sign) noexcept nogil:
-    """The logarithm of the determinant's size, and its sign."""
-    cdef double total = 0
-    cdef Py_ssize_t i
-    cdef real pivot
-    sign[0] = 1
-    for i in range(n):
-        pivot = a[i * (ld + 1)]
-        total += log(fabs(pivot))
-        sign[0] *= (pivot > 0) - (pivot < 0) if pivots[i] == i + 1 else (pivot < 0) - (pivot > 0)
-    return total
-
-
 # ---------------------------------------------------------------- batches
-
-# What is made of each matrix.
-cdef enum Kind:
-    LU, DET, SLOGDET, INV, SOLVE, AGAIN, TRIANGLE, COFACTOR, CHOLESKY, CHOLESKY_INVERSE
 
 cdef enum:
     AS_IT_LIES = 32             # rows from which on a triangle is not copied
     STRIP = 64                  # columns of an inverse that begin at one row
-
-cdef struct Task:
-    Kind kind
-    bint turned, upper, unit                # SOLVE, AGAIN: A'; TRIANGLE: which
-    void* lu                                # the factors: by columns for LU alone, else by rows
-    int32_t* pivots
-    int32_t* info
-    void* out
-    void* signs                             # SLOGDET
-
 
 cdef inline void substitute_triangle(const Batch* p, const Task* task, Py_ssize_t n, Py_ssize_t xd, const real* a, Py_ssize_t row,
                                      Py_ssize_t column, real* x, real* spare) noexcept nogil:
@@ -162,6 +127,8 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, const real* b
     cdef real* x = space + m * ld
     cdef real* out
     cdef int32_t* pivots
+    if taken_abreast(p):
+        return do_abreast(p, task, a, b, first, last)
     for item in range(first, last):
         pivots = task.pivots + item * count
         if task.kind == CHOLESKY:               # the lower triangle, turned: by columns U is L
@@ -203,7 +170,7 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, const real* b
             if not all_finite(m, n, space, ld) or info and task.kind >= INV:
                 return False
             if task.kind == SLOGDET:
-                (<real*>task.out)[item] = <real>log_of_pivots(n, space, ld, pivots, <real*>task.signs + item)
+                (<real*>task.out)[item] = <real>log_of_pivots(n, space, ld + 1, pivots, <real*>task.signs + item)
                 continue
             turn_signs(m, n, space, ld, True, False)
             if task.kind == LU:
@@ -213,7 +180,7 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, const real* b
                 for i in range(n):
                     memcpy(<real*>task.lu + (item * n + i) * n, space + i * ld, n * sizeof(real))
             if task.kind == DET:
-                (<real*>task.out)[item] = <real>product_of_pivots(n, space, ld, pivots)
+                (<real*>task.out)[item] = <real>product_of_pivots(n, space, ld + 1, pivots)
                 continue
             turn_signs(n, n, space, ld, True, True)
         if task.kind == INV:
@@ -416,3 +383,62 @@ def triangular(TensorBase a not None, TensorBase b not None, bint upper, bint un
     if out.size == 0:
         return out
     return out if run(&p, &task, a, b) else None
+
+
+# ---------------------------------------------------------------- factors apart
+
+cdef bint unpack_some(const Batch* p, const int32_t* pivots, const real* a, real* turns, real* lower, real* upper, real* space,
+                      int32_t* order) noexcept nogil:
+    """P, L and U of all matrices. False for exchanges of rows that are none."""
+    cdef Py_ssize_t item, i, row, m = p.m, n = p.n, k = min(p.m, p.n), some
+    cdef int32_t kept
+    memset(turns, 0, p.count * m * m * sizeof(real))
+    for item in range(p.count):
+        copy_in(m, n, a + offset(p, p.a_strides, item), p.a_row, p.a_column, space, p.ld)
+        for i in range(m):
+            order[i] = <int32_t>i
+        for i in range(k):
+            row = pivots[i] - 1
+            if not 0 <= row < m:
+                return False
+            kept = order[i]
+            order[i] = order[row]
+            order[row] = kept
+        for i in range(m):
+            turns[order[i] * m + i] = 1
+            some = min(i, k)
+            memcpy(lower, space + i * p.ld, some * sizeof(real))
+            memset(lower + some, 0, (k - some) * sizeof(real))
+            if i < k:
+                lower[i] = 1
+                memset(upper, 0, i * sizeof(real))
+                memcpy(upper + i, space + i * (p.ld + 1), (n - i) * sizeof(real))
+                upper += n
+            lower += k
+        turns += m * m
+        pivots += k
+    return True
+
+
+def unpack(TensorBase factors not None, TensorBase pivots not None):
+    """P, L and U of packed factors and their exchanges, or None for other exchanges."""
+    cdef Batch p
+    cdef tuple lead = batch_of(factors)
+    plan(&p, factors, None, lead)
+    pivots = packed(pivots)
+    cdef Py_ssize_t k = min(p.m, p.n), size = factors.dtype.itemsize, each = up(max(p.m, <Py_ssize_t>1) * p.ld * size, 64)
+    cdef TensorBase turns = empty_host(lead + (p.m, p.m), factors.dtype), lower = empty_host(lead + (p.m, k), factors.dtype)
+    cdef TensorBase upper = empty_host(lead + (k, p.n), factors.dtype)
+    cdef Storage memory = host_storage(each + p.m * sizeof(int32_t) + 64)
+    cdef void* x = address(factors)
+    cdef const int32_t* exchanges = <const int32_t*>address(pivots)
+    cdef void* to[3]
+    cdef int32_t* order = <int32_t*>(memory.data + each)
+    cdef bint fine
+    to[0], to[1], to[2] = address(turns), address(lower), address(upper)
+    with nogil:
+        if size == 4:
+            fine = unpack_some(&p, exchanges, <const float*>x, <float*>to[0], <float*>to[1], <float*>to[2], <float*>memory.data, order)
+        else:
+            fine = unpack_some(&p, exchanges, <const double*>x, <double*>to[0], <double*>to[1], <double*>to[2], <double*>memory.data, order)
+    return (turns, lower, upper) if fine else None

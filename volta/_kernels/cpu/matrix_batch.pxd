@@ -77,6 +77,8 @@ cdef inline int plan(Batch* p, TensorBase a, TensorBase b, tuple lead) except -1
 cdef inline Py_ssize_t offset(const Batch* p, const Py_ssize_t* strides, Py_ssize_t item) noexcept nogil:
     cdef Py_ssize_t at = 0
     cdef int d
+    if p.rank == 1:
+        return item * strides[0]
     for d in range(p.rank - 1, -1, -1):
         at += item % p.shape[d] * strides[d]
         item //= p.shape[d]

@@ -6,7 +6,7 @@
 # Threads: over lines. Sizes: the front end.
 
 from cython.parallel cimport prange
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from volta.errors import ArgumentError
 
@@ -25,6 +25,45 @@ cdef enum:
     FEW_SEEN = 128              # or so many,
     LARGE = 32768
     SEEN_OF = 1024              # and none of less
+
+cdef extern from *:
+    """
+    #if defined(__AVX512F__) && defined(__AVX512VL__) && defined(__GNUC__)
+      #include <immintrin.h>
+      #define VOLTA_KEEPS_MANY 1
+      /* As keep_between, eight neighbouring elements at a time; writes up to seven items more than it keeps. */
+      static Py_ssize_t volta_keep_many(const float *x, Py_ssize_t n, uint32_t low, uint32_t high, uint64_t *a, Py_ssize_t *below) {
+          const __m256i least = _mm256_set1_epi32((int)low), most = _mm256_set1_epi32((int)high), sign = _mm256_set1_epi32((int)0x80000000);
+          __m512i places = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+          Py_ssize_t i, kept = 0, lower = 0;
+          for (i = 0; i < n; i += 8) {
+              const __mmask8 some = n - i < 8 ? (__mmask8)((1u << (n - i)) - 1) : 0xff;
+              const __m256 v = _mm256_maskz_loadu_ps(some, x + i);
+              __m256i key = _mm256_castps_si256(v);
+              __mmask8 in;
+              key = _mm256_xor_si256(key, _mm256_or_si256(_mm256_srai_epi32(key, 31), sign));
+              key = _mm256_mask_mov_epi32(key, _mm256_cmp_ps_mask(v, _mm256_setzero_ps(), _CMP_EQ_OQ), sign);       /* -0 is 0 */
+              key = _mm256_mask_mov_epi32(key, _mm256_cmp_ps_mask(v, v, _CMP_UNORD_Q), _mm256_set1_epi32(-1));
+              in = _mm256_mask_cmpge_epu32_mask(some, key, least) & _mm256_cmple_epu32_mask(key, most);
+              lower += __builtin_popcount(_mm256_mask_cmplt_epu32_mask(some, key, least));
+              _mm512_storeu_si512(a + kept, _mm512_maskz_compress_epi64(in,
+                  _mm512_or_si512(_mm512_slli_epi64(_mm512_cvtepu32_epi64(key), 32), places)));
+              kept += __builtin_popcount(in);
+              places = _mm512_add_epi64(places, _mm512_set1_epi64(8));
+          }
+          *below = lower;
+          return kept;
+      }
+    #else
+      #define VOLTA_KEEPS_MANY 0
+      static Py_ssize_t volta_keep_many(const float *x, Py_ssize_t n, uint32_t low, uint32_t high, uint64_t *a, Py_ssize_t *below) {
+          return 0;
+      }
+    #endif
+    """
+    bint KEEPS_MANY "VOLTA_KEEPS_MANY"
+    Py_ssize_t keep_many "volta_keep_many"(const float* x, Py_ssize_t n, uint32_t low, uint32_t high, uint64_t* a,
+                                           Py_ssize_t* below) noexcept nogil
 
 cdef struct Lines:
     Py_ssize_t outer, length, inner, needed     # needed: bytes of memory of each thread
@@ -57,7 +96,7 @@ cdef inline Py_ssize_t keep_between(const real* x, Py_ssize_t n, Py_ssize_t step
 cdef inline item at_place(const Lines* p, const real* x, Py_ssize_t place, item* a) noexcept nogil:
     """The item of a long line that has this place in order. IN: memory for two lines."""
     cdef Py_ssize_t i, n = p.length, kept, below = 0, near
-    cdef Py_ssize_t seen = SEEN if n >= LARGE else FEW_SEEN, about = seen // 16 if n >= LARGE else seen // 7
+    cdef Py_ssize_t seen = SEEN if n >= LARGE else FEW_SEEN, about = seen // 16 if n >= LARGE else seen // 9
     cdef uint64_t low = 0, high = ~<uint64_t>0
     if n >= SEEN_OF:
         for i in range(seen):
@@ -68,9 +107,14 @@ cdef inline item at_place(const Lines* p, const real* x, Py_ssize_t place, item*
             low = key_of(a[near - about])
         if near + about < seen:
             high = key_of(a[near + about])
-        if p.inner == 1:                        # a step that the compiler knows
+        kept = -1
+        if real is float:
+            if item is uint64_t:
+                if KEEPS_MANY and p.inner == 1:
+                    kept = keep_many(x, n, <uint32_t>low, <uint32_t>min(high, <uint64_t>0xffffffff), a, &below)
+        if kept < 0 and p.inner == 1:           # a step that the compiler knows
             kept = keep_between(x, n, 1, low, high, a, &below)
-        else:
+        elif kept < 0:
             kept = keep_between(x, n, p.inner, low, high, a, &below)
         if below <= place < below + kept:
             return item_at(a, kept, place - below, p.bits)

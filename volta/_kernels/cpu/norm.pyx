@@ -174,7 +174,7 @@ cdef void forward(const real* x, const real* weight, const real* bias, double ep
 cdef void given_items(const real* x, const real* mean, const real* scale, const real* bias, Py_ssize_t channels, Py_ssize_t pixels,
                       Py_ssize_t first, Py_ssize_t last, real* out) noexcept nogil:
     """Planes first .. last, of one channel each."""
-    cdef Py_ssize_t i = first, c, j
+    cdef Py_ssize_t i = first if pixels else last, c, j
     while i < last:
         c = i % channels
         if pixels > 1:

@@ -48,17 +48,18 @@ cdef extern from *:
             top[j] = best[j];                                                                                       \\
         }                                                                                                           \\
     }
-    /* Probabilities in the place of scores[n][WIDTH], in rows of `wide`, and the gradients of scores in that of the products of g and v. */
+    /* Probabilities in the place of scores[n][WIDTH], in rows of `wide`, and the gradients of scores in that of the products of g and v.
+       IN: stats, of each row the greatest score and one over the sum of the powers against it. */
     #define VOLTA_SLOPES(NAME, T, S, WIDTH)                                                                         \\
-    static void NAME(Py_ssize_t n, Py_ssize_t wide, Py_ssize_t line, T scale, const T* VOLTA_R logsumexp, const T* VOLTA_R delta, \\
+    static void NAME(Py_ssize_t n, Py_ssize_t wide, Py_ssize_t line, const T* VOLTA_R stats, const T* VOLTA_R delta, \\
                      T* VOLTA_R scores, T* VOLTA_R slopes) {                                                        \\
         Py_ssize_t i; int j;                                                                                        \\
         for (i = 0; i < n; i++) {                                                                                   \\
-            const T all = logsumexp[i] * (T)1.4426950408889634, d = delta[i];                                       \\
+            const T top = stats[2 * i], part = stats[2 * i + 1], d = delta[i];                                      \\
             for (j = 0; j < WIDTH; j++) {                                                                           \\
-                T p = volta_power##S(scores[i * wide + j] - all);                                                   \\
+                T p = volta_power##S(scores[i * wide + j] - top) * part;                                            \\
                 scores[i * wide + j] = p;                                                                           \\
-                slopes[i * line + j] = p * (slopes[i * line + j] - d) * scale;                                      \\
+                slopes[i * line + j] = p * (slopes[i * line + j] - d);                                              \\
             }                                                                                                       \\
         }                                                                                                           \\
     }
@@ -78,10 +79,10 @@ cdef extern from *:
                                    float* factor) noexcept nogil
     void soften64 "volta_soften64"(Py_ssize_t vectors, Py_ssize_t n, Py_ssize_t wide, double* scores, double* top, double* total,
                                    double* factor) noexcept nogil
-    void slopes32 "volta_slopes32"(Py_ssize_t vectors, Py_ssize_t n, Py_ssize_t wide, Py_ssize_t line, float scale,
-                                   const float* logsumexp, const float* delta, float* scores, float* slopes) noexcept nogil
-    void slopes64 "volta_slopes64"(Py_ssize_t vectors, Py_ssize_t n, Py_ssize_t wide, Py_ssize_t line, double scale,
-                                   const double* logsumexp, const double* delta, double* scores, double* slopes) noexcept nogil
+    void slopes32 "volta_slopes32"(Py_ssize_t vectors, Py_ssize_t n, Py_ssize_t wide, Py_ssize_t line,
+                                   const float* stats, const float* delta, float* scores, float* slopes) noexcept nogil
+    void slopes64 "volta_slopes64"(Py_ssize_t vectors, Py_ssize_t n, Py_ssize_t wide, Py_ssize_t line,
+                                   const double* stats, const double* delta, double* scores, double* slopes) noexcept nogil
 
 
 cdef inline void soften(Py_ssize_t vectors, Py_ssize_t n, Py_ssize_t wide, real* scores, real* top, real* total,
@@ -93,10 +94,10 @@ cdef inline void soften(Py_ssize_t vectors, Py_ssize_t n, Py_ssize_t wide, real*
         soften64(vectors, n, wide, scores, top, total, factor)
 
 
-cdef inline void slopes(Py_ssize_t vectors, Py_ssize_t n, Py_ssize_t wide, Py_ssize_t line, real scale, const real* logsumexp,
+cdef inline void slopes(Py_ssize_t vectors, Py_ssize_t n, Py_ssize_t wide, Py_ssize_t line, const real* stats,
                         const real* delta, real* scores, real* products) noexcept nogil:
     """Probabilities in the place of n rows of scores, `wide` apart, and their gradients in that of products of g and v, `line` apart."""
     if real is float:
-        slopes32(vectors, n, wide, line, scale, logsumexp, delta, scores, products)
+        slopes32(vectors, n, wide, line, stats, delta, scores, products)
     else:
-        slopes64(vectors, n, wide, line, scale, logsumexp, delta, scores, products)
+        slopes64(vectors, n, wide, line, stats, delta, scores, products)

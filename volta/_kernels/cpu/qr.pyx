@@ -8,6 +8,7 @@ from cython.parallel cimport prange
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lu_blocks cimport BLOCK
 from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, batch_of, by_columns, copy_in, offset, plan
@@ -105,6 +106,107 @@ cdef bint run(const Batch* p, const Task* task, TensorBase a):
         else:
             fine = do_all(p, task, <const double*>x, memory.data, each)
     return fine
+
+
+# ---------------------------------------------------------------- products with what is known
+
+cdef struct Known:
+    bint turned, right                      # Q' instead of Q; the result lies as the transposed one
+    Py_ssize_t count                        # reflections
+    void* out
+
+
+cdef bint multiply_some(const Batch* p, const Known* task, const real* a, const real* tau, const real* c, Py_ssize_t first, Py_ssize_t last,
+                        real* space) noexcept nogil:
+    """Q c, or Q itself, of the first columns, where c is NULL. IN: space for V, T and c."""
+    cdef Py_ssize_t item, i, at, some, panels = (task.count + PANEL - 1) // PANEL, panel, m = p.m, k = p.k, xd = p.xd
+    cdef Py_ssize_t vd = min(<Py_ssize_t>PANEL, up(task.count, BLOCK))
+    cdef real* t = space
+    cdef real* v = t + PANEL * PANEL
+    cdef real* x = v + m * vd
+    cdef const real* here
+    for item in range(first, last):
+        here = a + offset(p, p.a_strides, item)
+        if c == NULL:
+            memset(x, 0, m * xd * sizeof(real))
+            for i in range(k):
+                x[i * (xd + 1)] = 1
+        else:
+            copy_in(m, k, c + offset(p, p.b_strides, item), p.b_row, p.b_column, x, xd)
+        for i in range(panels):
+            panel = i if task.turned else panels - 1 - i
+            at = panel * PANEL
+            some = min(<Py_ssize_t>PANEL, task.count - at)
+            collect(m - at, some, here + at * (p.a_row + p.a_column), p.a_row, p.a_column, tau + item * task.count + at, v, vd, t)
+            if c == NULL:
+                apply_left(p.shared, False, m - at, some, v, vd, t, x + at * (xd + 1), xd, xd - at)
+            else:
+                apply_left(p.shared, task.turned, m - at, some, v, vd, t, x + at * xd, xd, xd)
+        if not all_finite(m, k, x, xd):
+            return False
+        if not task.right:
+            turn(m, k, x, xd, <real*>task.out + item * m * k, m)
+            continue
+        for i in range(m):
+            memcpy(<real*>task.out + (item * m + i) * k, x + i * xd, k * sizeof(real))
+    return True
+
+
+cdef bint multiply_all(const Batch* p, const Known* task, const real* a, const real* tau, const real* c, char* space, Py_ssize_t each) noexcept nogil:
+    cdef int t, fine = 0
+    if p.threads == 1:
+        return multiply_some(p, task, a, tau, c, 0, p.count, <real*>space)
+    for t in prange(p.threads, num_threads=p.threads, schedule="static"):
+        fine += multiply_some(p, task, a, tau, c, p.count * t // p.threads, p.count * (t + 1) // p.threads, <real*>(space + t * each))
+    return fine == p.threads
+
+
+cdef bint multiply(const Batch* p, const Known* task, TensorBase a, TensorBase tau, TensorBase c):
+    cdef Py_ssize_t size = a.dtype.itemsize, each = up((PANEL * PANEL + p.m * (PANEL + p.xd)) * size, 64)
+    cdef Storage memory = host_storage(each * p.threads)
+    cdef void* x = address(a)
+    cdef void* y = address(tau)
+    cdef void* z = NULL if c is None else address(c)
+    cdef bint fine
+    with nogil:
+        if size == 4:
+            fine = multiply_all(p, task, <const float*>x, <const float*>y, <const float*>z, memory.data, each)
+        else:
+            fine = multiply_all(p, task, <const double*>x, <const double*>y, <const double*>z, memory.data, each)
+    return fine
+
+
+def reflections(TensorBase a not None, TensorBase tau not None):
+    """The first columns of the product of the reflections that lie below the diagonal of a, or None."""
+    cdef Batch p
+    cdef Known task
+    cdef tuple lead = batch_of(a)
+    if a.size == 0:
+        return None
+    plan(&p, a, None, lead)
+    p.k, p.xd = p.n, p.ld
+    tau = packed(tau)
+    cdef TensorBase out = by_columns(lead, p.m, p.n, a)
+    task.turned, task.right, task.count, task.out = False, False, tau.shape[len(tau.shape) - 1], address(out)
+    return out if multiply(&p, &task, a, tau, None) else None
+
+
+def reflected(TensorBase a not None, TensorBase tau not None, TensorBase c not None, bint left, bint transpose):
+    """Q c, or c Q unless `left`, or either with the transpose of Q, the product of the reflections that lie below the diagonal of a, or
+    None; also where a and c have other batches."""
+    cdef Batch p
+    cdef Known task
+    cdef tuple lead = batch_of(a)
+    if a.size == 0 or c.size == 0 or lead != batch_of(c):
+        return None
+    plan(&p, a, c, lead)
+    if not left:                                # the transpose of Q' c'
+        p.k, p.b_row, p.b_column = c.shape[len(c.shape) - 2], p.b_column, p.b_row
+        p.xd = up(p.k, BLOCK)
+    tau = packed(tau)
+    cdef TensorBase out = by_columns(lead, c.shape[len(c.shape) - 2], c.shape[len(c.shape) - 1], a)
+    task.turned, task.right, task.count, task.out = transpose == left, not left, tau.shape[len(tau.shape) - 1], address(out)
+    return out if multiply(&p, &task, a, tau, c) else None
 
 
 def qr(TensorBase a not None, str mode):

@@ -14,6 +14,7 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu cimport philox as rounds          # C text alone: its name is that of the function here
 from volta._kernels.cpu.copy cimport copy_data, packed
 from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.doubles cimport log_f64
 from volta._kernels.cpu.scalar cimport log_f32
 from volta._kernels.core.views cimport float_code, pointer
 from volta._kernels.core.size cimport plain
@@ -23,10 +24,15 @@ from volta.errors import DTypeError
 cdef extern from *:
     """
     #define VOLTA_PHILOX_BLOCK 64
-    /* words[4][BLOCK] = Philox of the 128-bit counters (high, counter + i). A plain loop over counters: vector code. */
-    static void volta_philox(uint64_t seed, uint64_t counter, uint64_t high, uint32_t *words) {
+    #define VOLTA_PHILOX_FEW 16
+    #if defined(__GNUC__)
+    #define VOLTA_PHILOX_INLINE static inline __attribute__((always_inline))
+    #else
+    #define VOLTA_PHILOX_INLINE static inline
+    #endif
+    VOLTA_PHILOX_INLINE void volta_philox_of(const int count, uint64_t seed, uint64_t counter, uint64_t high, uint32_t *words) {
         int i;
-        for (i = 0; i < VOLTA_PHILOX_BLOCK; i++) {
+        for (i = 0; i < count; i++) {
             uint64_t n = counter + (uint64_t)i;
             uint32_t four[4] = {(uint32_t)n, (uint32_t)(n >> 32), (uint32_t)high, (uint32_t)(high >> 32)};
             volta_philox_rounds(four, (uint32_t)seed, (uint32_t)(seed >> 32));
@@ -35,6 +41,14 @@ cdef extern from *:
             words[2 * VOLTA_PHILOX_BLOCK + i] = four[2];
             words[3 * VOLTA_PHILOX_BLOCK + i] = four[3];
         }
+    }
+    /* words[4][BLOCK] = Philox of the 128-bit counters (high, counter + i), of which `count` are needed. A plain loop over counters:
+       vector code, shorter where few are needed. */
+    static void volta_philox(uint64_t seed, uint64_t counter, uint64_t high, uint32_t *words, ptrdiff_t count) {
+        if (count <= VOLTA_PHILOX_FEW)
+            volta_philox_of(VOLTA_PHILOX_FEW, seed, counter, high, words);
+        else
+            volta_philox_of(VOLTA_PHILOX_BLOCK, seed, counter, high, words);
     }
     /* cos and sin of 2 pi u, 0 <= u < 1: u is a multiple of a quarter and a rest that float32 holds exactly. */
     static inline float volta_turn(float u, int quarter) {
@@ -51,23 +65,25 @@ cdef extern from *:
         return q & 2 ? -y : y;
     }
     """
-    void philox "volta_philox"(uint64_t seed, uint64_t counter, uint64_t high, uint32_t* words) noexcept nogil
+    void philox "volta_philox"(uint64_t seed, uint64_t counter, uint64_t high, uint32_t* words, Py_ssize_t count) noexcept nogil
     float turn "volta_turn"(float u, int quarter) noexcept nogil
 
 cdef enum:
     BLOCK = 64                  # counters at a time
     WORDS = 256                 # their words
+    FEW = 16                    # counters, where a draw needs no more
     COST = 4                    # a word against one element of a cheap loop
 
 
 # ---------------------------------------------------------------- bits
 
-cdef inline void fill_words(uint64_t seed, uint64_t offset, Py_ssize_t block, uint32_t* words) noexcept nogil:
-    """The WORDS words of a block in the order of the elements."""
+cdef inline void fill_words(uint64_t seed, uint64_t offset, Py_ssize_t block, uint32_t* words, Py_ssize_t count) noexcept nogil:
+    """The first `count` words of a block, of WORDS, in the order of the elements."""
     cdef uint32_t lanes[WORDS]
     cdef Py_ssize_t i
-    philox(seed, offset + <uint64_t>block * BLOCK, 0, lanes)
-    for i in range(BLOCK):
+    count = (count + 3) // 4
+    philox(seed, offset + <uint64_t>block * BLOCK, 0, lanes, count)
+    for i in range(count if count <= FEW else <Py_ssize_t>BLOCK):
         words[4 * i] = lanes[i]
         words[4 * i + 1] = lanes[BLOCK + i]
         words[4 * i + 2] = lanes[2 * BLOCK + i]
@@ -89,6 +105,8 @@ cdef enum Draw:
     UNIFORM                     # a + b * u
     NORMAL                      # a + b * z, z by Box-Muller
     DROPOUT                     # x * b, or 0 where u < a
+    BERNOULLI                   # 1 where u < a, else 0
+    EXPONENTIAL                 # a * ln(1 - u)
 
 
 cdef inline void normal_block(const uint32_t* words, real mean, real std, real* pairs, Py_ssize_t count) noexcept nogil:
@@ -113,11 +131,17 @@ cdef void draw_block(Draw draw, const real* x, real* out, Py_ssize_t size, real 
     cdef uint32_t words[WORDS]
     cdef real pairs[WORDS]
     cdef Py_ssize_t i, at = block * WORDS, n = min(WORDS, size - at)
-    fill_words(seed, offset, block, words)
+    fill_words(seed, offset, block, words, n)
     out += at
     if draw == UNIFORM:
         for i in range(n):
             out[i] = a + b * unit(words[i], a)
+    elif draw == BERNOULLI:
+        for i in range(n):
+            out[i] = 1 if unit(words[i], a) < a else 0
+    elif draw == EXPONENTIAL:
+        for i in range(n):
+            out[i] = a * (log_f32(1 - unit(words[i], a)) if real is float else log_f64(1 - unit(words[i], a)))
     elif draw == DROPOUT:
         for i in range(n):
             out[i] = x[at + i] * (b if unit(words[i], a) >= a else 0)
@@ -142,7 +166,7 @@ cdef void randint_block(int64_t* out, int32_t* narrow, Py_ssize_t size, int64_t 
                         Py_ssize_t block) noexcept nogil:
     cdef uint32_t words[WORDS]
     cdef Py_ssize_t i, at = block * WORDS
-    fill_words(seed, offset, block, words)
+    fill_words(seed, offset, block, words, min(WORDS, size - at))
     if narrow != NULL:
         for i in range(min(WORDS, size - at)):
             narrow[at + i] = <int32_t>(low + <int64_t>((words[i] * span) >> 32))
@@ -164,7 +188,7 @@ def philox_bits(Py_ssize_t n, uint64_t seed, uint64_t offset, uint64_t high=0):
     cdef list words = []
     for i in range(n):
         if i % WORDS == 0:
-            philox(seed, offset + <uint64_t>i // 4, high, lanes)
+            philox(seed, offset + <uint64_t>i // 4, high, lanes, BLOCK)
         words.append(lanes[i % 4 * BLOCK + i % WORDS // 4])
     return words
 
@@ -223,11 +247,15 @@ def dropout(TensorBase x not None, double p, uint64_t seed, uint64_t offset):
     return drawn("dropout", DROPOUT, x, empty_host_like(x, x.dtype), p, 1 / (1 - p) if p < 1 else 0, seed, offset)
 
 
+cdef dict _DRAWS = {"uniform": UNIFORM, "normal": NORMAL, "bernoulli": BERNOULLI, "exponential": EXPONENTIAL}
+
+
 def draw_into(TensorBase out not None, str kind, double a, double b, uint64_t seed, uint64_t offset):
-    """Into `out` uniform numbers of [a, b), or normal ones of mean a and deviation b."""
-    cdef bint uniform = kind == "uniform"
+    """Into `out` uniform numbers of [a, b), normal ones of mean a and deviation b, 1 with the probability a (else 0), or a times the
+    logarithms of uniform ones: exponential ones."""
+    cdef Draw draw = <Draw><int>_DRAWS[kind]
     cdef TensorBase numbers = out if out.contiguous else empty_host(out.shape, out.dtype)
-    drawn(kind, UNIFORM if uniform else NORMAL, None, numbers, a, b - a if uniform else b, seed, offset)
+    drawn(kind, draw, None, numbers, a, b - a if draw == UNIFORM else b, seed, offset)
     if numbers is not out:
         copy_data(out, numbers)
 

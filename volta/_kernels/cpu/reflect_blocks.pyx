@@ -9,6 +9,7 @@ from cython.parallel cimport prange
 from libc.string cimport memset
 
 from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lu_blocks cimport BLOCK
 from volta._kernels.cpu.product cimport product, up
 from volta._kernels.cpu.real cimport real
@@ -160,6 +161,11 @@ cdef void copy_unit(Py_ssize_t m, Py_ssize_t k, const real* a, Py_ssize_t row, P
             v[i * vd + j] = a[i * row + j * column]
         v[i * vd + i] = 1
         memset(v + i * (vd + 1) + 1, 0, (width - i - 1) * sizeof(real))
+    if row == 1 and column != 1 and m > k:
+        turn(k, m - k, a + k, column, v + k * vd, vd)
+        for i in range(k, m):
+            memset(v + i * vd + k, 0, (width - k) * sizeof(real))
+        return
     for i in range(k, m):
         if column == 1:
             copy_line(v + i * vd, a + i * row, k, width)
@@ -211,17 +217,32 @@ cdef bint reflect_panel(bint shared, Py_ssize_t m, Py_ssize_t count, real* a, Py
 cdef void collect(Py_ssize_t m, Py_ssize_t k, const real* a, Py_ssize_t row, Py_ssize_t column, const real* tau, real* v, Py_ssize_t vd,
                   real* t) noexcept nogil:
     """V and -T of k known reflections, at most PANEL, that lie below the diagonal of a."""
-    cdef real[PANEL * PANEL] inner
-    cdef Py_ssize_t i, j, p
+    cdef Py_ssize_t i
     copy_unit(m, k, a, row, column, v, vd)
-    deep_product(k, up(k, BLOCK), m, <const real*>v, 1, vd, <const real*>v, vd, <real*>inner, PANEL)
-    for i in range(k):
+    for i in range(up(k, BLOCK)):
         memset(t + i * PANEL, 0, up(k, BLOCK) * sizeof(real))
-    for j in range(k):
+    collect_triangles(m, k, <const real*>v, vd, tau, t, 0, up(k, BLOCK))
+
+
+cdef void collect_triangles(Py_ssize_t m, Py_ssize_t k, const real* v, Py_ssize_t vd, const real* tau, real* t, Py_ssize_t first,
+                            Py_ssize_t last) noexcept nogil:
+    """Blocks of -T of the columns first .. last, by halves."""
+    cdef real[BLOCK * BLOCK] inner
+    cdef Py_ssize_t i, j, p, middle
+    if last - first > BLOCK:
+        middle = first + up((last - first) // 2, BLOCK)
+        collect_triangles(m, k, v, vd, tau, t, first, middle)
+        collect_triangles(m, k, v, vd, tau, t, middle, last)
+        join_triangles(m, v, vd, t, first, middle, last)
+        return
+    v += first * (vd + 1)
+    t += first * (PANEL + 1)
+    deep_product(BLOCK, BLOCK, m - first, v, 1, vd, v, vd, <real*>inner, BLOCK)
+    for j in range(min(last, k) - first):
         for p in range(j):
             for i in range(p + 1):
-                t[i * PANEL + j] -= tau[j] * t[i * PANEL + p] * inner[p * PANEL + j]
-        t[j * PANEL + j] = -tau[j]
+                t[i * PANEL + j] -= tau[first + j] * t[i * PANEL + p] * inner[p * BLOCK + j]
+        t[j * PANEL + j] = -tau[first + j]
 
 
 cdef void apply_to_rows(Py_ssize_t rows, Py_ssize_t m, Py_ssize_t k, const real* v, const real* turned, Py_ssize_t ld, const real* t, real* c,

@@ -6,6 +6,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from volta._kernels.cpu.doubles cimport pick_f64
+from volta._kernels.cpu.fetch cimport fetch_written
 from volta._kernels.cpu.scalar cimport pick_f32
 
 ctypedef fused number:
@@ -21,6 +22,7 @@ cdef enum:
 
 cdef enum:
     LINES = 1024                        # short lines that are added to at once
+    EARLY = 16                          # elements before their turn
 
 cdef struct Scatter:
     int kind
@@ -59,6 +61,16 @@ cdef inline void scatter_elements(const number* x, const int64_t* index, Py_ssiz
             out[at] += x[j]
 
 
+cdef inline void scatter_last(const number* x, const int64_t* index, Py_ssize_t n, Py_ssize_t inner, number* out) noexcept nogil:
+    """Of neighbouring columns. What is only written is waited for in turn, unless it is asked for before."""
+    cdef Py_ssize_t j, most = n - EARLY
+    for j in range(max(most, 0)):
+        fetch_written(out + index[j + EARLY] * inner + j + EARLY)
+        out[index[j] * inner + j] = x[j]
+    for j in range(max(most, 0), n):
+        out[index[j] * inner + j] = x[j]
+
+
 cdef inline bint has_nan(const number* x, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t j
     cdef int found = 0
@@ -67,16 +79,18 @@ cdef inline bint has_nan(const number* x, Py_ssize_t n) noexcept nogil:
     return found != 0
 
 
-cdef inline void scatter_extremes(const number* x, const int64_t* index, Py_ssize_t n, bint largest, number* out) noexcept nogil:
+cdef inline void scatter_extremes(const number* x, const int64_t* index, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t step, bint largest,
+                                  number* out) noexcept nogil:
     """Of elements without NaN: what is there stays where it is NaN, in one instruction."""
-    cdef Py_ssize_t j
+    cdef Py_ssize_t j, at
     cdef number a, b
     for j in range(n):
-        a, b = out[index[j]], x[j]
+        at = index[j] * inner + j * step
+        a, b = out[at], x[j]
         if largest:
-            out[index[j]] = b if b > a else a
+            out[at] = b if b > a else a
         else:
-            out[index[j]] = b if b < a else a
+            out[at] = b if b < a else a
 
 
 cdef inline void scatter_row(const Scatter* p, const number* x, const int64_t* index, Py_ssize_t n, number* out) noexcept nogil:
@@ -86,9 +100,9 @@ cdef inline void scatter_row(const Scatter* p, const number* x, const int64_t* i
     elif p.inner == 1 and (p.kind == ADD or p.kind == SUM):
         scatter_elements(x, index, n, 1, 0, ADD, out)
     elif p.inner == 1 and p.kind == AMAX and not has_nan(x, n):
-        scatter_extremes(x, index, n, True, out)
+        scatter_extremes(x, index, n, 1, 0, True, out)
     elif p.inner == 1 and p.kind == AMIN and not has_nan(x, n):
-        scatter_extremes(x, index, n, False, out)
+        scatter_extremes(x, index, n, 1, 0, False, out)
     elif p.inner == 1 and p.kind == PROD:
         scatter_elements(x, index, n, 1, 0, PROD, out)
     elif p.inner == 1 and p.kind == AMAX:
@@ -96,11 +110,15 @@ cdef inline void scatter_row(const Scatter* p, const number* x, const int64_t* i
     elif p.inner == 1 and p.kind == AMIN:
         scatter_elements(x, index, n, 1, 0, AMIN, out)
     elif p.kind == LAST:
-        scatter_elements(x, index, n, p.inner, 1, LAST, out)
+        scatter_last(x, index, n, p.inner, out)
     elif p.kind == ADD or p.kind == SUM:
         scatter_elements(x, index, n, p.inner, 1, ADD, out)
+    elif p.kind == AMAX and not has_nan(x, n):
+        scatter_extremes(x, index, n, p.inner, 1, True, out)
+    elif p.kind == AMIN and not has_nan(x, n):
+        scatter_extremes(x, index, n, p.inner, 1, False, out)
     else:
-        scatter_elements(x, index, n, p.inner, 0 if p.inner == 1 else 1, p.kind, out)
+        scatter_elements(x, index, n, p.inner, 1, p.kind, out)
 
 
 cdef inline void add_slice(const number* x, Py_ssize_t n, number* out) noexcept nogil:

@@ -21,6 +21,8 @@ from volta.errors import DTypeError
 
 cdef enum:
     COLUMNS = 16                # fewest elements of a slice that one thread adds
+    WIDE = 512                  # columns that are worth a block of their own
+    KEPT = 1 << 20              # bytes that stay in a cache
     CHECKED = 1024              # indices that are checked at a time
     MOST = 256                  # threads that share places, and runs of these
     PAGE = 4096                 # bytes of a slice that threads share by columns
@@ -170,7 +172,10 @@ cdef bint scatter_items(Scatter* p, const number* start, const number* x, const 
         for t in prange(threads, num_threads=threads, schedule="static"):
             scatter_places(p, start, x, index, bounds[t], bounds[t + 1], out)
         return False
-    p.block = min(((p.inner + shares - 1) // shares + COLUMNS - 1) // COLUMNS * COLUMNS, p.inner)       # results do not depend on it
+    p.block = (p.inner + shares - 1) // shares
+    if p.full:                      # what is written all over should stay in a processor's cache
+        p.block = min(p.block, max(<Py_ssize_t>WIDE, KEPT // (p.size * <Py_ssize_t>sizeof(number) + 1)))
+    p.block = min((p.block + COLUMNS - 1) // COLUMNS * COLUMNS, p.inner)            # results do not depend on it
     items = p.outer * ((p.inner + p.block - 1) // p.block)
     if threads == 1:
         for item in range(items):

@@ -16,6 +16,68 @@ cdef enum:
     SEARCHED = 8                # values that are searched for side by side
 
 
+cdef extern from * nogil:
+    """
+    #if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512VL__) && defined(__GNUC__)
+      #include <immintrin.h>
+      /* How many of the values have been searched for, 32 at a time: halves of the line are read at eight places at once. */
+      #define VOLTA_SEARCH(NAME, T, V, LOAD, GATHER, LEFT, RIGHT)                                                                  \\
+        static ptrdiff_t NAME(const T *line, ptrdiff_t length, const T *values, ptrdiff_t n, int64_t *out, int right) {           \\
+            ptrdiff_t i, left, half;                                                                                              \\
+            for (i = 0; i + 32 <= n; i += 32) {                                                                                   \\
+                __m512i low[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()}; \\
+                const V v[4] = {LOAD(values + i), LOAD(values + i + 8), LOAD(values + i + 16), LOAD(values + i + 24)};            \\
+                for (left = length; left > 1; left -= half) {                                                                     \\
+                    half = left / 2;                                                                                              \\
+                    VOLTA_SEARCH_STEP(V, GATHER, LEFT, RIGHT, 0, line + half - 1, half)                                           \\
+                    VOLTA_SEARCH_STEP(V, GATHER, LEFT, RIGHT, 1, line + half - 1, half)                                           \\
+                    VOLTA_SEARCH_STEP(V, GATHER, LEFT, RIGHT, 2, line + half - 1, half)                                           \\
+                    VOLTA_SEARCH_STEP(V, GATHER, LEFT, RIGHT, 3, line + half - 1, half)                                           \\
+                }                                                                                                                 \\
+                VOLTA_SEARCH_STEP(V, GATHER, LEFT, RIGHT, 0, line, 1)                                                             \\
+                VOLTA_SEARCH_STEP(V, GATHER, LEFT, RIGHT, 1, line, 1)                                                             \\
+                VOLTA_SEARCH_STEP(V, GATHER, LEFT, RIGHT, 2, line, 1)                                                             \\
+                VOLTA_SEARCH_STEP(V, GATHER, LEFT, RIGHT, 3, line, 1)                                                             \\
+                _mm512_storeu_si512(out + i, low[0]);                                                                             \\
+                _mm512_storeu_si512(out + i + 8, low[1]);                                                                         \\
+                _mm512_storeu_si512(out + i + 16, low[2]);                                                                        \\
+                _mm512_storeu_si512(out + i + 24, low[3]);                                                                        \\
+            }                                                                                                                     \\
+            return i;                                                                                                             \\
+        }
+      #define VOLTA_SEARCH_STEP(V, GATHER, LEFT, RIGHT, K, FROM, MOVE) {                                                           \\
+          const V a = GATHER(low[K], FROM, sizeof(*line));                                                                        \\
+          low[K] = _mm512_mask_add_epi64(low[K], right ? RIGHT(a, v[K]) : LEFT(a, v[K]), low[K], _mm512_set1_epi64(MOVE)); }
+      #define VOLTA_NOT_GE(a, b) _mm512_cmp_pd_mask(a, b, _CMP_NGE_UQ)
+      #define VOLTA_NOT_GT(a, b) _mm512_cmp_pd_mask(a, b, _CMP_NGT_UQ)
+      #define VOLTA_NOT_GE32(a, b) _mm256_cmp_ps_mask(a, b, _CMP_NGE_UQ)
+      #define VOLTA_NOT_GT32(a, b) _mm256_cmp_ps_mask(a, b, _CMP_NGT_UQ)
+      #define VOLTA_LOAD32(p) _mm256_loadu_si256((const __m256i *)(p))
+      VOLTA_SEARCH(volta_search_f64, double, __m512d, _mm512_loadu_pd, _mm512_i64gather_pd, VOLTA_NOT_GE, VOLTA_NOT_GT)
+      VOLTA_SEARCH(volta_search_f32, float, __m256, _mm256_loadu_ps, _mm512_i64gather_ps, VOLTA_NOT_GE32, VOLTA_NOT_GT32)
+      VOLTA_SEARCH(volta_search_i64, int64_t, __m512i, _mm512_loadu_si512, _mm512_i64gather_epi64, _mm512_cmplt_epi64_mask,
+                   _mm512_cmple_epi64_mask)
+      VOLTA_SEARCH(volta_search_i32, int32_t, __m256i, VOLTA_LOAD32, _mm512_i64gather_epi32, _mm256_cmplt_epi32_mask,
+                   _mm256_cmple_epi32_mask)
+    #else
+      #define VOLTA_SEARCH(NAME, T)                                                                                                \\
+        static ptrdiff_t NAME(const T *line, ptrdiff_t length, const T *values, ptrdiff_t n, int64_t *out, int right) { return 0; }
+      VOLTA_SEARCH(volta_search_f64, double)
+      VOLTA_SEARCH(volta_search_f32, float)
+      VOLTA_SEARCH(volta_search_i64, int64_t)
+      VOLTA_SEARCH(volta_search_i32, int32_t)
+    #endif
+    """
+    Py_ssize_t search_f64 "volta_search_f64"(const double* line, Py_ssize_t length, const double* values, Py_ssize_t n, int64_t* out,
+                                             bint right)
+    Py_ssize_t search_f32 "volta_search_f32"(const float* line, Py_ssize_t length, const float* values, Py_ssize_t n, int64_t* out,
+                                             bint right)
+    Py_ssize_t search_i64 "volta_search_i64"(const int64_t* line, Py_ssize_t length, const int64_t* values, Py_ssize_t n, int64_t* out,
+                                             bint right)
+    Py_ssize_t search_i32 "volta_search_i32"(const int32_t* line, Py_ssize_t length, const int32_t* values, Py_ssize_t n, int64_t* out,
+                                             bint right)
+
+
 cdef inline bint before(number a, number v, bint right) noexcept nogil:
     """Whether the place of v is behind a. Nothing compares with NaN, which is behind everything."""
     return not (a > v) if right else not (a >= v)
@@ -30,11 +92,22 @@ cdef inline int64_t search_one(const number* line, Py_ssize_t length, number val
     return low + (length == 1 and before(line[low], value, right))
 
 
-cdef inline void search_line(const number* line, Py_ssize_t length, const number* values, Py_ssize_t n, int64_t* out, bint right) noexcept nogil:
+cdef inline void search_line(const number* line, Py_ssize_t length, const number* values, Py_ssize_t n, int64_t* out,
+                             bint right) noexcept nogil:
     """SEARCHED values at a time, without branches, so that what one of them waits for does not hold up the others."""
     cdef int64_t low[SEARCHED]
-    cdef Py_ssize_t i, k
+    cdef Py_ssize_t i, k, done = 0
     cdef int64_t left, half
+    if length > 0:
+        if number is double:
+            done = search_f64(line, length, values, n, out, right)
+        elif number is float:
+            done = search_f32(line, length, values, n, out, right)
+        elif number is int64_t:
+            done = search_i64(line, length, values, n, out, right)
+        elif number is int32_t:
+            done = search_i32(line, length, values, n, out, right)
+    values, out, n = values + done, out + done, n - done
     for i in range(n // SEARCHED if length > 0 else 0):
         left = length
         for k in range(SEARCHED):

@@ -8,17 +8,62 @@ from libc.string cimport memcpy
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.iteration cimport Geometry, word
 
+cdef extern from *:
+    """
+    #ifndef VOLTA_TURN_BYTES
+    #define VOLTA_TURN_BYTES
+    /* out[i][j] = x[j][i] for 16 x 16 bytes: of each register's number and each byte's place, four times one bit changes sides. */
+    #if defined(__GNUC__) && (__GNUC__ >= 12 || defined(__clang__))
+    typedef uint8_t volta_b16 __attribute__((vector_size(16), aligned(1), may_alias));
+    static inline void volta_turn16(const char* x, Py_ssize_t ldx, char* out, Py_ssize_t ldo) {
+        volta_b16 r[16], s[16];
+        int i, k;
+        for (i = 0; i < 16; i++) r[i] = *(const volta_b16*)(x + i * ldx);
+        for (k = 0; k < 2; k++) {
+            for (i = 0; i < 8; i++) {
+                s[2 * i] = __builtin_shufflevector(r[i], r[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+                s[2 * i + 1] = __builtin_shufflevector(r[i], r[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+            }
+            for (i = 0; i < 8; i++) {
+                r[2 * i] = __builtin_shufflevector(s[i], s[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+                r[2 * i + 1] = __builtin_shufflevector(s[i], s[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+            }
+        }
+        for (i = 0; i < 16; i++) *(volta_b16*)(out + i * ldo) = r[i];
+    }
+    #else
+    static inline void volta_turn16(const char* x, Py_ssize_t ldx, char* out, Py_ssize_t ldo) {
+        int i, j;
+        for (i = 0; i < 16; i++) for (j = 0; j < 16; j++) out[i * ldo + j] = x[j * ldx + i];
+    }
+    #endif
+    #endif
+    """
+    void turn16 "volta_turn16"(const char* x, Py_ssize_t ldx, char* out, Py_ssize_t ldo) noexcept nogil
+
 cdef enum:
     LINE = 64                                   # bytes of a cache line
+    SQUARE = 16                                 # bytes each way that are turned in registers
 
 
 cdef inline void _turn_tile(char* out, Py_ssize_t out_step, char* x, Py_ssize_t x_step, Py_ssize_t rows,
                             Py_ssize_t columns, word kind) noexcept nogil:
     """out[i, j] = x[j, i] for a tile of at most LINE bytes each way, whose rows i of out and j of x are contiguous."""
     cdef word tile[LINE * LINE]                 # side * side of them are used
-    cdef Py_ssize_t i, j
-    cdef Py_ssize_t side = LINE // sizeof(word)
-    if rows == side and columns == side:        # sizes that the compiler knows
+    cdef Py_ssize_t i, j, k
+    cdef Py_ssize_t side = LINE // sizeof(word), whole = 0
+    if word is uint8_t:
+        whole = rows // SQUARE * SQUARE
+        for i in range(rows // SQUARE):
+            for j in range(columns // SQUARE):
+                turn16(x + j * SQUARE * x_step + i * SQUARE, x_step, out + i * SQUARE * out_step + j * SQUARE, out_step)
+            for j in range(columns // SQUARE * SQUARE, columns):
+                for k in range(SQUARE):
+                    out[(i * SQUARE + k) * out_step + j] = x[j * x_step + i * SQUARE + k]
+        rows -= whole
+        out += whole * out_step
+        x += whole
+    elif rows == side and columns == side:        # sizes that the compiler knows
         for j in range(side):
             memcpy(&tile[j * side], x + j * x_step, LINE)
         for i in range(side):
@@ -76,12 +121,19 @@ cdef inline void turn(const Geometry* g, int d, Py_ssize_t itemsize) noexcept no
             turn_panel(g, d, itemsize, panel)
 
 
+cdef inline Py_ssize_t least(Py_ssize_t itemsize, bint out) noexcept nogil:
+    """Fewest elements of the dimensions that are contiguous in `out`, or in the input: those of less are faster copied column by column."""
+    if itemsize == 8:
+        return 9
+    return 8 if itemsize == 1 and out else 4 if itemsize == 2 and not out else 13
+
+
 cdef inline int turned_dim(const Geometry* g, Py_ssize_t itemsize) noexcept nogil:
     """The dimension that is contiguous in the input where another, the last, is contiguous in the output; else -1."""
     cdef int last = g.rank - 1, d
-    if g.step[0][last] != itemsize or g.step[1][last] == itemsize or g.step[1][last] == 0 or g.shape[last] < 4:
+    if g.step[0][last] != itemsize or g.step[1][last] == itemsize or g.step[1][last] == 0 or g.shape[last] < least(itemsize, True):
         return -1
     for d in range(last):
-        if g.step[1][d] == itemsize and g.shape[d] >= 4:
+        if g.step[1][d] == itemsize and g.shape[d] >= least(itemsize, False):
             return d
     return -1

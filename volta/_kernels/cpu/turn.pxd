@@ -42,6 +42,30 @@ cdef extern from *:
         for (i = 0; i < 8; i++) for (j = 0; j < 8; j++) out[i * ldo + j] = x[j * ldx + i];
     }
     #endif
+    #if defined(__GNUC__) && (__GNUC__ >= 12 || defined(__clang__)) && (defined(__AVX__) || defined(__aarch64__))
+    typedef double volta_v4d __attribute__((vector_size(32), aligned(8), may_alias));
+    static inline void volta_turn4_double(const double* x, Py_ssize_t ldx, double* out, Py_ssize_t ldo) {
+        const volta_v4d a = *(const volta_v4d*)x, b = *(const volta_v4d*)(x + ldx);
+        const volta_v4d c = *(const volta_v4d*)(x + 2 * ldx), d = *(const volta_v4d*)(x + 3 * ldx);
+        const volta_v4d e = __builtin_shufflevector(a, b, 0, 4, 2, 6), f = __builtin_shufflevector(a, b, 1, 5, 3, 7);
+        const volta_v4d g = __builtin_shufflevector(c, d, 0, 4, 2, 6), h = __builtin_shufflevector(c, d, 1, 5, 3, 7);
+        *(volta_v4d*)out = __builtin_shufflevector(e, g, 0, 1, 4, 5);
+        *(volta_v4d*)(out + ldo) = __builtin_shufflevector(f, h, 0, 1, 4, 5);
+        *(volta_v4d*)(out + 2 * ldo) = __builtin_shufflevector(e, g, 2, 3, 6, 7);
+        *(volta_v4d*)(out + 3 * ldo) = __builtin_shufflevector(f, h, 2, 3, 6, 7);
+    }
+    static inline void volta_turn8_double(const double* x, Py_ssize_t ldx, double* out, Py_ssize_t ldo) {
+        volta_turn4_double(x, ldx, out, ldo);
+        volta_turn4_double(x + 4 * ldx, ldx, out + 4, ldo);
+        volta_turn4_double(x + 4, ldx, out + 4 * ldo, ldo);
+        volta_turn4_double(x + 4 * ldx + 4, ldx, out + 4 * ldo + 4, ldo);
+    }
+    #else
+    static inline void volta_turn8_double(const double* x, Py_ssize_t ldx, double* out, Py_ssize_t ldo) {
+        int i, j;
+        for (i = 0; i < 8; i++) for (j = 0; j < 8; j++) out[i * ldo + j] = x[j * ldx + i];
+    }
+    #endif
     /* out[j][i] = x[i][j] for up to 8 x 8. */
     #if defined(__AVX512VL__) && defined(__GNUC__) && (__GNUC__ >= 12 || defined(__clang__))
     static inline void volta_turn_few(Py_ssize_t rows, Py_ssize_t columns, const float* x, Py_ssize_t ldx, float* out, Py_ssize_t ldo) {
@@ -60,5 +84,6 @@ cdef extern from *:
     #endif
     """
     void turn8 "volta_turn8"(const float* x, Py_ssize_t ldx, float* out, Py_ssize_t ldo) noexcept nogil
+    void turn8_double "volta_turn8_double"(const double* x, Py_ssize_t ldx, double* out, Py_ssize_t ldo) noexcept nogil
     void turn_few "volta_turn_few"(Py_ssize_t rows, Py_ssize_t columns, const float* x, Py_ssize_t ldx, float* out,
                                    Py_ssize_t ldo) noexcept nogil

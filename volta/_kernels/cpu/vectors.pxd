@@ -48,6 +48,18 @@ cdef extern from * nogil:
       }
       VOLTA_INLINE volta_v v_exp_below(volta_v x) { return v_exp_within(V_MAX(V_SET(-104), x)); }         /* for x up to 89 */
       VOLTA_INLINE volta_v v_exp(volta_v x) { return v_exp_below(V_MIN(V_SET(89), x)); }
+      /* 2 (2**(k - 1) (exp(r) - 1) + 2**(k - 1) - 1 / 2), which is finite as long as the result is; what is next to 0 stays. */
+      VOLTA_INLINE volta_v v_expm1(volta_v x) {
+          volta_v c = V_MAX(V_SET(-104), V_MIN(V_SET(89), x));
+          volta_v k = V_SUB(V_FMA(c, V_SET(1.44269504f), V_SET(VOLTA_ROUNDER)), V_SET(VOLTA_ROUNDER));
+          volta_v p = v_exp_reduced(V_FMA(k, V_SET(2.12194440e-4f), V_FMA(k, V_SET(-0.693359375f), c))), half = V_SCALE(V_SET(0.5f), k);
+          volta_v m = V_FMA(p, half, V_SUB(half, V_SET(0.5f)));
+          return V_PICK(_mm512_cmp_ps_mask(V_ABS(x), V_SET(1e-30f), _CMP_LT_OQ), x, V_ADD(m, m));
+      }
+      VOLTA_INLINE volta_v v_elu(volta_v x, float alpha, float inner) {
+          volta_v m = V_MUL(v_expm1(V_MUL(x, V_SET(inner))), V_SET(alpha));
+          return V_PICK(_mm512_cmp_ps_mask(x, V_SET(0), _CMP_GT_OQ), x, m);
+      }
       VOLTA_INLINE volta_v v_exp2(volta_v x) {                          /* as exp2_f32 */
           volta_v c = V_MAX(V_SET(-151), V_MIN(V_SET(129), x)), k = V_SUB(V_ADD(c, V_SET(VOLTA_ROUNDER)), V_SET(VOLTA_ROUNDER));
           volta_v r = V_SUB(c, k), p = V_SET(1.52982211e-5f);
@@ -81,6 +93,19 @@ cdef extern from * nogil:
       VOLTA_INLINE volta_v v_log(volta_v x) {                           /* both parts of ln 2 are positive: infinities stay */
           volta_v e, f = v_split(x, &e);
           return V_FMA(e, V_SET(0.693145752f), V_ADD(V_FMA(e, V_SET(1.42860677e-6f), v_log_tail(f)), f));
+      }
+      /* log(1 + exp(-|x|)): what 1 + e leaves of e comes back. */
+      VOLTA_INLINE volta_v v_soft_tail(volta_v x) {
+          volta_v e = v_exp_below(V_WITH_SIGN(x, V_SET(-1))), u = V_ADD(V_SET(1), e);
+          return V_ADD(v_log(u), v_ratio(V_SUB(e, V_SUB(u, V_SET(1))), u));
+      }
+      VOLTA_INLINE volta_v v_softplus(volta_v x, float beta, float threshold) {
+          volta_v z = V_MUL(x, V_SET(beta)), y = _mm512_div_ps(V_ADD(V_MAX(V_SET(0), z), v_soft_tail(z)), V_SET(beta));
+          return V_PICK(_mm512_cmp_ps_mask(z, V_SET(threshold), _CMP_GT_OQ), x, y);
+      }
+      VOLTA_INLINE volta_v v_logistic_loss(volta_v x, volta_v target) {
+          volta_v side = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, V_SET(0), _CMP_GT_OQ), V_SET(1));
+          return V_FMA(x, V_SUB(side, target), v_soft_tail(x));
       }
       VOLTA_INLINE volta_v v_log2(volta_v x) {                          /* as log2_f32 */
           volta_v e, f = v_split(x, &e), tail = v_log_tail(f), low = V_FMA(f, V_SET(0.442695041f), V_MUL(tail, V_SET(0.442695041f)));
@@ -309,6 +334,15 @@ cdef extern from * nogil:
     VOLTA_LINE(volta_tanh_line, , v_tanh(v))
     VOLTA_LINE(volta_erf_line, , v_erf(v))
     VOLTA_LINE(volta_gelu_line, , v_gelu(v))
+    VOLTA_LINE(volta_expm1_line, , v_expm1(v))
+    #define VOLTA_TWO float alpha, float inner,
+    VOLTA_LINE(volta_elu_line, VOLTA_TWO, v_elu(v, alpha, inner))
+    VOLTA_LINE(volta_selu_line, , V_MUL(v_elu(v, 1.6732632423543772f, 1), V_SET(1.0507009873554805f)))
+    VOLTA_LINE(volta_softplus_line, VOLTA_TWO, v_softplus(v, alpha, inner))
+    VOLTA_LINE(volta_logsigmoid_line, , V_SUB(V_MIN(V_SET(0), v), v_soft_tail(v)))
+    #define VOLTA_TARGET const float *target,
+    VOLTA_LINE(volta_logistic_loss_line, VOLTA_TARGET, v_logistic_loss(v, _mm512_maskz_loadu_ps(                                   \\
+        (__mmask16)(n - i < 16 ? (1u << (n - i)) - 1 : 0xffff), target + i)))
     VOLTA_LINE(volta_erfc_line, , v_erfc(v))
     VOLTA_LINE(volta_logit_line, , v_log(_mm512_div_ps(v, V_SUB(V_SET(1), v))))
     VOLTA_LINE(volta_sin_line, , v_sin(v))
@@ -328,6 +362,12 @@ cdef extern from * nogil:
     Py_ssize_t tanh_line "volta_tanh_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t erf_line "volta_erf_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t gelu_line "volta_gelu_line"(float* out, const float* x, Py_ssize_t n)
+    Py_ssize_t expm1_line "volta_expm1_line"(float* out, const float* x, Py_ssize_t n)
+    Py_ssize_t elu_line "volta_elu_line"(float* out, const float* x, float alpha, float inner, Py_ssize_t n)
+    Py_ssize_t selu_line "volta_selu_line"(float* out, const float* x, Py_ssize_t n)
+    Py_ssize_t softplus_line "volta_softplus_line"(float* out, const float* x, float beta, float threshold, Py_ssize_t n)
+    Py_ssize_t logsigmoid_line "volta_logsigmoid_line"(float* out, const float* x, Py_ssize_t n)
+    Py_ssize_t logistic_loss_line "volta_logistic_loss_line"(float* out, const float* x, const float* target, Py_ssize_t n)
     Py_ssize_t erfc_line "volta_erfc_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t logit_line "volta_logit_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t sin_line "volta_sin_line"(float* out, const float* x, Py_ssize_t n)

@@ -135,7 +135,7 @@ def tile_of(kind: int, width: int, limit: int, pairs: int, length: int) -> Tile:
 
 
 def _attention(q, k, v, mask, *, causal, scale):
-    """(out[B, H, L, V], logsumexp[B, H, L])"""
+    """(out[B, H, L, V], stats[B, H, L, 2])"""
     need_float32("attention", q, k, v, mask)
     if q.shape[3] % 4 or v.shape[3] % 4:
         return _padded
@@ -144,37 +144,37 @@ def _attention(q, k, v, mask, *, causal, scale):
     batch, heads, queries, _ = q.shape
     plan = Plan(q, k, v, mask)
     out = _output(plan, (batch, heads, queries, v.shape[3]))
-    logsumexp = plan.output((batch, heads, queries), FLOAT32)
+    stats = plan.output((batch, heads, queries, 2), FLOAT32)
     step = _Step(plan, FORWARD, (q, k, v, mask, v), (0, 1, 2, 3, 2), causal, scale)
     pairs, tiles = batch * heads, ceil_div(queries, step.tile.rows)
     rows, width = pairs * queries, v.shape[3]
     splits = step.splits(step.tile.met(FORWARD, queries, k.shape[2], causal), pairs, rows * width)
-    made = (out, logsumexp) if splits == 1 else (plan.scratch(4 * splits * rows * width), plan.scratch(4 * splits * rows))
+    made = (out, stats) if splits == 1 else (plan.scratch(4 * splits * rows * width), plan.scratch(8 * splits * rows))
     step((0, 1, 2, None if mask is None else 3, None, None, *made), pairs, tiles, splits,
-         O="f32", put="second[i] = v.x;", held_second="return V(second[i]);")
+         O="vec2<f32>", put="second[i] = v.xy;", held_second="return V(second[i], 0.0, 0.0);")
     if splits > 1:
-        plan.step("attention/merge", (*made, out, logsumexp), (rows * width // 4, width // 4, heads, queries, rows),
+        plan.step("attention/merge", (*made, out, stats), (rows * width // 4, width // 4, heads, queries, rows),
                   ceil_div(rows * width // 4, 256), PARTS=splits)
     return plan
 
 
-def _attention_grad(g, q, k, v, mask, out, logsumexp, *, causal, scale):
+def _attention_grad(g, q, k, v, mask, out, stats, *, causal, scale):
     """(dq, dv and behind it dk): together, so that no more is bound than any implementation does."""
-    need_float32("attention_grad", g, q, k, v, mask, out, logsumexp)
+    need_float32("attention_grad", g, q, k, v, mask, out, stats)
     if q.shape[3] % 4 or v.shape[3] % 4:
         return _grad_padded
     if not all(map(_in_fours, (g, q, k, v, out))):
-        return lambda g, q, k, v, mask, out, logsumexp, **params: attention_grad(
-            *map(_lined, (g, q, k, v)), mask, _lined(out), logsumexp, **params)
+        return lambda g, q, k, v, mask, out, stats, **params: attention_grad(
+            *map(_lined, (g, q, k, v)), mask, _lined(out), stats, **params)
     batch, heads, queries, _ = q.shape
     groups, keys = k.shape[1:3]
-    plan = Plan(g, q, k, v, mask, out, logsumexp)
+    plan = Plan(g, q, k, v, mask, out, stats)
     dq, both = _output(plan, q.shape), plan.output((v._size + k._size,), FLOAT32)
     count = batch * queries * heads
-    stats = plan.scratch(8 * count)
+    of_rows = plan.scratch(16 * count)
     width = v.shape[3] // 4
     lanes = min(16, 1 << max(1, width).bit_length() - 1)
-    plan.step("attention/delta", (0, 5, 6, stats), (*_place(g, 0), *_place(out, 5), At(6), heads, queries, count),
+    plan.step("attention/delta", (0, 5, 6, of_rows), (*_place(g, 0), *_place(out, 5), At(6), heads, queries, count),
               ceil_div(count * lanes, 256), W=width, LANES=lanes)
     step = _Step(plan, BACKWARD, (q, k, v, mask, g), (1, 2, 3, 4, 0), causal, scale)
     tile = step.tile
@@ -184,7 +184,7 @@ def _attention_grad(g, q, k, v, mask, out, logsumexp, *, causal, scale):
     splits = step.splits(works, batch * groups, rest)
     parts = dq if copies == 1 else plan.scratch(4 * copies * q._size)
     sums = both if splits == 1 else plan.scratch(4 * splits * rest)
-    bound = (1, 2, 3, None if mask is None else 4, 0, stats, sums, parts)
+    bound = (1, 2, 3, None if mask is None else 4, 0, of_rows, sums, parts)
     step(bound, batch * groups, copies, splits)
     if copies > 1 or splits > 1:
         count, rest = q._size // 4 * (copies > 1), rest // 4 * (splits > 1)
@@ -198,9 +198,9 @@ _grad = Kernel("attention_grad", _attention_grad, strided=(0, 1, 2, 3, 4, 5), cu
     attention_grad, *tensors, **params))
 
 
-def attention_grad(g, q, k, v, mask, out, logsumexp, causal, scale):
+def attention_grad(g, q, k, v, mask, out, stats, causal, scale):
     """(dq, dk, dv)"""
-    made = _grad(g, q, k, v, mask, out, logsumexp, causal=causal, scale=scale)
+    made = _grad(g, q, k, v, mask, out, stats, causal=causal, scale=scale)
     if len(made) == 3:
         return made
     dq, both = made
@@ -274,12 +274,12 @@ def _cut(t, width):
 
 
 def _padded(q, k, v, mask, **params):
-    out, logsumexp = KERNELS["attention"](_wide(q), _wide(k), _wide(v), mask, **params)
-    return _cut(out, v.shape[3]), logsumexp
+    out, stats = KERNELS["attention"](_wide(q), _wide(k), _wide(v), mask, **params)
+    return _cut(out, v.shape[3]), stats
 
 
-def _grad_padded(g, q, k, v, mask, out, logsumexp, **params):
-    made = attention_grad(_wide(g), _wide(q), _wide(k), _wide(v), mask, _wide(out), logsumexp, **params)
+def _grad_padded(g, q, k, v, mask, out, stats, **params):
+    made = attention_grad(_wide(g), _wide(q), _wide(k), _wide(v), mask, _wide(out), stats, **params)
     return tuple(_cut(d, t.shape[3]) for d, t in zip(made, (q, k, v)))
 
 

@@ -125,6 +125,8 @@ def full(shape, value, dtype, device):
 def arange(start, step, count, dtype, device, end=None):
     """start + i * step; with `end`, the second half counted back from it."""
     out = new(device, (count,), dtype)
+    if count == 1:
+        step = 0            # which may be beyond the dtype
     half = count if end is None else count // 2 or count
     if count:
         _count.into(out if half == count else core.view(out, (half,), (1,), 0), start, step)

@@ -12,7 +12,7 @@ from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32
 from volta.errors import ArgumentError, DTypeError
 
-KINDS = {"uniform": 0, "normal": 1, "randint": 2, "dropout": 3}
+KINDS = {"uniform": 0, "normal": 1, "randint": 2, "dropout": 3, "bernoulli": 4, "exponential": 5}
 WORD = 0xFFFF_FFFF
 
 
@@ -80,7 +80,7 @@ def _dropout(x, *, p, seed, offset):
 
 
 def _draw_into(out, *, kind, a, b, seed, offset):
-    """Uniform numbers of [a, b), or normal ones of mean a and deviation b, in place."""
+    """Numbers of two parameters in place: see `draw_into` in the contract."""
     def tail(a, b, seed, offset, **_):
         return _words(seed, offset, _bits(a), _bits(round_float(b) - round_float(a) if kind == "uniform" else b))
     need_float32(kind, out)
@@ -93,10 +93,18 @@ def _draw_into(out, *, kind, a, b, seed, offset):
 
 
 def _drawn_apart(out, *, kind, a, b, seed, offset):
-    copy_into(out, KERNELS[kind](out.shape, a, b, seed, offset, out.dtype, out.storage.device))
+    copy_into(out, (_APART.get(kind) or KERNELS[kind])(out.shape, a, b, seed, offset, out.dtype, out.storage.device))
+
+
+def _apart(kind):
+    """The plan of `draw_into` where the numbers need memory of their own first."""
+    def plan(*, shape, a, b, seed, offset, dtype, device):
+        return _draw(kind, shape, dtype, device, lambda a, b, seed, offset, **_: _words(seed, offset, _bits(a), _bits(b)))
+    return plan
 
 
 _PLACE = ("seed", "offset")
+_APART = {kind: Kernel(kind, _apart(kind), varying=("a", "b", *_PLACE), cut=cuts.drawn) for kind in ("bernoulli", "exponential")}
 KERNELS = {
     "uniform": Kernel("uniform", _uniform, varying=("low", "high", *_PLACE), cut=cuts.drawn),
     "normal": Kernel("normal", _normal, varying=("mean", "std", *_PLACE), cut=cuts.drawn),

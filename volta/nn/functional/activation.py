@@ -85,8 +85,8 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     >>> volta.nn.functional.rrelu(volta.tensor([-1.0, 2.0]), 0.25, 0.75)
     tensor([-0.5000,  2.0000])
     """
-    if not lower <= upper:
-        raise ArgumentError(f"rrelu: lower must not be above upper, got {lower} and {upper}")
+    if not -math.inf < lower <= upper < math.inf:
+        raise ArgumentError(f"rrelu: both bounds must be finite, and lower must not be above upper, got {lower} and {upper}")
     if not isinstance(inplace, (bool, int)):
         raise ArgumentError(f"rrelu: inplace must be True or False, got {inplace!r}; slopes are drawn from the default generator")
     if not training:

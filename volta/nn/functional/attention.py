@@ -16,7 +16,7 @@ from volta.ops.parts import chunk
 from volta.ops.records.attention import attention_op, np_attention, probabilities, weighted
 from volta.ops.records.copy import cast
 from volta.ops.records.math import log, logical_not
-from volta.ops.records.view import expand_op, permute_op, reshape_op
+from volta.ops.records.view import expand_op, permute_op, reshape_op, row_major
 from volta.ops.reduce import mean, softmax
 from volta.ops.repeats import repeat_interleave
 from volta.ops.table import Flags, case, composed
@@ -75,15 +75,16 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     if enable_gqa and key.shape[-3] != value.shape[-3]:
         key, value = (repeat_interleave(x, heads // x.shape[-3], -3) for x in (key, value))
     groups = key.shape[-3] if enable_gqa else heads
-    q, k, v = _batched(query, lead, heads), _batched(key, lead, groups), _batched(value, lead, groups)
-    mask = None if attn_mask is None else _as_added(attn_mask, query.dtype, lead)
+    apart = len(lead) == 1 and not enable_gqa           # then the result is row-major where heads are batches
+    q, k, v = _batched(query, lead, heads, apart), _batched(key, lead, groups, apart), _batched(value, lead, groups, apart)
+    mask = None if attn_mask is None else _as_added(attn_mask, query.dtype, lead, apart)
     width, values = query.shape[-1], value.shape[-1]
     scale = 1.0 / math.sqrt(width or 1) if scale is None else float(scale)
     if dropout_p > 0.0 or max(width, values) > WIDEST or 0 in q.shape or 0 in v.shape:
         out = _composed(q, k, v, mask, float(dropout_p), bool(is_causal), scale)
     else:
         out = attention_op(q, k, v, mask, causal=bool(is_causal), scale=scale)[0]
-    return out if len(lead) == 2 else reshape_op(out, shape=(*lead, query.shape[-2], values))
+    return out if len(lead) == 2 else reshape_op(row_major(out), shape=(*lead, query.shape[-2], values))
 
 
 def _check(query, key, value, mask, dropout_p, enable_gqa):
@@ -116,23 +117,25 @@ def _check(query, key, value, mask, dropout_p, enable_gqa):
     return lead
 
 
-def _batched(x, lead, heads):
-    """(..., heads, length, width) as (batch, heads, length, width)."""
+def _batched(x, lead, heads, apart):
+    """(..., heads, length, width) as (batch, heads, length, width), or with each head as a batch."""
     shape = x.shape
     if len(shape) == 4 and len(lead) == 2 and shape[0] == lead[0] and shape[1] == heads:
         return x
     shape = (*lead[:-1], heads, *shape[-2:]) if lead else shape
     x = x if x.shape == shape else expand_op(x, shape=shape)
-    return x if len(shape) == 4 else reshape_op(x, shape=(math.prod(lead[:-1]), heads, *shape[-2:]))
+    return x if len(shape) == 4 else reshape_op(x, shape=(*((heads, 1) if apart else (math.prod(lead[:-1]), heads)), *shape[-2:]))
 
 
-def _as_added(mask, dtype, lead):
+def _as_added(mask, dtype, lead, apart):
     """A mask to be added to the scores, with four dimensions, of size 1 where it repeats."""
     mask = _added(mask, dtype) if mask.dtype is bool_ or dtype not in HALVES else mask
     shape = (1,) * (len(lead) + 2 - mask.ndim) + mask.shape if len(lead) + 2 > mask.ndim else mask.shape
     if any(n > 1 for n in shape[:-3]) and shape[:-3] != lead[:-1]:
         shape = (*lead[:-1], *shape[-3:])
         mask = expand_op(mask, shape=shape)
+    if apart:
+        return reshape_op(mask, shape=(shape[0], 1, *shape[1:]))
     return reshape_op(mask, shape=(math.prod(shape[:-3]), *((1,) + shape)[-3:]))
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -170,7 +171,13 @@ def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, redu
     >>> volta.nn.functional.kl_div(volta.tensor([[0.5, 0.5]]).log(), volta.tensor([[1.0, 0.0]]), reduction="batchmean")
     tensor(0.6931)
     """
-    reduction = reduction_of("kl_div", size_average, reduce, reduction)
+    if reduction == "mean" and size_average is None and reduce is None:
+        warnings.warn("kl_div: reduction='mean' divides by the number of elements; the divergence itself is reduction='batchmean', which "
+                      "divides by that of the batch alone and which PyTorch will mean by 'mean', too", stacklevel=2)
+    return _divergence(input, target, reduction_of("kl_div", size_average, reduce, reduction), log_target)
+
+
+def _divergence(input, target, reduction, log_target):
     values = exp(target) * (target - input) if log_target else xlogy(target, target) - target * input
     if reduction == "batchmean":
         return sum(values) / float(input.shape[0] if input.ndim else 1)

@@ -3,12 +3,15 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from volta._kernels.core.inplace import InPlace
+from volta._kernels.core import TensorBase
+from volta._kernels.core.graph import is_grad_enabled
+from volta._kernels.core.inplace import InPlace, check_inplace
+from volta._kernels.core.streams import draw, source
 from volta.dtypes import HALVES, float32
 from volta.errors import ArgumentError, ShapeError
-from volta.ops.creation import check_generator, draw, floating_dtype, ones
+from volta.ops.creation import floating_dtype, ones
 from volta.ops.records.copy import cast
 from volta.ops.records.create import dropout_op, uniform_op
 from volta.ops.records.view import as_it_lies
@@ -77,7 +80,7 @@ def _dropout(input: Tensor, p: float = 0.5, train: bool = True, generator: Gener
         return input
     if p == 1.0:
         return _none(input)
-    seed, offset = check_generator("dropout", generator).advance(0 if input.device.is_meta else input._size)
+    seed, offset = source("dropout", generator).advance(0 if input.device.is_meta else input._size)
     return as_it_lies(partial(dropout_op, p=float(p), seed=seed, offset=offset), input)
 
 
@@ -124,7 +127,20 @@ def _feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     return _none(input) if p == 1.0 else _shifted(name, input, p, _channels(name, input))
 
 
-_IN_PLACE = {op: InPlace(op.name + "_", op) for op in (_dropout, _feature_dropout, _alpha_dropout, _feature_alpha_dropout)}
+class _InPlace(InPlace):
+    """Gives back what stays as it is, a leaf that requires grad, too."""
+
+    __doc__ = vars(InPlace)["__doc__"]          # its own for each op
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        p, train = (options.get(name, args[i] if len(args) > i else None) for i, name in ((1, "p"), (2, "train")))
+        if type(p) in (float, int) and type(train) is bool and args and isinstance(args[0], TensorBase) and (
+                _passes(self.name, args[0], p, train)):
+            return args[0]
+        return super().__call__(*args, **options)
+
+
+_IN_PLACE = {op: _InPlace(op.name + "_", op) for op in (_dropout, _feature_dropout, _alpha_dropout, _feature_alpha_dropout)}
 for _each in _IN_PLACE.values():
     publish(_each.name, _each, Places(method=False))
 
@@ -136,6 +152,8 @@ def _apply(op, input, p, training, inplace):
 
 def _batched(input, p, training, inplace):
     """`feature_dropout` of a tensor without the dimension of the batch."""
+    if inplace and is_grad_enabled() and input.requires_grad:
+        check_inplace("unsqueeze", input)
     out = _apply(_feature_dropout, unsqueeze(input, 0), p, training, inplace)
     return input if inplace else out[0]
 

@@ -84,7 +84,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: boo
     >>> volta.kl_div(volta.tensor([-1.0]), volta.tensor([1.0]), 2)
     tensor(1.)
     """
-    return criteria.kl_div(input, target, reduction=_name(reduction), log_target=log_target)
+    return criteria._divergence(input, target, _name(reduction), log_target)
 
 
 @_form_of(criteria.margin_ranking_loss)

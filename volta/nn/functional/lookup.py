@@ -161,6 +161,11 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
     if per_sample_weights is not None and (mode != "sum" or per_sample_weights.shape != input.shape):
         raise ArgumentError(f"embedding_bag: per_sample_weights are for mode='sum' and must have the shape of the input, {input.shape}; "
                             f"got mode={mode!r} and shape {per_sample_weights.shape}")
+    if per_sample_weights is not None and per_sample_weights.dtype is not weight.dtype:
+        raise DTypeError(f"embedding_bag: per_sample_weights must be {weight.dtype} as weight is, got {per_sample_weights.dtype}")
+    if offsets is not None and offsets.dtype is not input.dtype and int64 in (offsets.dtype, input.dtype) and not (
+            offsets.dtype.is_floating_point or input.dtype.is_floating_point):
+        offsets, input = cast(offsets, int64), cast(input, int64)
     direct = mode == "max" or _goes_directly(weight, per_sample_weights, scale_grad_by_freq or sparse)
     at = _check("embedding_bag", input, weight, sparse, scale_grad_by_freq, direct=direct and max_norm is None)
     padding = _row("embedding_bag", padding_idx, weight.shape[0])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import HALVES, bool_, int8, int16, int32, int64, result_type
+from volta.dtypes import HALVES, bool_, int8, int16, int32, int64, result_type, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, RankError, ShapeError
 from volta.nn.functional.activation import softplus
 from volta.ops.copy import widened
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["binary_cross_entropy_with_logits", "cross_entropy", "l1_loss", "mse_loss", "nll_loss"]
 
 
-def reduction_of(name: str, size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+def reduction_of(name: str, size_average: bool | None, reduce: bool | None, reduction: str, stacklevel: int = 3) -> str:
     """The reduction, which PyTorch's two old arguments override where they are given.
 
     Raises: ArgumentError for a string in their place: the reduction is given by name.
@@ -37,7 +37,9 @@ def reduction_of(name: str, size_average: bool | None, reduce: bool | None, redu
     for value in (size_average, reduce):
         if isinstance(value, str):
             raise ArgumentError(f"{name}: give the reduction by name, as in reduction={value!r}")
-    return "none" if reduce is not None and not reduce else "sum" if size_average is not None and not size_average else "mean"
+    reduction = "none" if reduce is not None and not reduce else "sum" if size_average is not None and not size_average else "mean"
+    warnings.warn(f"{name}: size_average and reduce are deprecated; write reduction={reduction!r}", stacklevel=stacklevel)
+    return reduction
 
 
 def _check_reduction(name, reduction):
@@ -58,6 +60,8 @@ def _check_target(name, input, target, ignore_index):
         raise ShapeError(f"{name}: target must have shape {input.shape[:1] + input.shape[2:]} for input {input.shape}, got {target.shape}")
     if target.dtype in (int8, int16, int32):
         raise DTypeError(f"{name}: target must be int64 or uint8, got {target.dtype.name}; convert it with .long()")
+    if len(shape) > 2 and target.dtype is uint8:
+        raise DTypeError(f"{name}: target must be int64 for an input (N, C, ...), got uint8; convert it with .long()")
     known = known_range(target)
     if known is None:
         return True
@@ -145,6 +149,8 @@ def _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothi
         if ignore_index >= 0:
             raise ArgumentError(f"cross_entropy: ignore_index={ignore_index} is a label, but the target holds probabilities")
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+    if input.ndim > 2 and target.dtype is uint8:
+        raise DTypeError("cross_entropy: target must be int64 for an input (N, C, ...), got uint8; convert it with .long()")
     x, labels, shape = _rows("cross_entropy", input, target)
     ignoring = _check_target("cross_entropy", x, labels, ignore_index)
     labels = cast(labels, int64)
@@ -263,7 +269,7 @@ def _pair(name, input, target):
 
 def _pointwise(name, values, input, target, weight, *reduction):
     """`values` of the two in one dtype, reduced; weighted ones to the weighted mean."""
-    reduction = reduction_of(name, *reduction)
+    reduction = reduction_of(name, *reduction, stacklevel=4)
     return _half_in_float32(_reduced, *_pair(name, input, target), weight, name, values, reduction)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from volta._kernels.core import graph, inplace
 from volta.dtypes import HALVES, bool_, float32, int64
-from volta.errors import ArgumentError, AutogradError, RankError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, RankError, ShapeError
 from volta.nn.functional import conv, lookup, norm, sample, windows
 from volta.ops.creation import arange, empty, ones_like, rand, zeros_like
 from volta.ops.math import where
@@ -27,10 +27,15 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-def _statistics(x, dims, shape, eps):
+def _statistics(x, dims, shape, eps, dtype):
     """Mean and reciprocal standard deviation."""
     variance, middle = var_mean(cast(x, float32) if x.dtype in HALVES else x, dims, correction=0)
-    return tuple([cast(reshape_op(v, shape=shape), x.dtype) for v in (middle, rsqrt(variance + eps))])
+    return tuple([cast(reshape_op(v, shape=shape), dtype) for v in (middle, rsqrt(variance + eps))])
+
+
+def _dtype_of(x, weight, bias):
+    """That of the statistics: the parameters', which may be float32 beside halves."""
+    return next((p.dtype for p in (weight, bias) if p is not None), x.dtype)
 
 
 def _np_statistics(out, x, axes, shape, eps):
@@ -49,7 +54,8 @@ def native_layer_norm(input: Tensor, normalized_shape: int | Sequence[int], weig
     """
     shape = (normalized_shape,) if hasattr(normalized_shape, "__index__") else tuple(normalized_shape)
     out, rows = norm.layer_norm(input, shape, weight, bias, eps), input.ndim - len(shape)
-    return out, *_statistics(input.detach(), tuple(range(rows, input.ndim)), input.shape[:rows] + (1,) * len(shape), eps)
+    return out, *_statistics(input.detach(), tuple(range(rows, input.ndim)), input.shape[:rows] + (1,) * len(shape), eps,
+                             _dtype_of(input, weight, bias))
 
 
 @composed(samples=(case((2, 4, 3), (4,), (4,), 2, 4, 3, 2, 1e-5), case((2, 4), None, None, 2, 4, 1, 1, 1e-3)), method=False, rtol=1e-4,
@@ -68,7 +74,7 @@ def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
         raise ShapeError(f"native_group_norm: {N} x {C} x {HxW} elements in {group} groups do not fit an input of shape {input.shape}")
     out = norm.group_norm(reshape_op(input, shape=(N, C, HxW)), group, weight, bias, eps)
     rows = reshape_op(input, shape=(N * group, C // group * HxW))
-    return reshape_op(out, shape=input.shape), *_statistics(rows, (1,), (N, group), eps)
+    return reshape_op(out, shape=input.shape), *_statistics(rows, (1,), (N, group), eps, _dtype_of(input, weight, bias))
 
 
 @composed(samples=(case((4, 3, 5), (3,), (3,), None, None, True, 0.1, 1e-5),), method=False, rtol=1e-4, smooth=False,
@@ -82,11 +88,16 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     >>> volta.native_batch_norm(volta.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 1e-5)[1]
     tensor([2.])
     """
-    statistics = empty(0, dtype=input.dtype, device=input.device), empty(0, dtype=input.dtype, device=input.device)
+    if training and not input._size:
+        raise ShapeError(f"native_batch_norm: needs elements in training, got an input of shape {input.shape}")
+    if not input.dtype.is_floating_point:
+        raise DTypeError(f"native_batch_norm: input must be floating point, got {input.dtype}; convert it with .float()")
+    dtype = _dtype_of(input, weight, bias)
+    statistics = empty(0, dtype=dtype, device=input.device), empty(0, dtype=dtype, device=input.device)
     if training and input.ndim > 1:
         axes = (0, *range(2, input.ndim))
-        _, rstd = _statistics(input.detach(), axes, input.shape[1:2], eps)
-        statistics = mean(input.detach(), axes), rstd                          # beside infinity the mean is infinity
+        _, rstd = _statistics(input.detach(), axes, input.shape[1:2], eps, dtype)
+        statistics = cast(mean(cast(input.detach(), dtype), axes), dtype), rstd             # beside infinity the mean is infinity
     return norm.by_batch(input, running_mean, running_var, weight, bias, training, momentum, eps), *statistics
 
 

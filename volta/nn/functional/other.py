@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.errors import RankError, ShapeError
+from volta.dtypes import bool_
+from volta.errors import DTypeError, RankError, ShapeError
 from volta.ops import indexing
 from volta.ops.linalg import matmul
 from volta.ops.records.linalg import linear_op
@@ -23,7 +24,7 @@ __all__ = ["bilinear", "linear", "one_hot"]
 @composed(samples=(case((2, 3, 4), (5, 4), (5,)), case((3, 4), (2, 4)), case((4,), (2, 4), (2,)), case((3, 4), (2, 4), (3, 1)),
                    case((3, 4), (4,), ())), rtol=1e-4, kinds="fi", function=False, method=False,
           numpy=lambda x, weight, bias=None: x @ weight.T + (0 if bias is None else bias),
-          takes={"input": "fi", "weight": "=input", "bias": "=input?"})
+          takes={"input": "fib", "weight": "=input", "bias": "=input?"})
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias over the last dimension.
 
@@ -37,6 +38,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if input.ndim == weight.ndim == 2 and input.dtype.is_floating_point and input.shape[1] == weight.shape[1] and (
             bias is None or bias.shape == weight.shape[:1]):
         return linear_op(input, weight, bias)
+    if input.dtype is bool_ and (weight.ndim == 1 or input._size and weight._size):         # of nothing there is a product
+        raise DTypeError("linear: input must be floating point or integer, got bool; convert it with .float()")
     if weight.ndim == 1 and (bias is None or bias.ndim == 0):
         out = matmul(input, weight)
         return out if bias is None else out + bias

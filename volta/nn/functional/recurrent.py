@@ -122,6 +122,8 @@ def _make_layer(name, mode, pair):
             raise ArgumentError(f"{name}: hx must be a pair of tensors, (h, c), got {len(states)}")
         if packed:                              # every argument from hx on stands one place further
             rest = bool(num_layers), dropout, train, bidirectional, batch_first
+            if hx.ndim != 1 or hx.dtype.is_floating_point:
+                raise ShapeError(f"{name}: batch_sizes must be a vector of integers, got {hx.dtype} of shape {hx.shape}")
             return _packed(mode, input, tuple(hx.tolist()), states, has_biases, *rest)
         return _sequence(mode, input, states, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
     function.__name__ = function.__qualname__ = name

@@ -3,10 +3,12 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels import core
 from volta.dtypes import float32, uint8
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.nn.functional.antialias import filtered, np_filtered
@@ -45,6 +47,7 @@ def _sizes(input_size, size, scale_factor, recompute):
             raise ArgumentError(f"interpolate: size must be an int or {rank} ints, one for each dimension after (N, C), got {size!r}")
         return per_dim("interpolate", "size", tuple(size) if isinstance(size, list) else size, rank), (None,) * rank
     factors = tuple(scale_factor) if isinstance(scale_factor, (tuple, list)) else (scale_factor,) * rank
+    factors = tuple([f.item() if isinstance(f, core.TensorBase) and f.ndim == 0 else f for f in factors])
     if len(factors) != rank or not all(isinstance(f, (int, float, np.number)) and 0 < f < math.inf for f in factors):
         raise ArgumentError(f"interpolate: scale_factor must be a positive number, or {rank} of them, got {scale_factor!r}")
     sizes = tuple(math.floor(n * float(f)) for n, f in zip(input_size, factors))
@@ -163,6 +166,7 @@ def upsample(input: Tensor, size: int | Sequence[int] | None = None, scale_facto
     >>> volta.nn.functional.upsample(volta.ones(1, 1, 2), scale_factor=2).shape
     volta.Size([1, 1, 4])
     """
+    warnings.warn("upsample is deprecated; write interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
@@ -174,6 +178,7 @@ def upsample_nearest(input: Tensor, size: int | Sequence[int] | None = None,
     >>> volta.nn.functional.upsample_nearest(volta.ones(1, 1, 2, 2), scale_factor=2).shape
     volta.Size([1, 1, 4, 4])
     """
+    warnings.warn("upsample_nearest is deprecated; write interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, "nearest")
 
 
@@ -186,4 +191,5 @@ def upsample_bilinear(input: Tensor, size: int | Sequence[int] | None = None,
     >>> volta.nn.functional.upsample_bilinear(volta.ones(1, 1, 2, 2), scale_factor=2).shape
     volta.Size([1, 1, 4, 4])
     """
+    warnings.warn("upsample_bilinear is deprecated; write interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, "bilinear", True)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,6 +40,10 @@ def _edge(n, align_corners):
     return 0.0 if n == 1 else 1.0 if align_corners else (n - 1) / n
 
 
+def _warn_of_corners(name):
+    warnings.warn(f"{name}: align_corners is False unless given, since PyTorch 1.3; give it", stacklevel=3)
+
+
 @functools.lru_cache(maxsize=32)
 def _places(sizes, align_corners, dtype):
     """The coordinates of the pixels of small images and a 1, as rows. Kept, since they take longer than their product with a map."""
@@ -63,6 +68,8 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     >>> volta.nn.functional.affine_grid(volta.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 1, 1, 2)).tolist()
     [[[[-0.5, 0.0], [0.5, 0.0]]]]
     """
+    if align_corners is None:
+        _warn_of_corners("affine_grid")
     rank = len(size) - 2
     if rank not in (2, 3) or min(size) < 1:
         raise ArgumentError(f"affine_grid: size must be (N, C, H, W) or (N, C, D, H, W), all positive, got {tuple(size)}")
@@ -106,6 +113,8 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
         raise ArgumentError(f"grid_sample: mode must be 'bilinear', 'nearest' or 'bicubic', got {mode!r}")
     if padding_mode not in PADDINGS:
         raise ArgumentError(f"grid_sample: padding_mode must be 'zeros', 'border' or 'reflection', got {padding_mode!r}")
+    if align_corners is None:
+        _warn_of_corners("grid_sample")
     shape, places = input._shape, grid._shape
     rank = len(shape) - 2
     if rank not in (2, 3) or len(places) != rank + 2 or places[0] != shape[0] or places[-1] != rank or 0 in shape[2:]:

@@ -3,6 +3,7 @@ others (weight and spectral normalisation, parametrizations, pruning), packed se
 from volta.nn.utils import parametrizations, parametrize, prune, rnn
 from volta.nn.utils.fusion import fuse_conv_bn_eval, fuse_conv_bn_weights, fuse_linear_bn_eval, fuse_linear_bn_weights
 from volta.nn.utils.parameters import (
+    clip_grad_norm,
     clip_grad_norm_,
     clip_grad_value_,
     clip_grads_with_norm_,
@@ -15,11 +16,8 @@ from volta.nn.utils.parameters import (
 )
 from volta.nn.utils.recomputed import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 
-clip_grad_norm = clip_grad_norm_            # its old name
-
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "convert_conv2d_weight_memory_format",
            "convert_conv3d_weight_memory_format", "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval",
            "fuse_linear_bn_weights", "get_total_norm", "parameters_to_vector", "parametrizations",
            "parametrize", "prune", "remove_spectral_norm", "remove_weight_norm", "rnn", "skip_init", "spectral_norm",
            "vector_to_parameters", "weight_norm"]
-clip_grad_norm = clip_grad_norm_        # its name before PyTorch 0.4, which it still has

@@ -11,7 +11,7 @@ from volta.errors import ArgumentError, ShapeError
 from volta.nn.module import Module
 from volta.nn.utils.parametrize import register_parametrization
 from volta.ops.creation import empty, eye, zeros_like
-from volta.ops.decomposition import qr
+from volta.ops.decomposition import linalg_qr
 from volta.ops.factor import geqrf
 from volta.ops.inverse import matrix_exp, solve
 from volta.ops.join import cat
@@ -25,7 +25,7 @@ Map = Literal["matrix_exp", "cayley", "householder"]
 
 def _made_orthogonal(a):
     """The orthogonal factor of tall matrices, with the signs of a positive diagonal."""
-    q, r = qr(a)
+    q, r = linalg_qr(a)
     return q * r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
 
 

@@ -1,6 +1,7 @@
 """Helpers over the parameters of a model: gradient clipping, and parameters as one vector."""
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,7 +24,7 @@ from volta.tensor import Tensor
 if TYPE_CHECKING:
     from volta.layout import memory_format as Layout
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "convert_conv2d_weight_memory_format",
+__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "convert_conv2d_weight_memory_format",
            "convert_conv3d_weight_memory_format", "get_total_norm", "parameters_to_vector", "skip_init", "vector_to_parameters"]
 
 M = TypeVar("M", bound=Module)
@@ -103,6 +104,13 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
     return total
 
 
+def clip_grad_norm(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+                   foreach: bool | None = None) -> Tensor:
+    """`clip_grad_norm_`, by its name before PyTorch 0.4."""
+    warnings.warn("clip_grad_norm is deprecated; write clip_grad_norm_", FutureWarning, stacklevel=2)
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
 @no_grad
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Limit every gradient to [-clip_value, clip_value]. `foreach` has no meaning here."""
@@ -118,14 +126,14 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 @no_grad
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Overwrite the parameters with pieces of a vector.
+    """Overwrite the parameters with pieces of a vector; what is left of it is not used.
 
-    Raises: ShapeError where the lengths differ; nothing is written then.
+    Raises: ShapeError for fewer elements than the parameters have; nothing is written then.
     """
     (vec,), targets = _tensors("vector_to_parameters", vec, "vec"), _tensors("vector_to_parameters", parameters)
     needed = sum(p.numel() for p in targets)
-    if vec.shape != (needed,):
-        raise ShapeError(f"vector_to_parameters: needs a vector of {needed} elements, got {vec.shape}")
+    if vec.ndim != 1 or vec.numel() < needed:
+        raise ShapeError(f"vector_to_parameters: needs a vector of {needed} elements at least, got {vec.shape}")
     start = 0
     for p in targets:
         p.copy_(reshape(narrow(vec, 0, start, p.numel()), p.shape))

@@ -1,6 +1,7 @@
 """Weight and spectral normalisation of PyTorch's first kind: a hook before forward computes the weight from other parameters."""
 from __future__ import annotations
 
+import warnings
 from typing import TypeVar
 
 from volta.autograd import no_grad
@@ -131,6 +132,7 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
 
     Raises: ArgumentError where there is no such parameter.
     """
+    warnings.warn("weight_norm is deprecated; write nn.utils.parametrizations.weight_norm", FutureWarning, stacklevel=2)
     _WeightNorm(module, name, dim)
     return module
 

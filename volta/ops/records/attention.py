@@ -1,4 +1,5 @@
-"""Records of attention: the fused forward and its derivative, which takes the probabilities anew from the logsumexp of each row.
+"""Records of attention: the fused forward and its derivative, which takes the probabilities anew from the stats of each row: of its scores
+in units of log 2, the greatest, and one over the sum of powers of two against it.
 
 What they give lies in memory with the heads of a place behind one another, as in the projections that they are cut from.
 """
@@ -71,8 +72,8 @@ def _slopes(g, p, v):
     return p * (products - sum_op(p * products, dim=(3,), keepdim=True))
 
 
-def _attention_grad(g, q, k, v, mask, out, logsumexp, causal, scale):
-    """The fused derivative in simpler ops: out and logsumexp are taken from q, k and v again, so that higher orders see them depend."""
+def _attention_grad(g, q, k, v, mask, out, stats, causal, scale):
+    """The fused derivative in simpler ops: out and stats are taken from q, k and v again, so that higher orders see them depend."""
     groups = k.shape[1]
     p = probabilities(q, k, mask, causal, scale)
     b, heads, length, keys = p.shape
@@ -82,10 +83,10 @@ def _attention_grad(g, q, k, v, mask, out, logsumexp, causal, scale):
     return _flat(dq), _flat(dk), _flat(dv)
 
 
-def _attention_vjp(g, q, k, v, mask, out, logsumexp, causal, scale, needs):
+def _attention_vjp(g, q, k, v, mask, out, stats, causal, scale, needs):
     gradients = (None,) * 3
     if any(needs[:3]):
-        gradients = attention_grad(g, q, k, v, mask, out, logsumexp, causal=causal, scale=scale)
+        gradients = attention_grad(g, q, k, v, mask, out, stats, causal=causal, scale=scale)
     of_mask = sum_to(_slopes(g, probabilities(q, k, mask, causal, scale), v), mask.shape) if needs[3] else None
     return (*[d if need else None for d, need in zip(gradients, needs)], of_mask)
 
@@ -98,21 +99,22 @@ def _np_scores(q, k, mask, causal, scale):
 
 def np_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None, causal: bool = False,
                  scale: float = 1.0) -> tuple:
-    """(out, logsumexp)."""
+    """(out, stats)."""
     q, k, v = (np.repeat(x, q.shape[1] // x.shape[1], axis=1).astype(np.float64) for x in (q, k, v))
     scores = _np_scores(q, k, mask, causal, scale)
     top = np.maximum(scores.max(axis=3, keepdims=True, initial=-np.inf), -1e300)
     e = np.exp(scores - top)
     total = e.sum(axis=3, keepdims=True)
     out = np.einsum("bhls,bhse->bhle", e / np.where(total == 0, 1, total), v)
-    return out, np.where(total == 0, np.inf, top + np.log(np.where(total == 0, 1, total)))[..., 0]
+    none = total == 0
+    return out, np.concatenate((np.where(none, np.inf, top / math.log(2)), np.where(none, 0, 1 / np.where(none, 1, total))), axis=3)
 
 
-def _np_attention_grad(g, q, k, v, mask, out, logsumexp, causal, scale):
+def _np_attention_grad(g, q, k, v, mask, out, stats, causal, scale):
     b, groups, keys, _ = k.shape
     ratio = q.shape[1] // groups
     k, v = (np.repeat(x, ratio, axis=1) for x in (k, v))
-    p = np.exp(_np_scores(q, k, mask, causal, scale) - logsumexp[..., None])
+    p = np.exp2(_np_scores(q, k, mask, causal, scale) / math.log(2) - stats[..., :1]) * stats[..., 1:]
     slopes = p * (np.einsum("bhle,bhse->bhls", g, v) - np.einsum("bhle,bhle->bhl", g, out)[..., None]) * scale
     dk, dv = (np.einsum("bhls,bhle->bhse", a, x).reshape(b, groups, ratio, keys, -1).sum(axis=2) for a, x in ((slopes, q), (p, g)))
     return np.einsum("bhls,bhse->bhle", slopes, k), dk, dv
@@ -137,11 +139,11 @@ _CASES = (case((2, 2, 5, 4), (2, 2, 7, 4), (2, 2, 7, 3), None, causal=False, sca
           case((1, 3, 2, 33), (1, 3, 3, 33), (1, 3, 3, 36), _masked(1, 3, 2, 1), causal=False, scale=0.1))
 _TAKES = {"q": "f", "k": "=q", "v": "=q", "mask": "=q or wide?"}
 attention_op = register(
-    "attention", ("q", "k", "v", "mask"), family="attention", outputs=("out", "logsumexp"), takes=_TAKES, wide=("logsumexp",),
+    "attention", ("q", "k", "v", "mask"), family="attention", outputs=("out", "stats"), takes=_TAKES, wide=("stats",),
     vjp=_attention_vjp, numpy=np_attention, cases=_CASES, rtol=1e-4)
 attention_grad = register(
-    "attention_grad", ("g", "q", "k", "v", "mask", "out", "logsumexp"), family="attention", outputs=("dq", "dk", "dv"),
-    takes={"g": "f", **_TAKES, "q": "=g", "out": "=g", "logsumexp": "=g or wide"}, reference=_attention_grad, numpy=_np_attention_grad,
+    "attention_grad", ("g", "q", "k", "v", "mask", "out", "stats"), family="attention", outputs=("dq", "dk", "dv"),
+    takes={"g": "f", **_TAKES, "q": "=g", "out": "=g", "stats": "=g or wide"}, reference=_attention_grad, numpy=_np_attention_grad,
     rtol=1e-4, cases=tuple(case(
         c.inputs[0][:3] + c.inputs[2][3:], *c.inputs,
         *[Derived(lambda g, q, k, v, mask, *_, i=i, c=c: np_attention(q, k, v, mask, **c.params)[i]) for i in (0, 1)], **c.params)

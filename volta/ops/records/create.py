@@ -25,12 +25,21 @@ def _np_randint(shape, low, high, seed, offset, dtype):
     return low + (words * np.uint64(high - low) >> np.uint64(32)).astype(np.int64).reshape(shape)
 
 
+def _np_bernoulli(shape, p, _, seed, offset, dtype):
+    return (_np_uniform(shape, 0, 1, seed, offset, dtype) < np.asarray(p, dtype)).astype(dtype)
+
+
+def _np_exponential(shape, factor, _, seed, offset, dtype):
+    return factor * np.log1p(-_np_uniform(shape, 0, 1, seed, offset, dtype))
+
+
 def _np_dropout(x, p, seed, offset):
     mask = random.unit(seed, offset, x.size, np.float32).reshape(x.shape) >= p
     return np.where(mask, x / (1 - p), 0.0)
 
 
 _STREAMS = ({"seed": 0, "offset": 0}, {"seed": 0x1234_5678_9ABC_DEF0, "offset": (1 << 32) - 2})
+_INTO = {"uniform": _np_uniform, "normal": _np_normal, "bernoulli": _np_bernoulli, "exponential": _np_exponential}
 empty_op = register("empty", (), family="creation", cases=(case((3, 4)), case(()), case((0, 2))), kinds="fib",
                            numpy=lambda shape, dtype: np.empty(shape))
 full_op = register("full", (), family="creation", cases=(case((3, 4), 2), case((), 1), case((0, 2), 1), case((130, 3), 7)),
@@ -49,10 +58,9 @@ randint_op = register(
     cases=tuple(case(shape, -3, 1000, **s) for shape in ((5, 3), (), (0, 4), (303,)) for s in _STREAMS))
 draw_into_op = register(
     "draw_into", ("out",), writes=("out",), takes={"out": "f"}, family="inplace", kinds="f", rtol=1e-5,
-    numpy=lambda out, kind, a, b, **stream: {"uniform": _np_uniform, "normal": _np_normal}[kind](
-        out.shape, a, b, **stream, dtype=out.dtype),
-    cases=tuple(case(shape, kind=kind, a=-1.0, b=3.0, **s) for shape in ((6, 4), (5, 3), (0, 4)) for kind, s in zip(
-        ("uniform", "normal"), _STREAMS)))
+    numpy=lambda out, kind, a, b, **stream: _INTO[kind](out.shape, a, b, **stream, dtype=out.dtype),
+    cases=tuple(case(shape, kind=kind, a=a, b=3.0, **s) for shape in ((6, 4), (5, 3), (0, 4)) for kind, a, s in zip(
+        _INTO, (-1.0, -1.0, 0.25, -0.5), 2 * _STREAMS)))
 dropout_op = register(
     "dropout", ("x",), family="random", takes="f", vjp=(lambda g, p, seed, offset: dropout_op(g, p=p, seed=seed, offset=offset),),
     numpy=_np_dropout, cases=(case((7, 3), p=0.5, **_STREAMS[0]), case((), p=0.25, **_STREAMS[0]),

@@ -142,19 +142,12 @@ def _np_cholesky_solve(b, a, upper):
     return np.linalg.solve(lower @ np.swapaxes(lower, -1, -2), b)
 
 
-def _factor(a, upper):
-    """The triangle of `a` that is read. As in PyTorch there is a derivative in the other one, too, whose values take no part."""
-    values = a.detach()
-    return where_op(abs(values) < np.inf, weighted(values, not upper, 1, upper) + (a - values), a)
-
-
 def _cholesky_solve_vjp(g, a, out, upper):
-    """gB = A^-1 g, and with P = gB X' + X gB': gL = -P L, or gU = -U P."""
+    """gB = A^-1 g, and with P = gB X' + X gB': gL = -P L, or gU = -U P, as in PyTorch of L or U as they are given."""
     gb = cholesky_solve_op(g, a, upper=upper)
     inner = matmul_op(gb, turned(out))
     inner = inner + turned(inner)
-    factor = _factor(a, upper)
-    return gb, -(matmul_op(factor, inner) if upper else matmul_op(inner, factor))
+    return gb, -(matmul_op(a, inner) if upper else matmul_op(inner, a))
 
 
 cholesky_solve_op = register(
@@ -167,10 +160,9 @@ def _np_cholesky_inverse(a, upper):
 
 
 def _cholesky_inverse_vjp(g, a, out, upper):
-    """With P = A^-1 (g + g') A^-1: gL = -P L, or gU = -U P."""
+    """With P = A^-1 (g + g') A^-1: gL = -P L, or gU = -U P, as in PyTorch of L or U as they are given."""
     inner = matmul_op(out, matmul_op(g + turned(g), out))
-    factor = _factor(a, upper)
-    return (-(matmul_op(factor, inner) if upper else matmul_op(inner, factor)),)
+    return (-(matmul_op(a, inner) if upper else matmul_op(inner, a)),)
 
 
 cholesky_inverse_op = register(

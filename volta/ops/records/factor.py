@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from volta.dtypes import to_numpy
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, AutogradError
 from volta.ops.records.copy import cat_op, from_array
 from volta.ops.records.decomposition import leading, np_lu, triangular_op, weighted
 from volta.ops.records.index import gather_op
@@ -120,15 +120,70 @@ def _np_ldl_solve(a, pivots, b):
     return np.linalg.solve(lower * np.diagonal(a, axis1=-2, axis2=-1)[..., None, :] @ np.swapaxes(lower, -1, -2), b)
 
 
+def _refused(name, other):
+    """As in PyTorch the results want gradients, and backward raises."""
+    raise AutogradError(f"{name}: has no derivative; call it on x.detach(), or use {other}")
+
+
+def _np_order(pivots, rows):
+    return np.array([_exchanged(rows, [p - 1 for p in each]) for each in pivots.reshape(-1, pivots.shape[-1])], int).reshape(
+        *pivots.shape[:-1], rows)
+
+
+def _np_unpacked(lu, pivots):
+    m, n = lu.shape[-2:]
+    k = min(m, n)
+    return (np.swapaxes(np.eye(m)[_np_order(pivots, m)], -1, -2), np.tril(lu[..., :k], -1) + np.eye(m, k), np.triu(lu[..., :k, :]))
+
+
+def _np_lu_solve(lu, pivots, b, turn):
+    turns, lower, upper = _np_unpacked(lu, pivots)
+    whole = turns @ lower @ upper
+    return np.linalg.solve(np.swapaxes(whole, -1, -2) if turn else whole, b)
+
+
+def np_q(a, tau):
+    """All columns of the product, a reflection after the other."""
+    q = np.broadcast_to(np.eye(a.shape[-2]), (*a.shape[:-2], a.shape[-2], a.shape[-2]))
+    for i in range(tau.shape[-1]):
+        v = np.tril(a, -1)[..., i] + np.eye(a.shape[-2])[i]
+        q = q - tau[..., i, None, None] * (q @ v[..., None]) * v[..., None, :]
+    return q
+
+
+def np_reflected(a, tau, c, left=True, transpose=False):
+    q = np_q(a, tau)
+    q = np.swapaxes(q, -1, -2) if transpose else q
+    return q @ c if left else c @ q
+
+
 _DECLARED = {"family": "factor", "takes": "f", "rtol": 2e-5, "cpu_only": True}
 
 lu_op = register("lu", ("a",), outputs=("out", "pivots", "info"), numpy=np_lu, vjp=_lu_vjp, **_DECLARED,
                  cases=(case(Definite((2, 3, 3))), case((4, 3)), case((2, 2, 4)), case((0, 3, 3)), case((0, 3)), case((3, 0))))
-geqrf_op = register("geqrf", ("a",), outputs=("out", "tau"), numpy=_np_reflections, smooth=False, **_DECLARED,
+geqrf_op = register("geqrf", ("a",), outputs=("out", "tau"), differentiable=("out", "tau"), numpy=_np_reflections, derivable=False,
+                    vjp=(lambda g_out, g_tau: _refused("geqrf", "linalg.qr"),), **_DECLARED,
                     cases=(case(Definite((2, 3, 3))), case((4, 3)), case((2, 2, 4)), case((0, 3, 3))))
-ldl_op = register("ldl", ("a",), outputs=("out", "pivots", "info"), numpy=_np_ldl, smooth=False, **_DECLARED,
+ldl_op = register("ldl", ("a",), outputs=("out", "pivots", "info"), numpy=_np_ldl, derivable=False, **_DECLARED,
+                  vjp=(lambda g: _refused("linalg.ldl_factor", "linalg.solve or linalg.eigh"),),
                   cases=(case(Definite((2, 3, 3))), case(Definite((4, 4))), case((0, 3, 3)), case((0, 0))))
-ldl_solve_op = register("ldl_solve", ("a", "pivots", "b"), numpy=_np_ldl_solve, smooth=False,
+ldl_solve_op = register("ldl_solve", ("a", "pivots", "b"), numpy=_np_ldl_solve, derivable=False,
+                        vjp=lambda g: _refused("linalg.ldl_solve", "linalg.solve"),
                         **{**_DECLARED, "takes": {"a": "f", "pivots": "int32", "b": "=a"}},
                         cases=(case(Definite((2, 3, 3)), Derived(lambda a: np.arange(1, 4, dtype=np.int32)), (2, 3, 2)),
                                case(Definite((4, 4)), Derived(lambda a: np.arange(1, 5, dtype=np.int32)), (4, 1))))
+
+# What has no derivative of its own: where one is wanted, ops/factor.py composes it.
+_PIVOTS = Derived(lambda *before: np.array([[2, 3, 3], [1, 2, 3]], np.int32))
+lu_solve_op = register("lu_solve", ("lu", "pivots", "b"), numpy=_np_lu_solve,
+                       **{**_DECLARED, "takes": {"lu": "f", "pivots": "int32", "b": "=lu"}},
+                       cases=(case(Definite((2, 3, 3)), _PIVOTS, (2, 3, 2), turn=False),
+                              case(Definite((2, 3, 3)), _PIVOTS, (3, 2), turn=True)))
+lu_unpack_op = register("lu_unpack", ("lu", "pivots"), outputs=("P", "L", "U"), numpy=_np_unpacked,
+                        **{**_DECLARED, "takes": {"lu": "f", "pivots": "int32"}},
+                        cases=(case((2, 3, 3), _PIVOTS), case((2, 3, 4), _PIVOTS), case((2, 4, 3), _PIVOTS)))
+reflections_op = register("reflections", ("a", "tau"), numpy=lambda a, tau: np_q(a, tau)[..., :a.shape[-1]],
+                          **{**_DECLARED, "takes": {"a": "f", "tau": "=a"}}, cases=(case((2, 4, 3), (2, 3)), case((4, 3), (2,))))
+reflected_op = register("reflected", ("a", "tau", "c"), numpy=np_reflected, **{**_DECLARED, "takes": {"a": "f", "tau": "=a", "c": "=a"}},
+                        cases=(case((2, 4, 3), (2, 3), (2, 4, 2), left=True, transpose=False),
+                               case((4, 3), (3,), (2, 4), left=False, transpose=True)))

@@ -243,7 +243,7 @@ squared_difference_grad = ternary("squared_difference_grad", ("g", "x", "target"
     public=False, numpy=lambda g, x, target: 2 * g * (x - target))
 logistic_loss = gradient("logistic_loss", "target", (       # likewise, of the logit; either side by itself; NaN of -inf, as in PyTorch
     lambda gg, g, target: logistic_loss_grad(gg, g, target), lambda gg, g: -gg * g),
-    numpy=lambda x, target: x * ((x > 0) - target) + np.log1p(np.exp(-np.abs(x))) + 0 * np.minimum(x, 0))
+    numpy=lambda x, target: x * ((x > 0) - target) + np.log1p(np.exp(-np.abs(x))) + 0 * np.where(target > 1, 0, np.minimum(x, 0)))
 logistic_loss_grad = ternary("logistic_loss_grad", ("g", "x", "target"), None, takes="f", public=False,
                              reference=lambda g, x, target: g * (sigmoid(x) - target),
                              numpy=lambda g, x, target: g * (1 / (1 + np.exp(-x)) - target))

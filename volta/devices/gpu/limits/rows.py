@@ -153,9 +153,9 @@ def attention(run, q, k, v, mask, **params):
     return _by_heads(run, (q, k, v, mask), (1, 1, 1, 1), params, (1, 1))
 
 
-def attention_grad(run, g, q, k, v, mask, out, logsumexp, **params):
+def attention_grad(run, g, q, k, v, mask, out, stats, **params):
     shared = None if q.shape[0] == 1 == k.shape[1] else 1           # of one head for all, both halves' gradients are added
-    return _by_heads(run, (g, q, k, v, mask, out, logsumexp), (1,) * 7, params, (1, shared, shared))
+    return _by_heads(run, (g, q, k, v, mask, out, stats), (1,) * 7, params, (1, shared, shared))
 
 
 def _by_heads(run, tensors, heads, params, joined):

@@ -1,0 +1,110 @@
+"""volta.distributions at the edges of what they take, beside PyTorch's: found by calling all methods of both."""
+import math
+
+import numpy as np
+import pytest
+
+import volta
+import volta.distributions as ours
+from volta.errors import ArgumentError, ShapeError
+
+torch = pytest.importorskip("torch", reason="compares with PyTorch")
+theirs = torch.distributions
+
+
+def same(found, expected, **tolerance):
+    np.testing.assert_allclose(found.detach().cpu().numpy(), expected.detach().numpy(), **{"rtol": 2e-5, "atol": 1e-6, **tolerance})
+
+
+@pytest.mark.parametrize("make", [
+    lambda lib: lib.distributions.Chi2(lib.tensor([2.0, 3.0])), lambda lib: lib.distributions.OneHotCategorical(lib.ones(2, 4)),
+    lambda lib: lib.distributions.OneHotCategoricalStraightThrough(logits=lib.ones(2, 4))])
+def test_what_is_derived_from_parameters_expands_with_them(make):
+    p, q = (make(lib).expand((3, 2)) for lib in (volta, torch))
+    same(p.mean, q.mean)
+    same(p.variance, q.variance)
+    assert p.sample((5,)).shape == tuple(q.sample((5,)).shape)
+
+
+@pytest.mark.parametrize("name", ["Beta", "ContinuousBernoulli", "Exponential", "Gamma", "Gumbel", "Laplace", "Normal", "Pareto"])
+def test_a_lognormal_variable_is_no_normal_one(name):
+    p = getattr(ours, name)(*[0.5] * (1 if name in ("ContinuousBernoulli", "Exponential") else 2))
+    for pair in ((p, ours.LogNormal(0.0, 1.0)), (ours.LogNormal(0.0, 1.0), p)):
+        with pytest.raises(NotImplementedError, match="LogNormal"):
+            ours.kl_divergence(*pair)
+    same(*(lib.distributions.kl_divergence(lib.distributions.LogNormal(0.0, 1.0), lib.distributions.LogNormal(1.0, 2.0))
+           for lib in (volta, torch)))
+    assert not isinstance(ours.LogNormal(0.0, 1.0), ours.Normal)
+
+
+def test_choices_and_one_hot_choices_have_no_divergence():
+    with pytest.raises(NotImplementedError, match="Categorical and OneHotCategorical"):
+        ours.kl_divergence(ours.Categorical(volta.ones(3)), ours.OneHotCategorical(volta.ones(3)))
+
+
+def test_divergences_of_certain_events():
+    def divergence(lib):
+        p, q = lib.tensor([0.0, 1.0, 0.5, 0.0, 1.0, 0.3]), lib.tensor([1.0, 0.0, 1.0, 0.0, 1.0, 0.6])
+        return lib.distributions.kl_divergence(lib.distributions.Bernoulli(p), lib.distributions.Bernoulli(q))
+    same(divergence(volta), divergence(torch))
+    same(*(lib.distributions.kl_divergence(lib.distributions.HalfCauchy(lib.tensor(1.0)), lib.distributions.HalfCauchy(lib.tensor(3.0)))
+           for lib in (volta, torch)))
+
+
+@pytest.mark.parametrize("make", [
+    lambda lib: lib.distributions.MultivariateNormal(lib.zeros(3), lib.eye(3)),
+    lambda lib: lib.distributions.LowRankMultivariateNormal(lib.zeros(3), lib.ones(3, 2), lib.ones(3)),
+    lambda lib: lib.distributions.Multinomial(1, lib.ones(3)), lambda lib: lib.distributions.Dirichlet(lib.ones(3))])
+def test_an_event_has_all_its_elements(make):
+    with pytest.raises(ValueError):
+        make(torch).log_prob(torch.ones(2, 1))
+    with pytest.raises(ShapeError, match=r"value of shape \(2, 1\) does not fit"):
+        make(volta).log_prob(volta.ones(2, 1))
+
+
+@pytest.mark.parametrize("matrix", ["covariance_matrix", "precision_matrix", "scale_tril"])
+@pytest.mark.parametrize("values", [[[-1.0, 0.0], [0.0, 1.0]], [[1.0, 2.0], [2.0, 1.0]], [[1.0, math.nan], [math.nan, 1.0]]])
+def test_matrices_of_normal_vectors_are_checked(matrix, values):
+    for lib in (torch, volta):
+        with pytest.raises(ValueError, match=matrix):
+            lib.distributions.MultivariateNormal(lib.zeros(2), **{matrix: lib.tensor(values)})
+
+
+def test_success_must_be_possible():
+    with pytest.raises(ArgumentError, match="Geometric: probs must be positive"):
+        ours.Geometric(volta.tensor([0.5, 0.0]))
+    assert ours.Geometric(0.0, validate_args=False).mean.item() == math.inf
+
+
+@pytest.mark.parametrize("make, values", [
+    (lambda lib: lib.distributions.InverseGamma(2.0, 1.0), (0.0, 1.0)), (lambda lib: lib.distributions.LogNormal(0.0, 1.0), (0.0, 1.0)),
+    (lambda lib: lib.distributions.Weibull(1.0, 2.0), (0.0, 1.0)),
+    (lambda lib: lib.distributions.ContinuousBernoulli(0.3, validate_args=False), (-1.0, 0.0, 0.5, 1.0, math.inf)),
+    (lambda lib: lib.distributions.ContinuousBernoulli(0.5, validate_args=False), (-1.0, 0.0, 0.5, 1.0, math.inf))])
+def test_probabilities_of_at_most_the_ends(make, values):
+    same(make(volta).cdf(volta.tensor(values)), make(torch).cdf(torch.tensor(values)))
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
+def test_densities_at_the_ends_of_the_unit_interval(value, device):
+    p = ours.RelaxedBernoulli(volta.tensor(0.7, device=device), volta.tensor(0.3, device=device))
+    same(p.log_prob(volta.tensor(value, device=device)),
+         theirs.RelaxedBernoulli(torch.tensor(0.7), torch.tensor(0.3)).log_prob(torch.tensor(value)), rtol=1e-4)
+
+
+def test_modes_of_two_ends():
+    same(*(lib.distributions.Beta(lib.tensor([0.5, 0.9, 2.0]), lib.tensor([0.9, 0.5, 3.0])).mode for lib in (volta, torch)))
+
+
+def test_gradients_of_variances_that_are_infinite():
+    def gradient(lib):
+        df = lib.tensor([0.5, 1.5, 2.0, 3.0], requires_grad=True)
+        lib.distributions.StudentT(df).variance.sum().backward()
+        return df.grad
+    same(gradient(volta), gradient(torch))
+
+
+def test_values_of_gamma_variables_may_be_numbers():
+    for name in ("Gamma", "Chi2"):
+        arguments = (2.0,) if name == "Chi2" else (2.0, 3.0)
+        same(getattr(ours, name)(*arguments).log_prob(0.5), getattr(theirs, name)(*arguments).log_prob(0.5))

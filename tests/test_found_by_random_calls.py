@@ -1,0 +1,110 @@
+"""What random calls of the public functions found, each with PyTorch's answer or with the error that it is on both devices."""
+import math
+
+import pytest
+
+import volta
+import volta.nn.functional as F
+from volta.errors import ArgumentError, DTypeError, OutOfMemoryError, ShapeError
+
+
+def test_a_logit_of_minus_infinity_and_a_target_above_1(device):
+    def loss(x, target):
+        return F.binary_cross_entropy_with_logits(volta.tensor(x, device=device), volta.tensor(target, device=device)).item()
+    assert loss(-math.inf, 2.0) == loss(-math.inf, math.inf) == math.inf
+    assert math.isnan(loss(-math.inf, 1.0)) and math.isnan(loss(-math.inf, 0.0))
+
+
+@pytest.mark.parametrize("name", ["scatter_add_", "index_add_"])
+def test_what_is_added_must_be_a_tensor(device, name):
+    x, at = volta.zeros(3, device=device), volta.tensor([0], device=device)
+    for source in (None, 1, [1.0]):
+        with pytest.raises(DTypeError, match="must be a tensor"):
+            getattr(x, name)(0, at, source)
+    assert x.tolist() == [0.0] * 3
+
+
+def test_a_step_beyond_the_dtype_that_is_never_made(device):
+    assert volta.arange(0.5, 5.0, 1e300, device=device).tolist() == [0.5]
+
+
+def test_as_many_shifts_as_dims_of_nothing_too():
+    with pytest.raises(ArgumentError, match="1 shifts for 2 dims"):
+        volta.roll(volta.empty(0, 2), 1, (0, 0))
+
+
+def test_a_limit_of_logit_need_not_fit_into_integers():
+    assert volta.logit(volta.tensor([0, 2], dtype=volta.uint8), -1).tolist()[0] == -math.inf
+
+
+def test_the_exponential_of_a_matrix_of_one_element_is_the_elements():
+    assert volta.matrix_exp(volta.tensor([[[-math.inf]], [[math.inf]], [[0.0]]])).flatten().tolist() == [0.0, math.inf, 1.0]
+
+
+@pytest.mark.parametrize("call", [
+    volta.tensor, volta.from_numpy, volta.where, volta.zeros, volta.stack, volta.ones(3).sum, volta.ones(3).new_tensor,
+    volta.ones(3).__getitem__, lambda data: volta.ones(3).__setitem__(0, data), lambda data: volta.full((2,), data)])
+@pytest.mark.parametrize("loop", [True, False])
+def test_lists_that_contain_themselves_or_many_others(call, loop):
+    """The first ended the process."""
+    data = [1.0]
+    if loop:
+        data.append(data)
+    else:
+        for _ in range(5000):
+            data = [data]
+    with pytest.raises((TypeError, ValueError, IndexError)):
+        call(data)
+
+
+@pytest.mark.parametrize("call", [
+    lambda: volta.bincount(volta.tensor([1, 2]), minlength=2 ** 60), lambda: volta.zeros(2 ** 60, dtype=volta.int64),
+    lambda: volta.ones(1, dtype=volta.float64).expand(2 ** 60).clone(), lambda: volta.arange(2 ** 60),
+    lambda: volta.empty(2 ** 30, 2 ** 30, dtype=volta.float64)])
+def test_as_many_elements_as_a_shape_may_have(call):
+    """Their bytes are one more than can be counted, which was taken for none."""
+    with pytest.raises(OutOfMemoryError, match="cannot allocate"):
+        call()
+
+
+@pytest.mark.parametrize("dim", [1, -1])
+@pytest.mark.parametrize("dtype", [volta.float32, volta.bool])
+def test_joining_matrices_and_vectors(dtype, dim, device):
+    """It read beyond the vector's shape, which ended the process."""
+    matrix, vector = volta.ones(5, 5, dtype=dtype, device=device), volta.ones(5, dtype=dtype, device=device)
+    for tensors in ((matrix, vector), (vector, matrix), (matrix[None], matrix), (matrix, volta.ones((), dtype=dtype, device=device))):
+        with pytest.raises((ShapeError, IndexError)):
+            volta.cat(tensors, dim)
+    with pytest.raises(ShapeError, match="cat: tensor 1 has shape"):
+        volta.hstack((matrix, vector))
+    assert volta.cat((matrix, volta.ones(0, dtype=dtype, device=device)), dim).shape == (5, 5)
+
+
+@pytest.mark.parametrize("shapes", [((2,), None), ("ab",), ((1.5,),), ((5, [1]), 5)])
+def test_shapes_to_broadcast_are_integers(shapes):
+    with pytest.raises(DTypeError, match="broadcast_shapes: needs ints and tuples of ints"):
+        volta.broadcast_shapes(*shapes)
+
+
+@pytest.mark.parametrize("dtype", [volta.float32, volta.float64])
+@pytest.mark.parametrize("channels", [2, 300])
+def test_statistics_of_channels_without_pixels(channels, dtype):
+    """The kernel wrote as if there were one pixel, beyond the result: into what lies behind it."""
+    mean, var, weight = (volta.ones(channels, dtype=dtype) for _ in range(3))
+    beside = [volta.zeros(16, dtype=dtype) for _ in range(200)]
+    for _ in range(50):
+        assert F.batch_norm(volta.ones(30, channels, 0, dtype=dtype), mean, var, weight, weight).shape == (30, channels, 0)
+    assert not any(x.any().item() for x in beside)
+
+
+@pytest.mark.parametrize("sizes", [6.0, 6, [6.0]])
+def test_sizes_of_packed_batches_are_a_vector_of_integers(sizes):
+    x = volta.ones(6, 2)
+    with pytest.raises(ShapeError, match="batch_sizes must be a vector of integers"):
+        volta.gru(x, volta.tensor(sizes), x, (x,), True, 1, 0.0, False, False)
+
+
+def test_too_much_memory_is_an_error_that_pytorch_users_catch(device):
+    with pytest.raises(RuntimeError) as caught:
+        volta.diagflat(volta.ones(2, device=device), offset=1_000_000)
+    assert isinstance(caught.value, OutOfMemoryError) and isinstance(caught.value, MemoryError)
