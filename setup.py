@@ -50,9 +50,10 @@ VARIANTS = {
 UNIX_FLAGS = ["-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv",
               "-g0", "-Wno-unused-function", "-Wno-misleading-indentation"]
 # How hard the compiler tries. Loops over numbers gain from -O3; those that move elements are up to a fifth faster without what it
-# adds to -O2 but vectors; and x86-64's baseline, for processors older than 2013, is not worth a third of the time of a build. Checks
-# are run once by a few tests, in less time than more than -O1 takes to compile.
-LOOPS, MOVES, OTHERS, CHECKS = ["-O3"], ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic"], ["-O2"], ["-O1"]
+# adds to -O2 but vectors; and x86-64's baseline, for processors older than 2013, is not worth a third of the time of a build: with
+# vectors, less than -O2 is as fast. Checks are run once by a few tests, in less time than more than -O1 takes to compile.
+VECTORS = ["-ftree-vectorize", "-fvect-cost-model=dynamic"]
+LOOPS, MOVES, OLD, OTHERS, CHECKS = ["-O3"], ["-O2", *VECTORS], ["-O1", *VECTORS], ["-O2"], ["-O1"]
 MOVING = {"bag", "ctc", "index", "one_hot", "runs", "scatter", "search", "tally"}
 UNROLLED = (".gemm", ".multiply")
 MSVC_FLAGS = ["/O2", "/fp:precise"]
@@ -259,8 +260,8 @@ class BuildExt(build_ext):
         if variant:
             flags += VARIANTS[variant][msvc]
         if not msvc:
-            plain = variant is None or variant == "baseline" and "avx2" in variants()
-            flags += CHECKS if CHECKED else OTHERS if plain else MOVES if extension.name.rpartition(".")[2] in MOVING else LOOPS
+            moving, old = extension.name.rpartition(".")[2] in MOVING, variant == "baseline" and "avx2" in variants()
+            flags += CHECKS if CHECKED else OTHERS if variant is None else OLD if old else MOVES if moving else LOOPS
         if variant or extension.name == "volta._kernels.core.threads":
             flags += openmp
             extension.extra_link_args = [] if msvc else list(openmp)
