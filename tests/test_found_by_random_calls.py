@@ -104,6 +104,19 @@ def test_sizes_of_packed_batches_are_a_vector_of_integers(sizes):
         volta.gru(x, volta.tensor(sizes), x, (x,), True, 1, 0.0, False, False)
 
 
+@pytest.mark.parametrize("factor", [1e300, 2.0 ** 31])
+def test_images_beyond_all_sizes(factor, device):
+    with pytest.raises(ArgumentError, match="makes more of"):
+        F.interpolate(volta.ones(1, 1, 2, 2, device=device), scale_factor=factor)
+
+
+@pytest.mark.parametrize("size, error", [(2 ** 63 - 1, ShapeError), (2 ** 50, OutOfMemoryError)])
+def test_windows_beyond_all_sizes(size, error):
+    """NumPy has no numbers up to the first."""
+    with pytest.raises(error):
+        volta.signal.windows.gaussian(size)
+
+
 def test_too_much_memory_is_an_error_that_pytorch_users_catch(device):
     with pytest.raises(RuntimeError) as caught:
         volta.diagflat(volta.ones(2, device=device), offset=1_000_000)

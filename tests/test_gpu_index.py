@@ -123,6 +123,24 @@ def test_scatter_add_by_buckets_of_some_columns(shape, size, dim, monkeypatch):
     forget_plans()
 
 
+@pytest.mark.parametrize("kind", ["float32", "float16", "int64", "uint8", "bool"])
+@pytest.mark.parametrize("shape, size", [((6000, 9), 9000), ((40_000,), 30_000)])
+def test_scatter_add_by_buckets_of_uneven_entries(shape, size, kind, monkeypatch):
+    """Half of the entries name one place, which some blocks are full of; the others are of all places, and buckets are of any number."""
+    generator = np.random.default_rng(11)
+    index = np.where(generator.random(shape) < 0.5, 77, generator.integers(0, size, shape))
+    index[:2000] = 77
+    g = generator.integers(0, 2, shape).astype(kind)
+    want = np.zeros((size, *shape[1:]), kind if kind in ("bool", "uint8") else float)
+    (np.logical_or if kind == "bool" else np.add).at(want, (index, *np.indices(shape)[1:]), g)
+    monkeypatch.setattr(gpu_exact, "FEWEST_OF_STRIP", 1)
+    for most in (512, 64):
+        monkeypatch.setattr(gpu_exact, "MOVERS", most)
+        forget_plans()
+        np.testing.assert_array_equal(fetch(gpu_index.KERNELS["scatter_add"](send(g), send(index), 0, size)), want.astype(kind))
+    forget_plans()
+
+
 @pytest.mark.parametrize("shape, size, dim", [((2000, 33), 1500, 0), ((4, 300), 2, 1), ((3, 500, 6), 700, 1), ((9000,), 50, 0),
                                               ((3, 9000), 3000, 1)])
 def test_products_of_many_entries(shape, size, dim):

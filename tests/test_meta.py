@@ -11,7 +11,7 @@ from volta.trees import flatten
 OPS = table.records(creation=True) + table.composed()
 # What depends on values, is computed by LAPACK alone, or has no rule: refused by name.
 REFUSED = set("""allclose argwhere bincount bucketize changes cholesky_inverse counts eigh equal geqrf histc histogram histogramdd
-    householder_product ldl ldl_solve linalg.cond linalg.eigh linalg.eigvalsh linalg.ldl_factor linalg.ldl_factor_ex
+    householder_product ldl ldl_solve least linalg.cond linalg.eigh linalg.eigvalsh linalg.ldl_factor linalg.ldl_factor_ex
     linalg.ldl_solve linalg.lstsq linalg.lu linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve linalg.matrix_rank linalg.qr
     linalg.svd linalg.svdvals lu lu_solve lu_unpack masked_select nonzero nuclear_norm orgqr ormqr
     pca_lowrank qr reflected reflections repeat_interleave svd svd_lowrank triangular_solve true_places true_starts true_values

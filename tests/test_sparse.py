@@ -76,3 +76,13 @@ def test_against_torch():
               lambda x: x.to_dense().to_sparse().indices(), lambda x: (x + x).coalesce()._nnz(), lambda x: (x * 3).coalesce().values(),
               lambda x: x.sum(1).to_dense(), lambda x: x.double().to_dense(), lambda x: x.size(-1), lambda x: len(x)):
         np.testing.assert_array_equal(np.asarray(f(x)), np.asarray(f(theirs)))
+
+
+def test_a_number_as_a_sparse_tensor(device):
+    x = volta.tensor(5.0, device=device, requires_grad=True)
+    held = x.to_sparse()
+    assert held.indices().shape == (0, 1) and held.values().tolist() == [5.0] and held.shape == ()
+    assert volta.autograd.grad(held.to_dense() * 2, x)[0].item() == 2.0
+    assert volta.tensor(0.0, device=device).to_sparse().values().shape == (0,)
+    twice = volta.sparse_coo_tensor(volta.zeros(0, 2, dtype=volta.int64), volta.ones(2), (), device=device)
+    assert twice.to_dense().item() == 2.0 and twice.coalesce().values().tolist() == [2.0]

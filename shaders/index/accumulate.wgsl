@@ -7,6 +7,8 @@
 // workgroup has WINDOW of the places of COLUMNS neighbouring columns; it looks at all their entries and skips those of other places.
 // Else the entries of buckets come from index_partition.
 // BLOCKS: those of a bucket are side by side in each of its blocks, of which LANES threads read one; else all of them are.
+// All atomics' results are looked at: of others, drivers were seen to ask first whether all threads of a warp name one place, which took
+// longer than the atomics. Entries of blocks that are not there are zeros for one of 32 places behind the others.
 // STRIP: the places of a bucket are in so many neighbouring columns, which are a part; else all places are one line.
 // BASED: what `base` has is added to the sums; it is read first of all, so that nobody waits for it.
 //
@@ -16,7 +18,7 @@
 // Sums:     in integers: exact, but for what is below the unit; one rounding to f32.
 
 alias V = f32;
-alias I = i32;                          // of the index, or vec2<u32> of an entry: place in the bucket, and bits
+alias I = i32;                          // of the index; vec2<u32> of an entry, place in the bucket and bits; u32 of blocks: bits, then places
 alias A = f32;
 alias O = f32;
 const LINES: bool = true;
@@ -37,7 +39,8 @@ const NONE: u32 = 0xffffffffu;
 const OWN: u32 = (PLACES + THREADS - 1u) / THREADS;
 const INFINITE: u32 = 0x7f800000u;
 const FEW: u32 = 16384u;                // entries that two numbers of 17 bits have room for
-const KEPT: u32 = 4u;                   // blocks of a thread of which it keeps the first entries
+const KEPT: u32 = 4u;                   // blocks of a thread of which it keeps the first two entries
+const WORDS: u32 = PLACES + select(0u, 32u, BLOCKS);
 
 struct Params {
     groups: u32, entries: u32, size: u32,       // entries (of BLOCKS their number) and places of a column, or of all buckets
@@ -45,6 +48,7 @@ struct Params {
     shift: u32,                         // of the number of buckets
     base_offset: u32,
     inner: u32, strips: u32, windows: u32,
+    behind: u32,                        // where the places of blocks' entries begin
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<V>;
@@ -53,12 +57,13 @@ var<immediate> p: Params;
 @group(0) @binding(3) var<storage, read> base: array<O>;
 @group(0) @binding(4) var<storage, read_write> out: array<O>;
 
-var<workgroup> tops: array<atomic<u32>, select(1u, PLACES, FLOAT)>;     // largest magnitude, as bits
-var<workgroup> lows: array<atomic<u32>, PLACES + select(0u, 2u, BLOCKS)>;      // at last, entries of the bucket and whether they are uneven
-var<workgroup> highs: array<atomic<u32>, select(1u, PLACES, FLOAT)>;
+var<workgroup> tops: array<atomic<u32>, select(1u, WORDS, FLOAT)>;      // largest magnitude, as bits
+var<workgroup> lows: array<atomic<u32>, WORDS + select(0u, 2u, BLOCKS)>;
+var<workgroup> highs: array<atomic<u32>, select(1u, WORDS, FLOAT)>;
+var<private> seen: u32;                                                 // bits of atomics' results
 
-const ALL: u32 = select(0u, PLACES, BLOCKS);
-const UNEVEN: u32 = select(0u, PLACES + 1u, BLOCKS);                    // whether a block has more than EVEN of them
+const ALL: u32 = select(0u, WORDS, BLOCKS);                             // entries of the bucket
+const UNEVEN: u32 = select(0u, WORDS + 1u, BLOCKS);                     // whether a block has more than EVEN of them
 
 fn finish(v: A) -> O { return O(v); }
 fn base_at(i: u32) -> O { return base[i]; }                             // in place: what out has
@@ -76,7 +81,7 @@ fn part_of(group: u32) -> vec3<u32> {
 
 // 2^exponent of magnitudes that may be beyond those of a factor.
 fn scaled(v: f32, exponent: i32) -> f32 {
-    let half = exponent / 2;
+    let half = exponent >> 1u;
     return v * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(exponent - half + 127) << 23u);
 }
 
@@ -84,20 +89,20 @@ fn scaled(v: f32, exponent: i32) -> f32 {
 fn add(place: u32, one: u32, top: u32, few: bool) {
     let magnitude = one & 0x7fffffffu;
     if (top >= INFINITE) {              // which infinities, 1 and 2, and 4 for NaN
-        if (magnitude >= INFINITE) { atomicOr(&lows[place], select(1u << (one >> 31u), 4u, magnitude > INFINITE)); }
+        if (magnitude >= INFINITE) { seen |= atomicOr(&lows[place], select(1u << (one >> 31u), 4u, magnitude > INFINITE)); }
         return;
     }
     let v = scaled(bitcast<f32>(one), 160 - i32(max(top >> 23u, 1u)));
     let upper = i32(v * (1.0 / 131072.0));
     let lower = i32(round(v - f32(upper) * 131072.0));
     if (few) {
-        atomicAdd(&lows[place], bitcast<u32>(lower));
-        atomicAdd(&highs[place], bitcast<u32>(upper));
+        seen |= atomicAdd(&lows[place], bitcast<u32>(lower));
+        seen |= atomicAdd(&highs[place], bitcast<u32>(upper));
         return;
     }
     let low = (bitcast<u32>(upper) << 17u) + bitcast<u32>(lower);
     let high = (upper >> 15u) + (lower >> 31u) + select(0, 1, low < bitcast<u32>(lower));
-    atomicAdd(&highs[place], bitcast<u32>(high) + select(0u, 1u, atomicAdd(&lows[place], low) + low < low));
+    seen |= atomicAdd(&highs[place], bitcast<u32>(high) + select(0u, 1u, atomicAdd(&lows[place], low) + low < low));
 }
 
 fn sum_of(place: u32, few: bool) -> f32 {
@@ -139,17 +144,23 @@ fn entries_at(first: u32, end: u32, group: u32) -> array<vec2<u32>, EACH> {
     return found;
 }
 
+fn visit(entry: vec2<u32>, adding: bool, few: bool) {
+    if (!adding) { seen |= atomicMax(&tops[entry.x], entry.y & 0x7fffffffu); } else if (FLOAT) {
+        add(entry.x, entry.y, atomicLoad(&tops[entry.x]), few);
+    } else {
+        seen |= atomicAdd(&lows[entry.x], entry.y);
+    }
+}
+
 fn compare(entries: array<vec2<u32>, EACH>) {
     for (var j = 0u; j < EACH; j++) {
-        if (entries[j].x != NONE) { atomicMax(&tops[entries[j].x], entries[j].y & 0x7fffffffu); }
+        if (entries[j].x != NONE) { visit(entries[j], false, false); }
     }
 }
 
 fn add_all(entries: array<vec2<u32>, EACH>, few: bool) {
     for (var j = 0u; j < EACH; j++) {
-        if (entries[j].x != NONE) {
-            if (FLOAT) { add(entries[j].x, entries[j].y, atomicLoad(&tops[entries[j].x]), few); } else { atomicAdd(&lows[entries[j].x], entries[j].y); }
-        }
+        if (entries[j].x != NONE) { visit(entries[j], true, few); }
     }
 }
 
@@ -158,14 +169,6 @@ fn span_of(block: u32, group: u32) -> vec2<u32> {
     let ends_here = ends[group * p.entries + min(block, p.entries - 1u)];
     let first = ((group >> p.shift) * p.entries + block) * BLOCK;
     return select(vec2<u32>(), vec2<u32>(first) + vec2<u32>(ends_here & 0xffffu, ends_here >> 16u), block < p.entries);
-}
-
-fn visit(entry: vec2<u32>, adding: bool, few: bool) {
-    if (!adding) { atomicMax(&tops[entry.x], entry.y & 0x7fffffffu); } else if (FLOAT) {
-        add(entry.x, entry.y, atomicLoad(&tops[entry.x]), few);
-    } else {
-        atomicAdd(&lows[entry.x], entry.y);
-    }
 }
 
 // The entries of blocks beyond those that are kept: what is behind the first 2 * LANES of a block, and the blocks behind the first ones.
@@ -181,14 +184,18 @@ fn visit_others(local: u32, group: u32, adding: bool, few: bool, long: bool) {
     }
 }
 
-fn sum_blocks(local: u32, group: u32) -> bool {
-    var kept: array<vec2<u32>, 2u * KEPT>;
+fn spans_of(local: u32, group: u32) -> array<vec2<u32>, KEPT> {
     var spans: array<vec2<u32>, KEPT>;
     for (var s = 0u; s < KEPT; s++) { spans[s] = span_of(s * (THREADS / LANES) + local / LANES, group); }
+    return spans;
+}
+
+fn sum_blocks(local: u32, group: u32, spans: array<vec2<u32>, KEPT>) -> bool {
+    var kept: array<vec2<u32>, 2u * KEPT>;
     for (var j = 0u; j < 2u * KEPT; j++) {
         let at = spans[j / 2u].x + local % LANES + (j & 1u) * LANES;
-        kept[j] = named(select(0u, at, at < spans[j / 2u].y));
-        if (at >= spans[j / 2u].y) { kept[j].x = NONE; }
+        kept[j] = named(min(at, max(spans[j / 2u].y, 1u) - 1u));            // beside the others
+        if (at >= spans[j / 2u].y) { kept[j] = vec2<u32>(PLACES + (local & 31u), 0u); }
     }
     var total = 0u;
     var longest = 0u;
@@ -202,9 +209,7 @@ fn sum_blocks(local: u32, group: u32) -> bool {
     if (local % LANES == 0u) { atomicAdd(&lows[ALL], total); }
     if (longest > EVEN) { atomicStore(&lows[UNEVEN], 1u); }
     if (FLOAT) {
-        for (var j = 0u; j < 2u * KEPT; j++) {
-            if (kept[j].x != NONE) { visit(kept[j], false, false); }
-        }
+        for (var j = 0u; j < 2u * KEPT; j++) { visit(kept[j], false, false); }
     }
     workgroupBarrier();
     let few = atomicLoad(&lows[ALL]) <= FEW;
@@ -216,14 +221,10 @@ fn sum_blocks(local: u32, group: u32) -> bool {
     }
     if (FLOAT) {
         var largest: array<u32, 2u * KEPT>;
-        for (var j = 0u; j < 2u * KEPT; j++) { largest[j] = atomicLoad(&tops[min(kept[j].x, PLACES - 1u)]); }
-        for (var j = 0u; j < 2u * KEPT; j++) {
-            if (kept[j].x != NONE) { add(kept[j].x, kept[j].y, largest[j], few); }
-        }
+        for (var j = 0u; j < 2u * KEPT; j++) { largest[j] = atomicLoad(&tops[kept[j].x]); }
+        for (var j = 0u; j < 2u * KEPT; j++) { add(kept[j].x, kept[j].y, largest[j], few); }
     } else {
-        for (var j = 0u; j < 2u * KEPT; j++) {
-            if (kept[j].x != NONE) { atomicAdd(&lows[kept[j].x], kept[j].y); }
-        }
+        for (var j = 0u; j < 2u * KEPT; j++) { visit(kept[j], true, few); }
     }
     if (more) { visit_others(local, group, true, few, long); }
     return few;
@@ -277,7 +278,9 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         let to = to_of(group, local + i * THREADS);
         held[i] = base_at(p.base_offset + select(to, 0u, to == NONE));
     }
-    for (var j = local; j < PLACES; j += THREADS) {
+    var spans: array<vec2<u32>, KEPT>;
+    if (BLOCKS) { spans = spans_of(local, group); }
+    for (var j = local; j < WORDS; j += THREADS) {
         atomicStore(&lows[j], 0u);
         if (FLOAT) {
             atomicStore(&tops[j], 0u);
@@ -289,7 +292,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         atomicStore(&lows[UNEVEN], 0u);
     }
     var few = false;
-    if (BLOCKS) { few = sum_blocks(local, group); } else { few = sum_line(local, group); }
+    if (BLOCKS) { few = sum_blocks(local, group, spans); } else { few = sum_line(local, group); }
     workgroupBarrier();
     for (var i = 0u; i < OWN; i++) {
         let j = local + i * THREADS;
@@ -301,4 +304,6 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
             out[at_out(to)] = finish(sum);
         }
     }
+    workgroupBarrier();
+    if (seen == NONE) { atomicStore(&lows[0], seen); }                  // which nobody reads any more
 }

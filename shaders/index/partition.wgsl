@@ -9,11 +9,12 @@
 // buckets end.
 //
 // Bindings: 0 g, 1 index (read), 2 ends (read_write): of buckets, zeros before `count`; or of each block in turn for each bucket, as
-//           begin | end << 16; 3 entries (read_write): place in the bucket, bits of g.
-// Launch:   x = parts * blocks of THREADS * ITEMS entries workgroups of THREADS, a multiple of 64 that divides BUCKETS.
+//           begin | end << 16; 3 entries (read_write): place in the bucket, bits of g; or, of blocks, bits of all, then places of two each.
+// Launch:   x = parts * blocks of THREADS * ITEMS entries workgroups of THREADS, a power of two from 64 on.
 // Sums:     integers: exact in any order.
 
 alias V = f32;
+alias F = vec2<u32>;                    // of `found`: u32 for blocks
 alias G = f32;                          // WIDE elements
 alias I = i32;                          // and of the index
 const WIDE: u32 = 1u;                   // 4 where both lie in fours, as do the columns of a strip
@@ -26,6 +27,9 @@ const STRIP: u32 = 0u;
 const WIDTH: u32 = max(STRIP, 1u);
 const NONE: u32 = 0xffffffffu;
 const OWNED: u32 = max(BUCKETS / THREADS, 1u);
+const COUNTS: u32 = OWNED * THREADS;    // those beyond BUCKETS stay 0
+fn put(i: u32, entry: vec2<u32>) { found[i] = entry; }
+fn put_word(i: u32, word: u32) { }      // of blocks
 fn bits(v: V) -> u32 { return bitcast<u32>(v); }
 fn value_in(four: G, c: u32) -> V { return four; }
 fn row_in(four: I, c: u32) -> i32 { return four; }
@@ -41,14 +45,13 @@ var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<G>;
 @group(0) @binding(1) var<storage, read> index: array<I>;
 @group(0) @binding(2) var<storage, read_write> ends: array<atomic<u32>>;
-@group(0) @binding(3) var<storage, read_write> found: array<vec2<u32>>;
+@group(0) @binding(3) var<storage, read_write> found: array<F>;
 
-var<workgroup> counts: array<atomic<u32>, select(BUCKETS, 1u, DIRECT)>;
-var<workgroup> places_here: array<u32, select(THREADS * ITEMS, 1u, DIRECT)>;
-var<workgroup> bits_here: array<u32, select(THREADS * ITEMS, 1u, DIRECT)>;
+var<workgroup> counts: array<atomic<u32>, select(COUNTS, 1u, DIRECT)>;
+var<workgroup> words: array<u32, select(THREADS * ITEMS, 1u, DIRECT)>;
 
 fn bucket_of(place: u32) -> u32 { return (place >> 3u) & ((1u << p.shift) - 1u); }
-fn entry(place: u32, bits: u32) -> vec2<u32> { return vec2<u32>((((place >> 3u) >> p.shift) << 3u) | (place & 7u), bits); }
+fn place_in(place: u32) -> u32 { return (((place >> 3u) >> p.shift) << 3u) | (place & 7u); }            // the bucket
 fn one(place: u32) -> u32 { return select(1u, 0u, place == NONE); }
 
 // Where entries k .. k + WIDE of a part, or the last ones, lie in g.
@@ -102,7 +105,7 @@ fn spread(grid: Grid, @builtin(local_invocation_index) local: u32) {
     var ranks: array<u32, ITEMS>;
     for (var j = 0u; j < ITEMS; j++) { ranks[j] = atomicAdd(&ends[bucket_of(places[j])], one(places[j])); }
     for (var j = 0u; j < ITEMS; j++) {
-        if (places[j] != NONE) { found[ranks[j]] = entry(places[j], values[j]); }
+        if (places[j] != NONE) { put(ranks[j], vec2<u32>(place_in(places[j]), values[j])); }
     }
 }
 
@@ -116,7 +119,7 @@ fn block(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let values = values_from(first, local, part);
     let places = places_from(first, local, part);
     var ranks: array<u32, ITEMS>;                       // among the entries of a bucket here
-    for (var b = local; b < BUCKETS; b += THREADS) { atomicStore(&counts[b], 0u); }
+    for (var b = local; b < COUNTS; b += THREADS) { atomicStore(&counts[b], 0u); }
     workgroupBarrier();
     for (var j = 0u; j < ITEMS; j++) { ranks[j] = atomicAdd(&counts[bucket_of(places[j])], one(places[j])); }
     workgroupBarrier();
@@ -131,19 +134,25 @@ fn block(grid: Grid, @builtin(local_invocation_index) local: u32) {
     for (var i = 0u; i < OWNED; i++) {
         atomicStore(&counts[local * OWNED + i], before);
         let to = ((part << p.shift) + local * OWNED + i) * p.blocks + block;
-        if (is_there) { atomicStore(&ends[to], before | ((before + own[i]) << 16u)); }
+        if (is_there && local * OWNED + i < BUCKETS) { atomicStore(&ends[to], before | ((before + own[i]) << 16u)); }
         before += own[i];
     }
     workgroupBarrier();
     for (var j = 0u; j < ITEMS; j++) {
         if (places[j] != NONE) {
-            let to = atomicLoad(&counts[bucket_of(places[j])]) + ranks[j];
-            let found_here = entry(places[j], values[j]);
-            places_here[to] = found_here.x;
-            bits_here[to] = found_here.y;
+            ranks[j] += atomicLoad(&counts[bucket_of(places[j])]);
+            words[ranks[j]] = values[j];
         }
     }
     workgroupBarrier();
+    let base = (part * p.blocks + block) * (THREADS * ITEMS);
     let all = select(0u, sum.all, is_there);
-    for (var k = local; k < all; k += THREADS) { found[(part * p.blocks + block) * (THREADS * ITEMS) + k] = vec2<u32>(places_here[k], bits_here[k]); }
+    for (var k = local; k < all; k += THREADS) { put_word(base + k, words[k]); }
+    workgroupBarrier();
+    for (var j = 0u; j < ITEMS; j++) {
+        if (places[j] != NONE) { words[ranks[j]] = place_in(places[j]); }
+    }
+    workgroupBarrier();
+    let behind = p.parts * p.blocks * (THREADS * ITEMS) + base / 2u;
+    for (var k = local; 2u * k < all; k += THREADS) { put_word(behind + k, words[2u * k] | (words[2u * k + 1u] << 16u)); }
 }

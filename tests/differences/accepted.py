@@ -87,7 +87,7 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
     ("LBFGS", "steps", ".*keys: .'al'. and", "what the two loops leave behind"),
     ("*", "steps", r"\[\w+\] type: int \d+ and float", "defaults that are whole numbers"),
     ("LBFGS", "steps", "(.* afterwards: )?values", "where a line search ends follows from roundings"),
-    ("Muon", "steps", "", "Muon's products are of bfloat16 in PyTorch"),
+    ("Muon", "steps", ".*values", "Muon's products are of bfloat16 in PyTorch"),
     ("*.cosine_embedding_loss *.gaussian_nll_loss *.triplet_margin_loss *.hinge_embedding_loss", "dtype",
      "values|dtype|accepted|raised: DTypeError",
      "integers beside floats in losses"),
@@ -121,6 +121,7 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
     ("histogramdd lu", "one more", "raised: TypeError", "arguments by position that are None"),
     ("index_put", "0-d", "class", "a mask without dimensions"),
     ("ldexp", "out is input|dtype", "raised: ShapeError|warned", "an out that is too small and read, too"),
+    ("linalg.eigh", "", r"(\[1\] )?values: -?(\d\.\d{3})\d* and -?\2", "vectors of either sign"),
     ("linalg.lstsq", "out", "strides", "an out that lies as LAPACK left it"),
     ("linalg.lstsq", "planted", "raised: LinAlgError", "without full rank beside NaN"),
     ("linalg.vecdot roll logsumexp rand_like randn_like mode *.bilinear *.adaptive_avg_pool1d", r"no \d| at | for |dtype",
@@ -148,7 +149,7 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
     ("*.instance_norm *.layer_norm *.normalize *.linear_cross_entropy/*", "grad planted", "values|not finite", "beside NaN and infinity"),
     ("*.kl_div *.poisson_nll_loss", "dtype float64", "values", "a part in float32 beside float64"),
     ("*.linear_cross_entropy/*", "dtype", "class|raised: DTypeError", "which argument is named first"),
-    ("*.local_response_norm", r"no \d.*16", "same", "halves of nothing"),
+    ("*.local_response_norm", "float16", "same", "halves of nothing"),
     ("*.logsigmoid", "out overlaps", "raised", "an out that overlaps what is read"),
     ("*.multi_margin_loss *.multilabel_margin_loss", r"no \d", "not finite", "what nobody wrote"),
     ("*.multi_margin_loss *.gaussian_nll_loss", "one more", "class|raised", "None for an argument with a default"),
@@ -186,11 +187,17 @@ def unchanged(theirs: object, before: list) -> bool:
                for a, b in zip(before, theirs.inputs))
 
 
+def _is_part(value: object) -> bool:
+    """Whether an argument by position is a probability: a number, or one in a tensor."""
+    value = value.values() if hasattr(value, "wants") else value
+    return isinstance(value, (float, np.floating, np.ndarray)) and np.ndim(value) == 0 and bool(0 < value < 1)
+
+
 def cause(name: str, form: str, text: str, args: object) -> str | None:
     """Why a difference is accepted; None where it is not."""
     drawn = args is not None and name.endswith(("attention_forward", "dot_product_attention")) and text.startswith(("values", "not finite"))
     if drawn and (
-            args[1].get("dropout_p") or any(isinstance(value, (float, np.floating)) and 0 < value < 1 for value in args[0])):
+            args[1].get("dropout_p") or any(map(_is_part, args[0]))):
         return "draws of dropout"
     return next((why for names, forms, texts, why in RULES if names.match(name) and forms.search(form) and texts.match(text)), None)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
+from volta._kernels.core import graph
 from volta.dtypes import int64, to_numpy
 from volta.errors import ArgumentError, LinAlgError, ShapeError
 from volta.ops.creation import new_empty
@@ -15,6 +16,7 @@ from volta.ops.join import cat
 from volta.ops.linalg import matmul
 from volta.ops.records.copy import from_array
 from volta.ops.records.decomposition import by_columns, leading, qr_op, solve_again_op, solve_op, triangular_op
+from volta.ops.records.factor import least_op
 from volta.ops.records.linalg import turned
 from volta.ops.records.math import where_op
 from volta.ops.records.view import expand_op, part, reshape_op
@@ -34,6 +36,10 @@ class LeastSquares(Result):
     singular_values: Tensor
 
 
+FEW = 0.25                          # of the matrices of a batch, whose singular values are looked for apart
+CERTAIN = 0.5                       # of a tolerance times a bound of the condition, up to which no singular value counts as 0
+
+
 def _full_rank(a):
     """Raise LinAlgError for a matrix of which a reflection leaves 0 on the diagonal, as LAPACK's gels finds it."""
     if not a.size:
@@ -51,6 +57,25 @@ def _full_rank(a):
 
 def _norm(x):
     return np.vdot(x, x) ** 0.5 if x.ndim == 2 else np.linalg.norm(x, axis=(-2, -1))
+
+
+def _quick(A, b, rtol, driver):
+    """(X, the ranks) by reflections from one kernel, X in memory as `_as_it_lies` leaves it, where no derivative is wanted, and by singular
+    values for a few matrices of a batch; None as `_certain`."""
+    if not isinstance(rtol, float) or A.shape[-2] < A.shape[-1] or A.shape[:-2] != b.shape[:-2] or not (A._size and b._size):
+        return None
+    if not (core.host_sees(A) and core.host_sees(b)) or graph.wants_derivative(A) or graph.wants_derivative(b) or A.dtype is not b.dtype:
+        return None
+    X, bounds = least_op(A, b, rtol=rtol)
+    X = X if A.shape[-2] == A.shape[-1] else leading(X, -2, A.shape[-1])
+    rank, doubtful = A.new_full(A.shape[:-2], A.shape[-1], dtype=int64), ~(bounds.numpy() * rtol < CERTAIN)
+    if doubtful.any():
+        if driver == "gels" or doubtful.mean() > FEW:
+            return None
+        some, right = (from_array(np.ascontiguousarray(x.detach().numpy()[doubtful])) for x in (A, b))
+        X.numpy()[doubtful] = _solution(some, right, rtol, None).numpy()
+        rank.numpy()[doubtful] = matrix_rank(some, rtol=rtol).numpy()
+    return X, rank
 
 
 def _certain(A, b, rtol):
@@ -74,7 +99,7 @@ def _certain(A, b, rtol):
         else:
             X = matmul(Q, triangular_op(turned(R), b, upper=False, unitriangular=False))
     bound = _norm(whole.detach().numpy()) * _norm(inverse.numpy())
-    return X if np.all(bound * rtol < 0.1) and np.isfinite(X.detach().numpy()).all() else None
+    return X if np.all(bound * rtol < CERTAIN) and np.isfinite(X.detach().numpy()).all() else None
 
 
 def _solution(A, b, rtol, driver):
@@ -124,7 +149,10 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     if b.ndim != A.ndim or A.shape[-2] != b.shape[-2]:
         raise ShapeError(f"linalg.lstsq: A X = B with A {A.shape} needs B of {A.shape[-2]} rows, got {B.shape}")
     none, tall = new_empty(A, (0,)), A.shape[-2] > A.shape[-1]
-    X = _certain(A, b, rtol) if driver in (None, "gelsy", "gels") else None
+    quick = _quick(A, b, rtol, driver) if driver in (None, "gelsy", "gels") else None
+    X = quick and quick[0]
+    if X is None and driver in (None, "gelsy", "gels"):
+        X = _certain(A, b, rtol)
     certain = X is not None
     if not certain:
         X = _solution(A, b, 0.0 if driver == "gels" else rtol, driver)
@@ -132,11 +160,12 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     if driver == "gels":
         rank = none.to(int64)
     else:
-        rank = A.new_full(A.shape[:-2], min(A.shape[-2:]), dtype=int64) if certain else matrix_rank(A.detach(), rtol=rtol)
+        whole = A.new_full(A.shape[:-2], min(A.shape[-2:]), dtype=int64) if certain and not quick else None
+        rank = quick[1] if quick else matrix_rank(A.detach(), rtol=rtol) if whole is None else whole
     residuals = reshape_op(part(X, X.ndim - 1, 0, 0), shape=(0,))           # of none, too, there is a gradient
     if tall and driver not in (None, "gelsy") and not (rank < A.shape[-1]).any().item():
         residuals = sum((matmul(A, X) - b) ** 2, -2)
         if driver == "gels" and not A.shape[-1]:        # as LAPACK leaves it, which has nothing to do then
             residuals = residuals - residuals.detach()
-    X = _as_it_lies(X, A.shape[-2])
+    X = X if quick is not None else _as_it_lies(X, A.shape[-2])
     return LeastSquares(reshape_op(X, shape=X.shape[:-1]) if vector else X, residuals, rank, values)

@@ -111,7 +111,7 @@ class SparseTensor:
         values = index_add(zeros((places.shape[0], *self._of.shape[1:]), dtype=self.dtype, device=self.device), 0, entry, self._of)
         sizes = self.shape[:self.sparse_dim()]
         at = [(places // stride) % n for stride, n in zip(strides_of(tuple(sizes)), sizes)]
-        return SparseTensor(stack(at) if at else self._at[:, :1], values, self.shape, True)
+        return SparseTensor(stack(at) if at else self._at[:, :places.shape[0]], values, self.shape, True)
 
     def to_dense(self) -> Tensor:
         """The tensor with its zeros."""
@@ -288,6 +288,8 @@ class SparseTensor:
         """The places of the entries, counted through the sparse dimensions."""
         steps = strides_of(tuple(self.shape[:self.sparse_dim()]))
         found = [self._at[d] * step for d, step in enumerate(steps)]
+        if not found:                                       # no dimensions: one place
+            return zeros((self._at.shape[1],), dtype=int64, device=self._at.device)
         return found[0] if len(found) == 1 else sum(found[1:], found[0])
 
 
@@ -331,6 +333,8 @@ def to_sparse(x: Tensor, sparse_dim: int | None = None, layout: Any = None) -> S
     if not hasattr(rank, "__index__") or not min(x.ndim, 1) <= rank <= x.ndim:
         raise ArgumentError(f"to_sparse: sparse_dim must be 1 to {x.ndim}, the dimensions of the tensor, got {sparse_dim!r}")
     at = (x if rank == x.ndim else (x != 0).flatten(rank).any(-1)).nonzero().t()
+    if not rank:                                        # one entry, or none
+        return SparseTensor(at, x.expand(at.shape[1]), x.shape, True)
     return SparseTensor(at, x[tuple(at[d] for d in range(rank))], x.shape, True)
 
 
@@ -353,7 +357,7 @@ def sparse_coo_tensor(indices: object, values: object = None, size: Sequence[int
     shape = tuple(size) if size is not None else (*(n + 1 for n in largest), *values.shape[1:])
     if len(shape) != at.shape[0] + values.ndim - 1 or shape[at.shape[0]:] != tuple(values.shape[1:]):
         raise ShapeError(f"sparse_coo_tensor: size {shape} does not fit indices {tuple(at.shape)} and values {tuple(values.shape)}")
-    if at.shape[1] and (int(at.min().item()) < 0 or any(n >= room for n, room in zip(largest, shape))):
+    if at._size and (int(at.min().item()) < 0 or any(n >= room for n, room in zip(largest, shape))):
         raise ArgumentError(f"sparse_coo_tensor: positions up to {largest} and from {at.amin(1).tolist()} lie outside size {shape}")
     if requires_grad:
         values = values.detach().requires_grad_()

@@ -7,6 +7,7 @@ from typing import Any
 
 from volta import gpu
 from volta.autograd import no_grad
+from volta.dtypes import HALVES
 from volta.errors import ArgumentError
 from volta.ops.creation import zeros, zeros_like
 from volta.ops.linalg import matmul
@@ -88,6 +89,10 @@ def _orthogonal(g: Tensor, coefficients: list[float], steps: int, eps: float) ->
     return x.t() if turned else x
 
 
+def _norm(x):
+    return x.norm().float() if x.dtype in HALVES else x.norm()
+
+
 class Adafactor(_Composed):
     """Adam without momentum, whose mean square of a matrix is kept as one of its rows and one of its columns.
 
@@ -123,7 +128,8 @@ class Adafactor(_Composed):
         state["step"] += 1
         step, small = state["step"], 2.0 ** (-52 if p.dtype.itemsize == 8 else -23) if values["small"] is None else values["small"]
         kept = step ** values["beta2_decay"]
-        size = (p.norm() / math.sqrt(max(p.numel(), 1))).clamp(min=values["least"]) * min(values["lr"], 1 / math.sqrt(step))
+        # Numbers of a parameter are divided in float32, also of halves.
+        size = (_norm(p) / math.sqrt(max(p.numel(), 1))).clamp(min=values["least"]) * min(values["lr"], 1 / math.sqrt(step))
         p.mul_(1 - values["lr"] * values["weight_decay"])
         if p.ndim > 1:
             row, column = state["row_var"], state["col_var"]
@@ -134,5 +140,5 @@ class Adafactor(_Composed):
             state["variance"].lerp_(g * g, kept)
             variance = state["variance"]
         step_of = g / variance.clamp(min=small * small).sqrt()
-        limit = (step_of.norm() / (math.sqrt(max(p.numel(), 1)) * values["d"])).clamp(min=1.0)
+        limit = (_norm(step_of) / (math.sqrt(max(p.numel(), 1)) * values["d"])).clamp(min=1.0)
         p.sub_(size / limit * step_of)

@@ -155,10 +155,10 @@ class Optimizer(Hooks):
         if self._repeats:               # what is there again is updated again, when all others have been
             rounds = _rounds(rounds[0])
         for lists in rounds:
-            self._update(lists)
+            self._once(lists)
         gpu.end_step()
 
-    def _update(self, lists):
+    def _once(self, lists):
         """Update parameters of the groups, each at most once."""
         work = []
         for group, params in zip(self.param_groups, lists):

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from volta._kernels import core
 from volta.dtypes import as_dtype, float32, float64, get_default_dtype
-from volta.errors import ArgumentError, DTypeError
+from volta.errors import ArgumentError, DTypeError, OutOfMemoryError
 from volta.layout import layout as Layouts
 from volta.layout import strided
 from volta.ops.from_data import tensor
@@ -37,7 +38,11 @@ def _window(name: str, formula: Callable[[np.ndarray, int], np.ndarray], M: int,
     if layout is not strided:
         raise ArgumentError(f"{name}: tensors are strided, layout={layout} is not available; leave it out")
     last = M - 1 if sym else M
-    values = formula(np.arange(M, dtype=np.float64), last) if M > 1 or centered else np.ones(M)
+    core.checked_size((M,))
+    try:
+        values = formula(np.arange(M, dtype=np.float64), last) if M > 1 or centered else np.ones(M)
+    except MemoryError as error:
+        raise OutOfMemoryError(f"{name}: {error}") from None
     return tensor(values, dtype=dtype, device=device, requires_grad=requires_grad)
 
 

@@ -76,6 +76,11 @@ def _unpack(lu, pivots):
     _known_swaps("lu_unpack", lu, pivots)
 
 
+def _no_least(a, b, rtol):
+    """What kernels give back: nothing, and no bound."""
+    return np.zeros(b.shape, a.dtype), np.full(a.shape[:-2], np.inf, a.dtype)
+
+
 def _collected(a, tau):
     """V and T of the product of reflections 1 - V T V'."""
     k = tau.shape[-1]
@@ -206,5 +211,6 @@ KERNELS["ldl"] = eased(symmetric.ldl, KERNELS["ldl"])
 KERNELS["ldl_solve"] = eased(symmetric.ldl_solve, KERNELS["ldl_solve"])
 KERNELS["lu_solve"] = eased(lambda lu, pivots, b, turn: fast.solve_again(lu, pivots, b, turn), KERNELS["lu_solve"])
 KERNELS["lu_unpack"] = eased(fast.unpack, kernel(_unpack))
+KERNELS["least"] = eased(reflected.least, kernel(_no_least, (0,)))
 KERNELS["reflections"] = eased(reflected.reflections, KERNELS["reflections"])
 KERNELS["reflected"] = eased(reflected.reflected, KERNELS["reflected"])

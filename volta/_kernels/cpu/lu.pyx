@@ -13,6 +13,7 @@ from libc.string cimport memcpy, memset
 from volta._kernels.core.base cimport INT32, Storage, TensorBase, address, dtype_of, empty_host, host_storage
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport turn
+from volta._kernels.cpu.lines cimport inner_product
 from volta._kernels.cpu.lu_batch cimport (
     AGAIN, CHOLESKY, CHOLESKY_INVERSE, COFACTOR, DET, INV, LU, SLOGDET, SOLVE, TRIANGLE, Task, do_abreast, log_of_pivots, product_of_pivots,
     taken_abreast,
@@ -95,6 +96,26 @@ cdef inline void substitute_triangle(const Batch* p, const Task* task, Py_ssize_
         substitute(p.shared, n, xd, a, row, column, task.unit, x, xd, spare)
 
 
+cdef void substitute_line(Py_ssize_t n, const real* a, Py_ssize_t row, Py_ssize_t column, bint upper, bint unit, real* x) noexcept nogil:
+    """x of a triangular system instead of its only right side, by sums along what lies together. IN: a row or column of a does."""
+    cdef Py_ssize_t at, i, j, first
+    for at in range(n):
+        i = n - 1 - at if upper else at
+        first = i + 1 if upper else 0
+        if column == 1:
+            x[i] -= inner_product(at, a + i * row + first, <const real*>x + first)
+        if not unit:
+            x[i] /= a[i * (row + column)]
+        if column != 1:
+            take_line(n - 1 - at, x[i], a + i * column + (0 if upper else i + 1), x + (0 if upper else i + 1))
+
+
+cdef inline void take_line(Py_ssize_t n, real scale, const real* a, real* x) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        x[i] -= scale * a[i]
+
+
 cdef bint inverse_of_product(bint shared, Py_ssize_t n, real* a, real* x, Py_ssize_t ld) noexcept nogil:
     """(L L')^-1 instead of L, of which the lower triangle is read. False where it is not finite, or L singular. IN: x[n][ld]."""
     cdef Py_ssize_t at, width, i, j
@@ -140,6 +161,14 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, const real* b
                 memset(out + i * n, 0, i * sizeof(real))
                 memcpy(out + i * n + i, space + i * (ld + 1), (n - i) * sizeof(real))
             if not all_finite(n, n, out, n):
+                return False
+            continue
+        if task.kind == TRIANGLE and k == 1 and (p.a_row == 1 or p.a_column == 1):
+            out = <real*>task.out + item * n
+            for i in range(n):
+                out[i] = (b + offset(p, p.b_strides, item))[i * p.b_row]
+            substitute_line(n, a + offset(p, p.a_strides, item), p.a_row, p.a_column, task.upper, task.unit, out)
+            if not all_finite(1, n, out, n):
                 return False
             continue
         if task.kind == TRIANGLE and n > AS_IT_LIES and (p.a_row == 1 or p.a_column == 1):

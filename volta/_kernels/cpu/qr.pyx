@@ -5,16 +5,22 @@
 # Each kernel gives None where squares of elements would be too large or too small, or one is not finite: LAPACK scales then.
 
 from cython.parallel cimport prange
+from libc.math cimport sqrt
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport turn
-from volta._kernels.cpu.lu_blocks cimport BLOCK
+from volta._kernels.cpu.lu_blocks cimport BLOCK, add_product, substitute
 from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, batch_of, by_columns, copy_in, offset, plan
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.reflect_blocks cimport PANEL, apply_left, collect, reflect_panel
+
+cdef enum:
+    STRIP = 64                  # columns of an inverse that begin at one row
+
+cdef double MOST = 0.5          # of a tolerance times a condition, where no singular value counts as 0
 
 # What is made of each matrix: its factors as LAPACK packs them, or Q of so many columns and R of so many rows.
 cdef struct Task:
@@ -106,6 +112,140 @@ cdef bint run(const Batch* p, const Task* task, TensorBase a):
         else:
             fine = do_all(p, task, <const double*>x, memory.data, each)
     return fine
+
+
+# ---------------------------------------------------------------- least squares
+
+cdef double norm_of(Py_ssize_t m, Py_ssize_t n, const real* a, Py_ssize_t ld, bint upper) noexcept nogil:
+    """The root of the sum of squares, of an upper triangle alone with `upper`."""
+    cdef double total = 0
+    cdef real some
+    cdef Py_ssize_t i, j
+    for i in range(m):
+        some = 0
+        for j in range(i if upper else 0, n):
+            some += a[i * ld + j] * a[i * ld + j]
+        total += some
+    return sqrt(total)
+
+
+cdef double inverse_norm(bint shared, Py_ssize_t n, const real* r, Py_ssize_t ld, real* x) noexcept nogil:
+    """That of the inverse of a triangle, negative above its diagonal, by strips of columns. IN: x[n][STRIP]."""
+    cdef double total = 0, some
+    cdef Py_ssize_t at = 0, rows, i
+    while at < n:
+        rows = min(n, at + STRIP)
+        memset(x, 0, rows * STRIP * sizeof(real))
+        for i in range(at, rows):
+            x[i * STRIP + i - at] = 1
+        substitute(shared, rows, STRIP, r + (rows - 1) * (ld + 1), -ld, -1, False, x + (rows - 1) * STRIP, -STRIP, <real*>NULL)
+        some = norm_of(rows, min(<Py_ssize_t>STRIP, n - at), <const real*>x, STRIP, False)
+        total += some * some
+        at += STRIP
+    return sqrt(total)
+
+
+cdef double fourth_norm(bint shared, Py_ssize_t n, const real* r, Py_ssize_t ld, real* x, Py_ssize_t xd, real* y) noexcept nogil:
+    """The fourth root of the sum of singular values ** 4 of a triangle, which is nearer the largest than the root of that of squares.
+    IN: x[n][xd], y[n][xd]."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        memset(x + i * xd, 0, i * sizeof(real))
+        memcpy(x + i * xd + i, r + i * (ld + 1), (n - i) * sizeof(real))
+        memset(x + i * xd + n, 0, (xd - n) * sizeof(real))
+        x[i * (xd + 1)] = -x[i * (xd + 1)]
+    memset(y, 0, n * xd * sizeof(real))
+    add_product(shared, n, xd, n, <const real*>x, 1, xd, <const real*>x, y, xd)
+    return sqrt(norm_of(n, n, <const real*>y, xd, False))
+
+
+cdef bint least_some(const Batch* p, double rtol, const real* a, const real* b, real* out, real* bounds, Py_ssize_t first, Py_ssize_t last,
+                     real* space) noexcept nogil:
+    """X of the least |a X - b|, its rows behind one another in columns of m, and a bound of the condition of each a. False where one is
+    singular, or not finite."""
+    cdef Py_ssize_t item, i, j, at, some, m = p.m, n = p.n, wide = p.ld, ld = p.ld + p.xd, vd = min(<Py_ssize_t>PANEL, up(p.n, BLOCK))
+    cdef real* v = space + m * ld
+    cdef real* t = v + m * vd
+    cdef real* tau = t + up(n, PANEL) * PANEL
+    cdef real* x = tau + up(n, PANEL)
+    cdef double inverse
+    memset(t, 0, up(n, PANEL) * PANEL * sizeof(real))
+    for item in range(first, last):
+        copy_in(m, n, a + offset(p, p.a_strides, item), p.a_row, p.a_column, space, ld)
+        copy_in_beside(p, b + offset(p, p.b_strides, item), space + wide, ld)
+        at = 0
+        while at < n:
+            some = min(<Py_ssize_t>PANEL, n - at)
+            if not reflect_panel(p.shared, m - at, some, space + at * (ld + 1), ld, tau + at, v, vd, t + at * PANEL, 0, up(some, BLOCK), 0):
+                return False
+            apply_left(p.shared, True, m - at, some, v, vd, t + at * PANEL, space + at * ld + at + up(some, BLOCK), ld,
+                       ld - at - up(some, BLOCK))
+            at += some
+        for i in range(n):
+            if space[i * (ld + 1)] == 0:
+                return False
+            for j in range(i + 1, n):
+                space[i * ld + j] = -space[i * ld + j]
+        inverse = inverse_norm(p.shared, n, <const real*>space, ld, x)
+        bounds[item] = <real>(norm_of(n, n, <const real*>space, ld, True) * inverse)
+        if not bounds[item] * rtol < MOST:
+            bounds[item] = <real>(fourth_norm(p.shared, n, <const real*>space, ld, x, wide, x + n * max(wide, <Py_ssize_t>STRIP)) * inverse)
+        substitute(p.shared, n, p.xd, <const real*>space + (n - 1) * (ld + 1), -ld, -1, False, space + wide + (n - 1) * ld, -ld, <real*>NULL)
+        if not (all_finite(n, p.k, space + wide, ld) and bounds[item] - bounds[item] == 0):
+            return False
+        memset(out + item * m * p.k, 0, m * p.k * sizeof(real))
+        turn(n, p.k, <const real*>space + wide, ld, out + item * m * p.k, m)
+    return True
+
+
+cdef inline void copy_in_beside(const Batch* p, const real* b, real* out, Py_ssize_t ld) noexcept nogil:
+    """Right sides into rows of ld, with zeros behind them up to whole blocks."""
+    cdef Py_ssize_t i, j
+    if p.b_row == 1 and p.b_column != 1 and p.m > 1 and p.k > 1:
+        turn(p.k, p.m, b, p.b_column, out, ld)
+    else:
+        for i in range(p.m):
+            for j in range(p.k):
+                out[i * ld + j] = b[i * p.b_row + j * p.b_column]
+    for i in range(p.m):
+        memset(out + i * ld + p.k, 0, (p.xd - p.k) * sizeof(real))
+
+
+cdef bint least_all(const Batch* p, double rtol, const real* a, const real* b, real* out, real* bounds, char* space, Py_ssize_t each) noexcept nogil:
+    cdef int t, fine = 0
+    if p.threads == 1:
+        return least_some(p, rtol, a, b, out, bounds, 0, p.count, <real*>space)
+    for t in prange(p.threads, num_threads=p.threads, schedule="static"):
+        fine += least_some(p, rtol, a, b, out, bounds, p.count * t // p.threads, p.count * (t + 1) // p.threads, <real*>(space + t * each))
+    return fine == p.threads
+
+
+def least(TensorBase a not None, TensorBase b not None, double rtol):
+    """(X of the least |a X - b| in as many rows as a has, those behind it zeros; bounds of the conditions of a), or None where a is
+    singular, has more columns than rows, or what is there is not finite. Where `rtol` times the bound is not below MOST, it is a nearer
+    one."""
+    cdef Batch p
+    cdef tuple lead = batch_of(a)
+    if a.size == 0 or b.size == 0 or lead != batch_of(b):
+        return None
+    plan(&p, a, b, lead)
+    if p.m < p.n:
+        return None
+    cdef Py_ssize_t size = a.dtype.itemsize, each = up((p.m * (p.ld + p.xd + PANEL) + up(p.n, PANEL) * (PANEL + 1)
+                                                        + 2 * p.n * max(p.ld, <Py_ssize_t>STRIP)) * size, 64)
+    cdef Storage memory = host_storage(each * p.threads)
+    cdef TensorBase out = by_columns(lead, p.m, p.k, a), bounds = empty_host(lead, a.dtype)
+    cdef void* x = address(a)
+    cdef void* y = address(b)
+    cdef void* to = address(out)
+    cdef void* found = address(bounds)
+    cdef bint fine
+    with nogil:
+        if size == 4:
+            fine = least_all(&p, rtol, <const float*>x, <const float*>y, <float*>to, <float*>found, memory.data, each)
+        else:
+            fine = least_all(&p, rtol, <const double*>x, <const double*>y, <double*>to, <double*>found, memory.data, each)
+    return (out, bounds) if fine else None
 
 
 # ---------------------------------------------------------------- products with what is known

@@ -21,7 +21,8 @@ BUCKETS = 1024              # of places, where there are as many blocks of them
 COUNTED = 2048              # buckets that workgroup memory counts
 FEWEST_OF_STRIP = 1 << 15   # entries of some columns from which they have buckets of their own,
 OF_STRIP = 2048             # of about so many places
-ITEMS = 16                  # entries of a thread that puts them into buckets
+ITEMS = 16                  # entries of a thread that moves each of them by itself,
+MOVERS, MOVED = 512, 8      # threads that put theirs together, and entries of each of some columns, of others twice as many
 
 
 def sums_of(dtype, width: int) -> dict:
@@ -84,8 +85,8 @@ def is_across(plan: Plan, what: Sum) -> bool:
 
 
 def _most_places(plan: Plan) -> int:
-    """Places of a bucket whose sums workgroup memory holds, a multiple of 8; it holds two words more."""
-    return min((plan.ctx.limits["max-compute-workgroup-storage-size"] - 8) // 96 * 8, 4096)
+    """Places of a bucket whose sums workgroup memory holds, a multiple of 8; it holds 98 words more."""
+    return min((plan.ctx.limits["max-compute-workgroup-storage-size"] - 392) // 96 * 8, 4096)
 
 
 def _bits_of(dtype) -> dict:
@@ -94,11 +95,11 @@ def _bits_of(dtype) -> dict:
 
 
 def _add_sums(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, sizes: tuple, shift: int = 0, lines: tuple = (1, 1, 1),
-              **more) -> Plan:
+              behind: int = 0, **more) -> Plan:
     """The last step of an exact addition."""
     there = {"at_out": "p.base_offset + i", "base_at": "out[i]"} if what.into else {}
     plan.step("index/accumulate", (0, *bound, 2 if what.based and not what.into else None, 2 if what.into else plan.last),
-              (groups, *sizes, At(0), At(1), shift, At(2) if what.based else 0, *lines), groups, PLACES=places,
+              (groups, *sizes, At(0), At(1), shift, At(2) if what.based else 0, *lines, behind), groups, PLACES=places,
               FLOAT=what.dtype.is_floating_point, BASED=what.based, **there, **(sums_of(what.dtype, 1) | _bits_of(what.dtype)), **more)
     return plan
 
@@ -123,9 +124,10 @@ def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
     buckets = max(1 << (max(ceil_div(8 * stretches, _most_places(plan)), wanted) - 1).bit_length(), 64)
     shift = buckets.bit_length() - 1
     direct = buckets > counted
-    threads = THREADS if direct else min(THREADS, buckets)
-    # of workgroup memory, the buckets' counts and what sums along threads take; then two words an entry
-    items = ITEMS if direct else min((memory - 4 * buckets - 5 * threads) // (8 * threads), 3 * ITEMS // 2)
+    threads, items = (THREADS, ITEMS) if direct else (min(MOVERS, most_threads), MOVED if strip else 2 * MOVED)
+    # of workgroup memory, the buckets' counts and what sums along threads take; then a word an entry
+    while not direct and 4 * (max(buckets, threads) + threads * items) + 5 * threads > memory:
+        threads //= 2
     width = 4 if what.fours and items >= 4 and not entries % 4 and not (strip and (what.inner | strip) % 4) else 1
     items -= items % width
     wide = {} if width == 1 else {
@@ -133,22 +135,25 @@ def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
     block = threads * items
     blocks = ceil_div(entries, block)
     ends = plan.scratch(4 * buckets * (1 if direct else parts * blocks))
-    found = plan.scratch(8 * (total if direct else parts * blocks * block))
+    moved = parts * blocks * block
+    found = plan.scratch(8 * total if direct else 6 * moved)
     if direct:
         add_elementwise(plan, "0", (ends,), (buckets,), ((1,),), INT32)
     column = {} if strip or what.inner & what.inner - 1 else {"column": "k & (p.inner - 1u)"}
+    how = {} if direct else {"F": "u32", "put": "fn put(i: u32, entry: vec2<u32>) { }", "put_word": "found[i] = word;"}
     for entry in ("count", "spread") if direct else ("block",):
         plan.step("index/partition", (0, 1, ends, found),
                   (entries, what.inner, what.entries, what.size, At(0, width), At(1, width), shift, blocks, parts, strips), parts * blocks,
-                  entry=entry, THREADS=threads, ITEMS=items, BUCKETS=threads if direct else buckets, STRIP=strip, **wide,
+                  entry=entry, THREADS=threads, ITEMS=items, BUCKETS=threads if direct else buckets, STRIP=strip, **wide, **how,
                   DIRECT=direct, ALONE=what.outer == 1, **column, **_bits_of(what.dtype))
         if entry == "count":
             add_scan(plan, ends, buckets)
     here, threads = 8 * ceil_div(stretches, buckets), min(4 * THREADS, most_threads)
     lanes = 1 << min(max(block // buckets, 1), 32).bit_length() - 1
-    how = {} if direct else {"BLOCKS": True, "BLOCK": block, "LANES": lanes, "EVEN": 16 * lanes, "STRIP": strip,
-                             "KEPT": min(ceil_div(blocks * lanes, threads), 4)}
+    how = {"I": "vec2<u32>", "named": "index[i]"} if direct else {
+        "I": "u32", "named": "return vec2<u32>((index[p.behind + (i >> 1u)] >> ((i & 1u) << 4u)) & 0xffffu, index[i]);", "BLOCKS": True,
+        "BLOCK": block, "LANES": lanes, "EVEN": 16 * lanes, "STRIP": strip, "KEPT": min(ceil_div(blocks * lanes, threads), 4)}
     return _add_sums(plan, what, (found, ends), parts * buckets, here, (total if direct else blocks, what.size if strip else places), shift,
                      lines=(what.inner, strips, 1) if strip else (1, 1, 1),
-                     LINES=False, I="vec2<u32>", named="index[i]", row_at="0u", THREADS=threads, EACH=min(24 * THREADS // threads, 12),
+                     behind=moved, LINES=False, row_at="0u", THREADS=threads, EACH=min(24 * THREADS // threads, 12),
                      **how)

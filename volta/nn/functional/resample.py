@@ -53,6 +53,8 @@ def _sizes(input_size, size, scale_factor, recompute):
     sizes = tuple(math.floor(n * float(f)) for n, f in zip(input_size, factors))
     if min(sizes) < 1:
         raise ArgumentError(f"interpolate: scale_factor {scale_factor} leaves nothing of {input_size}")
+    if max(sizes) >= 1 << 31:
+        raise ArgumentError(f"interpolate: scale_factor {scale_factor} makes more of {input_size} than a size may be, 2**31 - 1")
     return sizes, (None,) * rank if recompute else factors
 
 

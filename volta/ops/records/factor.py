@@ -142,6 +142,14 @@ def _np_lu_solve(lu, pivots, b, turn):
     return np.linalg.solve(np.swapaxes(whole, -1, -2) if turn else whole, b)
 
 
+def _np_least(a, b, rtol):
+    """X in as many rows as a has, and a bound of the condition."""
+    inverse = np.linalg.pinv(a)
+    out = np.zeros(b.shape)
+    out[..., :a.shape[-1], :] = inverse @ b
+    return out, np.linalg.norm(a, axis=(-2, -1)) * np.linalg.norm(inverse, axis=(-2, -1))
+
+
 def np_q(a, tau):
     """All columns of the product, a reflection after the other."""
     q = np.broadcast_to(np.eye(a.shape[-2]), (*a.shape[:-2], a.shape[-2], a.shape[-2]))
@@ -182,6 +190,9 @@ lu_solve_op = register("lu_solve", ("lu", "pivots", "b"), numpy=_np_lu_solve,
 lu_unpack_op = register("lu_unpack", ("lu", "pivots"), outputs=("P", "L", "U"), numpy=_np_unpacked,
                         **{**_DECLARED, "takes": {"lu": "f", "pivots": "int32"}},
                         cases=(case((2, 3, 3), _PIVOTS), case((2, 3, 4), _PIVOTS), case((2, 4, 3), _PIVOTS)))
+least_op = register("least", ("a", "b"), outputs=("out", "bounds"), numpy=_np_least, **{**_DECLARED, "takes": {"a": "f", "b": "=a"}},
+                    cases=(case(Definite((2, 3, 3)), (2, 3, 2), rtol=0.0),
+                           case(Derived(lambda: np.vander([1.0, 2.0, -1.0, 0.5], 3)), (4, 2), rtol=0.0)))
 reflections_op = register("reflections", ("a", "tau"), numpy=lambda a, tau: np_q(a, tau)[..., :a.shape[-1]],
                           **{**_DECLARED, "takes": {"a": "f", "tau": "=a"}}, cases=(case((2, 4, 3), (2, 3)), case((4, 3), (2,))))
 reflected_op = register("reflected", ("a", "tau", "c"), numpy=np_reflected, **{**_DECLARED, "takes": {"a": "f", "tau": "=a", "c": "=a"}},
