@@ -21,6 +21,7 @@ import sys
 import sysconfig
 import tempfile
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -49,11 +50,20 @@ VARIANTS = {
 UNIX_FLAGS = ["-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv",
               "-g0", "-Wno-unused-function", "-Wno-misleading-indentation"]
 # How hard the compiler tries. Loops over numbers gain from -O3; those that move elements are up to a fifth faster without what it
-# adds to -O2 but vectors; and x86-64's baseline, for processors older than 2013, is not worth a third of the time of a build. Checks
-# are run once by a few tests, in less time than more than -O1 takes to compile.
-LOOPS, MOVES, OTHERS, CHECKS = ["-O3"], ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic"], ["-O2"], ["-O1"]
+# adds to -O2 but vectors; and x86-64's baseline, for processors older than 2013, is not worth a third of the time of a build: with
+# vectors, less than -O2 is as fast. Checks are run once by a few tests, in less time than more than -O1 takes to compile.
+VECTORS = ["-ftree-vectorize", "-fvect-cost-model=dynamic"]
+LOOPS, MOVES, OLD, OTHERS, CHECKS = ["-O3"], ["-O2", *VECTORS], ["-O1", *VECTORS], ["-O2"], ["-O1"]
 MOVING = {"bag", "ctc", "index", "one_hot", "runs", "scatter", "search", "tally"}
+UNROLLED = (".gemm", ".multiply")
 MSVC_FLAGS = ["/O2", "/fp:precise"]
+# What most modules include, and takes longer to read than many of them to compile: GCC reads it once for each set of flags.
+HEADERS = """#define PY_SSIZE_T_CLEAN
+#include "Python.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+"""
 DIRECTIVES = {"language_level": 3, "boundscheck": CHECKED, "wraparound": False, "initializedcheck": CHECKED,
               "cdivision": True}
 
@@ -187,25 +197,57 @@ class BuildExt(build_ext):
         for extension in self.extensions:
             parts = extension.name.split(".")
             self.set_flags(extension, parts[3] if len(parts) == 5 else None, openmp)
-        # The largest files first, so that processors finish together.
-        self.extensions.sort(key=lambda e: -Path((e.depends or e.sources)[0]).stat().st_size)
+        # The largest files first, so that processors finish together; but for what macros unroll, which takes longer than its size.
+        self.extensions.sort(key=lambda e: (not e.name.endswith(UNROLLED), -Path((e.depends or e.sources)[0]).stat().st_size))
+        self.missing = {extension.name: extension for extension in self.extensions if not self.take_kept(extension)}
+        kinds = {tuple(extension.extra_compile_args) for extension in self.missing.values()}
+        with ThreadPoolExecutor(self.parallel) as pool:
+            headers = dict(zip(kinds, pool.map(self.precompile, kinds)))
+        for extension in self.missing.values():
+            extension.extra_compile_args += headers[tuple(extension.extra_compile_args)]
         super().build_extensions()
 
-    def build_extension(self, extension: Extension) -> None:
-        """Compile, or take what was compiled before: pip builds in new temporary folders, with a Cython that seems new."""
-        built, kept = Path(self.get_ext_fullpath(extension.name)), KEPT / self.get_ext_filename(extension.name)
-        stamp = kept.with_suffix(".sources")
+    def places(self, extension: Extension) -> tuple[Path, Path, Path]:
+        """Where an extension is built, where it is kept, and the file that says of what it was made."""
+        kept = KEPT / self.get_ext_filename(extension.name)
+        return Path(self.get_ext_fullpath(extension.name)), kept, kept.with_suffix(".sources")
+
+    def take_kept(self, extension: Extension) -> bool:
+        """Take what was compiled before, if it was: pip builds in new temporary folders, with a Cython that seems new."""
+        built, kept, stamp = self.places(extension)
         sources = b"".join(Path(path).read_bytes() for path in (*extension.sources, *extension.depends, __file__))
-        digest = hashlib.sha256(sources).hexdigest()
+        extension.digest = hashlib.sha256(sources).hexdigest()
         built.parent.mkdir(parents=True, exist_ok=True)
-        if kept.exists() and stamp.exists() and stamp.read_text() == digest:
-            shutil.copyfile(kept, built)
-            return
         built.unlink(missing_ok=True)           # setuptools would go by its time
+        found = kept.exists() and stamp.exists() and stamp.read_text() == extension.digest
+        if found:
+            shutil.copyfile(kept, built)
+        return found
+
+    def build_extension(self, extension: Extension) -> None:
+        if extension.name not in self.missing:
+            return
         super().build_extension(extension)
+        built, kept, stamp = self.places(extension)
         kept.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(built, kept)
-        stamp.write_text(digest)
+        stamp.write_text(extension.digest)
+
+    def precompile(self, flags: tuple[str, ...]) -> list[str]:
+        """Flags by which what is compiled with these takes HEADERS as GCC has read them; none for another compiler."""
+        header = GENERATED / "headers" / f"{zlib.crc32(repr(flags).encode()):08x}.h"
+        read = header.with_suffix(".h.gch")
+        write_if_changed(header, HEADERS)
+        read.unlink(missing_ok=True)
+        if self.compiler.compiler_type != "unix" or sys.platform == "darwin":
+            return []
+        places = [f"-I{folder}" for folder in self.compiler.include_dirs]
+        command = [*self.compiler.compiler_so, *places, *flags, "-x", "c-header", str(header), "-o", str(read)]
+        failed = subprocess.run(command, stderr=subprocess.DEVNULL).returncode
+        if not failed and read.read_bytes()[:4] == b"gpch":
+            return ["-include", str(header)]
+        read.unlink(missing_ok=True)
+        return []
 
     def copy_extensions_to_source(self) -> None:
         for variant in variants():
@@ -218,8 +260,8 @@ class BuildExt(build_ext):
         if variant:
             flags += VARIANTS[variant][msvc]
         if not msvc:
-            plain = variant is None or variant == "baseline" and "avx2" in variants()
-            flags += CHECKS if CHECKED else OTHERS if plain else MOVES if extension.name.rpartition(".")[2] in MOVING else LOOPS
+            moving, old = extension.name.rpartition(".")[2] in MOVING, variant == "baseline" and "avx2" in variants()
+            flags += CHECKS if CHECKED else OTHERS if variant is None else OLD if old else MOVES if moving else LOOPS
         if variant or extension.name == "volta._kernels.core.threads":
             flags += openmp
             extension.extra_link_args = [] if msvc else list(openmp)

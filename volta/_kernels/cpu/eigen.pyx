@@ -12,7 +12,7 @@ from volta._kernels.core.base cimport Storage, TensorBase, address, empty_host, 
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.conquer cimport LEAF, conquer, conquer_space
 from volta._kernels.cpu.lu_blocks cimport BLOCK
-from volta._kernels.cpu.matrix_batch cimport Batch, batch_of, by_columns, largest, offset, plan
+from volta._kernels.cpu.matrix_batch cimport Batch, batch_of, by_columns, do_all, largest, offset, plan, some_t
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.rank_two cimport pair
@@ -155,15 +155,6 @@ cdef void turn_round(double* x, Py_ssize_t n) noexcept nogil:
         x[i], x[n - 1 - i] = x[n - 1 - i], x[i]
 
 
-cdef bint do_all(const Batch* p, const Task* task, const real* a, char* space, Py_ssize_t each) noexcept nogil:
-    cdef int t, fine = 0
-    if p.threads == 1:
-        return do_some(p, task, a, 0, p.count, space)
-    for t in prange(p.threads, num_threads=p.threads, schedule="static"):
-        fine += do_some(p, task, a, p.count * t // p.threads, p.count * (t + 1) // p.threads, space + t * each)
-    return fine == p.threads
-
-
 def eigh(TensorBase a not None, str uplo, bint vectors=True):
     """(the eigenvalues in ascending order, the vectors as columns), of matrices of which one triangle is read, or None."""
     cdef Batch p
@@ -179,11 +170,9 @@ def eigh(TensorBase a not None, str uplo, bint vectors=True):
     cdef Py_ssize_t size = a.dtype.itemsize, each
     each = up((3 * p.n + conquer_space(p.n)) * 8 + ((3 * p.n + 6 + 2 * PANEL) * p.ld + 2 * BLOCK + 3 * PANEL * PANEL) * size, 64)
     cdef Storage memory = host_storage(each * p.threads)
+    cdef some_t some = <some_t>do_some[float] if size == 4 else <some_t>do_some[double]
     cdef void* x = address(a)
     cdef bint fine
     with nogil:
-        if size == 4:
-            fine = do_all(&p, &task, <const float*>x, memory.data, each)
-        else:
-            fine = do_all(&p, &task, <const double*>x, memory.data, each)
+        fine = do_all(&p, some, &task, x, memory.data, each)
     return (values, out) if fine else None

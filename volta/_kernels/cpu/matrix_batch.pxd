@@ -1,6 +1,7 @@
 # Batches of matrices: where each of them lies, copies of one in rows of whole blocks, and results that lie column by column, as LAPACK's.
 #
 # Sizes: the front end.
+from cython.parallel cimport prange
 from libc.math cimport fabs
 from libc.string cimport memset
 
@@ -109,3 +110,17 @@ cdef inline double largest(Py_ssize_t m, Py_ssize_t n, const real* a, Py_ssize_t
     if real is double:
         return most if wrong == 0 and (most == 0 or 1e-100 < most < 1e100) else -1
     return most if wrong == 0 and (most == 0 or 1e-15 < most < 1e15) else -1
+
+
+# What is done with some matrices of a batch, a being where their elements lie: false where it failed.
+ctypedef bint (*some_t)(const Batch* p, const void* task, const void* a, Py_ssize_t first, Py_ssize_t last, void* space) noexcept nogil
+
+
+cdef inline bint do_all(const Batch* p, some_t some, const void* task, const void* a, char* space, Py_ssize_t each) noexcept nogil:
+    """The same with all, by threads with `each` bytes of space: whether none failed."""
+    cdef int t, fine = 0
+    if p.threads == 1:
+        return some(p, task, a, 0, p.count, space)
+    for t in prange(p.threads, num_threads=p.threads, schedule="static"):
+        fine += some(p, task, a, p.count * t // p.threads, p.count * (t + 1) // p.threads, space + t * each)
+    return fine == p.threads

@@ -12,7 +12,7 @@ from volta._kernels.core.base cimport Storage, TensorBase, address, empty_host, 
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lu_blocks cimport BLOCK, add_product, substitute
-from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, batch_of, by_columns, copy_in, offset, plan
+from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, batch_of, by_columns, copy_in, do_all, offset, plan, some_t
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.reflect_blocks cimport PANEL, apply_left, collect, reflect_panel
@@ -86,15 +86,6 @@ cdef void copy_panel(Py_ssize_t m, Py_ssize_t k, const real* a, Py_ssize_t ld, r
         memset(v + i * (vd + 1) + 1, 0, (k - i - 1) * sizeof(real))
 
 
-cdef bint do_all(const Batch* p, const Task* task, const real* a, char* space, Py_ssize_t each) noexcept nogil:
-    cdef int t, fine = 0
-    if p.threads == 1:
-        return do_some(p, task, a, 0, p.count, <real*>space)
-    for t in prange(p.threads, num_threads=p.threads, schedule="static"):
-        fine += do_some(p, task, a, p.count * t // p.threads, p.count * (t + 1) // p.threads, <real*>(space + t * each))
-    return fine == p.threads
-
-
 cdef Py_ssize_t needed(const Batch* p, const Task* task):
     """Elements of a thread's space: copies of a, V, T, tau and Q."""
     cdef Py_ssize_t count = min(p.m, p.n)
@@ -104,13 +95,11 @@ cdef Py_ssize_t needed(const Batch* p, const Task* task):
 cdef bint run(const Batch* p, const Task* task, TensorBase a):
     cdef Py_ssize_t size = a.dtype.itemsize, each = up(needed(p, task) * size, 64)
     cdef Storage memory = host_storage(each * p.threads)
+    cdef some_t some = <some_t>do_some[float] if size == 4 else <some_t>do_some[double]
     cdef void* x = address(a)
     cdef bint fine
     with nogil:
-        if size == 4:
-            fine = do_all(p, task, <const float*>x, memory.data, each)
-        else:
-            fine = do_all(p, task, <const double*>x, memory.data, each)
+        fine = do_all(p, some, task, x, memory.data, each)
     return fine
 
 

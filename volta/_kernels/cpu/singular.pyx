@@ -14,7 +14,7 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.bidiagonal cimport diagonalise, make_upper
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lu_blocks cimport BLOCK
-from volta._kernels.cpu.matrix_batch cimport Batch, batch_of, by_columns, copy_in, largest, offset, plan
+from volta._kernels.cpu.matrix_batch cimport Batch, batch_of, by_columns, copy_in, do_all, largest, offset, plan, some_t
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.rank_two cimport dots, pair
 from volta._kernels.cpu.real cimport real
@@ -240,15 +240,6 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t fi
     return True
 
 
-cdef bint do_all(const Batch* p, const Task* task, const real* a, char* space, Py_ssize_t each) noexcept nogil:
-    cdef int t, fine = 0
-    if p.threads == 1:
-        return do_some(p, task, a, 0, p.count, space)
-    for t in prange(p.threads, num_threads=p.threads, schedule="static"):
-        fine += do_some(p, task, a, p.count * t // p.threads, p.count * (t + 1) // p.threads, space + t * each)
-    return fine == p.threads
-
-
 cdef Py_ssize_t needed(const Batch* p, const Task* task):
     """Elements of a thread's space, but for d, e and order."""
     cdef Py_ssize_t m = task.m, n = task.n, ld = p.ld, rest, other
@@ -284,11 +275,9 @@ def svd(TensorBase a not None, bint full_matrices, bint vectors=True):
     task.v = address(u) if task.wide else address(v)
     cdef Py_ssize_t size = a.dtype.itemsize, each = up(24 * task.n + needed(&p, &task) * size, 64)
     cdef Storage memory = host_storage(each * p.threads)
+    cdef some_t some = <some_t>do_some[float] if size == 4 else <some_t>do_some[double]
     cdef void* x = address(a)
     cdef bint fine
     with nogil:
-        if size == 4:
-            fine = do_all(&p, &task, <const float*>x, memory.data, each)
-        else:
-            fine = do_all(&p, &task, <const double*>x, memory.data, each)
+        fine = do_all(&p, some, &task, x, memory.data, each)
     return (u, s, v) if fine else None
