@@ -58,7 +58,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     for (var i = 0u; i < EACH; i++) {
         let s = local + i * THREADS;
         classes[i] = state(n, s);
-        jumps[i] = s > 1u && classes[i] != p.blank && classes[i] != state(n, max(s, 2u) - 2u);
+        jumps[i] = s > 1u && classes[i] != state(n, max(s, 2u) - 2u);
     }
     for (var s = local; SHARED && s < 2u * WIDTH; s += THREADS) { rows[s] = -inf(); }
     fetch(n, 0u);

@@ -81,7 +81,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         let s = local + i * THREADS;
         classes[i] = state(n, s);
         let second = state(n, s + 2u);
-        jumps[i] = s + 2u < count && second != p.blank && second != classes[i];
+        jumps[i] = s + 2u < count && second != classes[i];
     }
     fetch(n, p.steps - 1u);
     for (var s = local; SHARED && s < 2u * WIDTH; s += THREADS) { rows[s] = -inf(); }

@@ -47,7 +47,7 @@ cdef Py_ssize_t begin(const Sizes* p, const int64_t* labels, int64_t length, int
     cdef Py_ssize_t s, count = 2 * within(length, p.most) + 1
     for s in range(count):
         states[s] = within(labels[s // 2], p.classes - 1) if s % 2 else p.blank
-        second[s] = 0 if s >= 2 and states[s] != p.blank and states[s] != states[s - 2] else 1
+        second[s] = 0 if s >= 2 and states[s] != states[s - 2] else 1
     for s in range(count, p.room):
         second[s] = 1
     return count

@@ -27,7 +27,7 @@ def _np_step(row, second):
 def _np_states(labels, length, blank):
     states = np.full(2 * length + 1, blank)
     states[1::2] = labels[:length]
-    return states, (states != blank) & (states != np.concatenate([[blank] * 2, states])[:-2]) & (np.arange(len(states)) > 1)
+    return states, (states != np.concatenate([[blank] * 2, states])[:-2]) & (np.arange(len(states)) > 1)
 
 
 def np_ctc(x, labels, inputs, lengths, blank):
@@ -71,7 +71,7 @@ class _Lattice:
         reached = reshape_op(self.places, shape=(1, self.count)) <= self.last
         self.emitted = where_op(logical_and(self.used, reached), clamp_min(gather_op(x, self.index, dim=2), _NEVER), _NEVER)
         second = index_select_op(states, clamp_min(self.places - 2, 0), dim=1)
-        self.jumps = logical_and(logical_and(states != blank, states != second), self.places >= 2)
+        self.jumps = logical_and(states != second, self.places >= 2)
 
     def step(self, t):
         _, batch, count = self.emitted.shape
