@@ -138,8 +138,8 @@ def test_a_sequence_is_as_long_as_it_says(device):
 def test_labels_that_are_the_blank_may_follow_others_at_once(labels, loss, device):
     """As in PyTorch, whose losses these are; its gradients are others where the last label is the blank."""
     chances = np.random.default_rng(0).dirichlet(np.ones(5), (8, 1)).astype(np.float32)
-    found = F.ctc_loss(volta.tensor(np.log(chances), device=device), volta.tensor([labels], device=device), volta.tensor([8], device=device),
-                       volta.tensor([3], device=device), reduction="none")
+    given = (volta.tensor(x, device=device) for x in (np.log(chances), [labels], [8], [3]))
+    found = F.ctc_loss(*given, reduction="none")
     assert found.item() == pytest.approx(loss, rel=1e-5)
 
 
