@@ -2,6 +2,7 @@
 import ctypes
 import math
 
+import numpy as np
 import pytest
 
 import volta
@@ -131,6 +132,15 @@ class Endless:
 def test_a_sequence_is_as_long_as_it_says(device):
     assert volta.tensor(Endless(), device=device).tolist() == volta.as_tensor(Endless(), device=device).tolist() == [1.5] * 3
     assert volta.tensor((ctypes.c_int32 * 2)(1, 2)).dtype is volta.int32
+
+
+@pytest.mark.parametrize("labels, loss", [([1, 0, 2], 8.565207481384277), ([1, 0, 1], 9.082094192504883), ([0, 1, 2], 7.952234268188477)])
+def test_labels_that_are_the_blank_may_follow_others_at_once(labels, loss, device):
+    """As in PyTorch, whose losses these are; its gradients are others where the last label is the blank."""
+    chances = np.random.default_rng(0).dirichlet(np.ones(5), (8, 1)).astype(np.float32)
+    given = (volta.tensor(x, device=device) for x in (np.log(chances), [labels], [8], [3]))
+    found = F.ctc_loss(*given, reduction="none")
+    assert found.item() == pytest.approx(loss, rel=1e-5)
 
 
 def test_too_much_memory_is_an_error_that_pytorch_users_catch(device):

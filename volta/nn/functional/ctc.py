@@ -45,7 +45,7 @@ def _np_ctc(log_probs, targets, input_lengths, target_lengths, blank=0, reductio
             moved[0] = alpha[0]
             moved[1:] += alpha[:-1] if t else alpha[:-1] * (np.arange(1, len(labels)) == 1)
             for s in range(2, len(labels)) if t else ():
-                moved[s] += alpha[s - 2] * (labels[s] != blank and labels[s] != labels[s - 2])
+                moved[s] += alpha[s - 2] * (labels[s] != labels[s - 2])
             alpha = moved * np.exp(log_probs[t, n, labels])
         losses.append(-np.log(alpha[-1] + (alpha[-2] if len(alpha) > 1 else 0)))
     losses = np.array(losses)
