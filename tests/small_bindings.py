@@ -94,6 +94,8 @@ OWN = {
     "triangle": [case((60, 70), diagonal=3, upper=False), case((2, 40, 50), diagonal=-2, upper=True)],
     "place": [case((1500,), shape=(5000,), starts=(7,), steps=(3,), value=1.5),
               case((30, 40), shape=(70, 50), starts=(3, 2), steps=(2, 1), value=0.0)],
+    "windowed_bytes": [case(Derived(lambda *_: np.arange(13_000, dtype=np.uint8).reshape(2, 5, 1300)), Labels((2, 3), 5),
+                            Derived(lambda *_: np.arange(6, dtype=np.int32).reshape(2, 3) * 17), dim=1, bits=7)],
     "cat": [case((1500,), (2500,), dim=0), case((3, 700), (3, 800), dim=1)],
     "roll": [case((5000,), shift=1700, dim=0), case((3, 2000), shift=3, dim=1), case((2500, 2), shift=2400, dim=0)],
     "extend": [case(s, outs=o, before=b, mode=m) for s, o, b in EXTENDED for m in ("reflect", "replicate", "circular")],

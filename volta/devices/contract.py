@@ -103,6 +103,10 @@ conv         stride, padding, dilation: (height, width) tuples; groups: int; lay
              conv3d_grad_input(g, weight, size, stride, padding, dilation, groups)        size: x's depth, height and width
              conv3d_grad_weight(g, x, kernel, stride, padding, dilation, groups)
 
+resample     windowed(x, places[K, L], weights[K, L], dim)   along dim, L sums over k of weights[k, j] times the element at places[k, j]
+             windowed_bytes(x, places, weights, dim, bits)   of uint8, by int32 weights times 2**bits; rounded up from the half, from 0
+                                                   to 255
+
 distance     distances(x1[b, n, m], x2[b, r, m] or None, p)   [b, n, r]: norms of what rows differ by; without x2 [b, n (n - 1) / 2],
                                                       of the rows (0, 1), (0, 2), ..., (1, 2), ... of x1
              distances_grad(g, x1, x2 or None, size, p)       of x1, by g, that of the distances `size`; 0 where these are
