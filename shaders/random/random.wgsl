@@ -1,7 +1,8 @@
 // random: draws and dropout from Philox 4x32-10, with the layout that volta/random.py fixes for every device.
 //
-// KIND 0 uniform, 1 normal, 2 randint, 3 dropout, 4 bernoulli, 5 exponential. Thread i makes elements 4 i .. 4 i + 3 from counter offset + i; the places
-// after the last element fall into the padding of a whole vec4, which every new buffer has. But for dropout, x_offset is where out begins.
+// KIND 0 uniform, 1 normal, 2 randint, 3 dropout, 4 bernoulli, 5 exponential. Thread i makes elements 4 i .. 4 i + 3 from counter
+// offset + i; the places after the last element fall into the padding of a whole vec4, which every new buffer has. But for dropout,
+// x_offset is where out begins.
 //
 // Bindings: 0 x (read; dropout's input, else absent), 1 out (read_write).
 // Launch:   x = ceil(count / 1024) workgroups of 256; `quads` = ceil(count / 4).
