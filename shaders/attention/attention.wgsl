@@ -24,7 +24,7 @@
 // Neighbouring lanes share x and lanes two apart y, so that most reads of a warp are broadcasts. Thread (x, y) owns the fours of rows
 // z, z + 4, ... and the fours of columns x, x + LANES_X, ...; V's of cells lie along the rows. What is multiplied to cells is
 // turned on its way into workgroup memory, in blocks of four lines and four elements, to [along the line][rows or columns]; gaps keep what
-// neighbours write in different banks. What comes next is fetched early. Eight elements or lines are written out: drivers keep more as loops.
+// neighbours write in different banks. What comes next is fetched early. Eight elements or lines are written out: longer loops stay loops.
 
 const GRADIENT: bool = false;
 const CAUSAL: bool = false;
