@@ -13,7 +13,7 @@ from volta._kernels.core.base cimport INT64, MAX_RANK, TensorBase, address, empt
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport split_at
 from volta._kernels.cpu.copy cimport packed
-from volta._kernels.cpu.fetch cimport AHEAD, FETCHED, fetch
+from volta._kernels.cpu.fetch cimport FETCHED, fetch         # fetch: in the macros below
 from volta._kernels.cpu.iteration cimport copy_bytes
 from volta._kernels.cpu.short_rows cimport copy_rows
 
@@ -62,7 +62,40 @@ cdef extern from * nogil:
     VOLTA_SHORT(volta_short32, int32_t)
     VOLTA_SHORT(volta_short64, int64_t)
     #endif
+    /* Also apart: loops that gather. */
+    #define VOLTA_GATHERS(S)                                                                                                      \\
+    static VOLTA_APART void volta_gather_line##S(const int##S##_t *x, const int64_t *index, ptrdiff_t n, ptrdiff_t stride,        \\
+                                                 ptrdiff_t step, int##S##_t *out) {                                               \\
+        ptrdiff_t j;                                                                                                              \\
+        if (step == 0) for (j = 0; j < n; j++) out[j] = x[index[j] * stride];                                                     \\
+        else if (step == 1) for (j = 0; j < n; j++) out[j] = x[index[j] * stride + j];                                            \\
+        else for (j = 0; j < n; j++) out[j] = x[index[j] * stride + j * step];                                                    \\
+    }                                                                                                                             \\
+    static VOLTA_APART int volta_gather_long##S(const int##S##_t *x, const int##S##_t *after, const int64_t *index, ptrdiff_t n,  \\
+                                                ptrdiff_t length, int##S##_t *out) {                                              \\
+        ptrdiff_t first, stop, j;                                                                                                 \\
+        for (first = 0; first < n; first = stop) {                                                                                \\
+            stop = first + VOLTA_FETCHED < n ? first + VOLTA_FETCHED : n;                                                         \\
+            VOLTA_FETCH_ALL(after + first, (stop < length ? stop : length) - first);                                              \\
+            VOLTA_FETCH_ALL(index + first + VOLTA_EARLY, stop - first);                                                           \\
+            for (j = first; j < stop; j++) {                                                                                      \\
+                if ((uint64_t)index[j] >= (uint64_t)length) return 1;                                                             \\
+                out[j] = x[index[j]];                                                                                             \\
+            }                                                                                                                     \\
+        }                                                                                                                         \\
+        return 0;                                                                                                                 \\
+    }
+    enum { VOLTA_FETCHED = 256, VOLTA_EARLY = 512 };          /* as in fetch.pxd */
+    VOLTA_GATHERS(8) VOLTA_GATHERS(16) VOLTA_GATHERS(32) VOLTA_GATHERS(64)
     """
+    void gather_line8 "volta_gather_line8"(const int8_t*, const int64_t*, Py_ssize_t, Py_ssize_t, Py_ssize_t, int8_t*)
+    void gather_line16 "volta_gather_line16"(const int16_t*, const int64_t*, Py_ssize_t, Py_ssize_t, Py_ssize_t, int16_t*)
+    void gather_line32 "volta_gather_line32"(const int32_t*, const int64_t*, Py_ssize_t, Py_ssize_t, Py_ssize_t, int32_t*)
+    void gather_line64 "volta_gather_line64"(const int64_t*, const int64_t*, Py_ssize_t, Py_ssize_t, Py_ssize_t, int64_t*)
+    bint gather_long8 "volta_gather_long8"(const int8_t*, const int8_t*, const int64_t*, Py_ssize_t, Py_ssize_t, int8_t*)
+    bint gather_long16 "volta_gather_long16"(const int16_t*, const int16_t*, const int64_t*, Py_ssize_t, Py_ssize_t, int16_t*)
+    bint gather_long32 "volta_gather_long32"(const int32_t*, const int32_t*, const int64_t*, Py_ssize_t, Py_ssize_t, int32_t*)
+    bint gather_long64 "volta_gather_long64"(const int64_t*, const int64_t*, const int64_t*, Py_ssize_t, Py_ssize_t, int64_t*)
     void short32 "volta_short32"(const int32_t* x, Py_ssize_t step, const int32_t* at, Py_ssize_t n, Py_ssize_t lines, int32_t* out)
     void short64 "volta_short64"(const int64_t* x, Py_ssize_t step, const int32_t* at, Py_ssize_t n, Py_ssize_t lines, int64_t* out)
 
@@ -177,32 +210,28 @@ cdef bint move(const Move* p, TensorBase source, TensorBase index, TensorBase ta
 # ---------------------------------------------------------------- gather
 
 cdef inline void gather_line(const word* x, const int64_t* index, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t step, word* out) noexcept nogil:
-    cdef Py_ssize_t j
-    if step == 0:
-        for j in range(n):
-            out[j] = x[index[j] * stride]
-    elif step == 1:
-        for j in range(n):
-            out[j] = x[index[j] * stride + j]
+    """out[j] = x[index[j] * stride + j * step]"""
+    if word is int8_t:
+        gather_line8(x, index, n, stride, step, out)
+    elif word is int16_t:
+        gather_line16(x, index, n, stride, step, out)
+    elif word is int32_t:
+        gather_line32(x, index, n, stride, step, out)
     else:
-        for j in range(n):
-            out[j] = x[index[j] * stride + j * step]
+        gather_line64(x, index, n, stride, step, out)
 
 
 cdef inline bint gather_long(const word* x, const word* after, const int64_t* index, Py_ssize_t n, Py_ssize_t length, word* out) noexcept nogil:
     """A line of one that lies together, and whether an index was outside. Meanwhile that one's successor is fetched: elements that are
     read by chance would be waited for."""
-    cdef Py_ssize_t first = 0, stop, j
-    while first < n:
-        stop = min(first + FETCHED, n)
-        fetch(after + first, min(stop, length) - first)
-        fetch(index + first + AHEAD, stop - first)
-        for j in range(first, stop):
-            if <uint64_t>index[j] >= <uint64_t>length:
-                return True
-            out[j] = x[index[j]]
-        first = stop
-    return False
+    if word is int8_t:
+        return gather_long8(x, after, index, n, length, out)
+    elif word is int16_t:
+        return gather_long16(x, after, index, n, length, out)
+    elif word is int32_t:
+        return gather_long32(x, after, index, n, length, out)
+    else:
+        return gather_long64(x, after, index, n, length, out)
 
 
 cdef inline Py_ssize_t gather_base(const Move* p, Py_ssize_t line) noexcept nogil:

@@ -161,7 +161,7 @@ cdef void copy_unit(Py_ssize_t m, Py_ssize_t k, const real* a, Py_ssize_t row, P
             v[i * vd + j] = a[i * row + j * column]
         v[i * vd + i] = 1
         memset(v + i * (vd + 1) + 1, 0, (width - i - 1) * sizeof(real))
-    if row == 1 and column != 1 and m > k:
+    if row == 1 and column != 1 and m >= k + BLOCK:
         turn(k, m - k, a + k, column, v + k * vd, vd)
         for i in range(k, m):
             memset(v + i * vd + k, 0, (width - k) * sizeof(real))
@@ -219,7 +219,7 @@ cdef void collect(Py_ssize_t m, Py_ssize_t k, const real* a, Py_ssize_t row, Py_
     """V and -T of k known reflections, at most PANEL, that lie below the diagonal of a."""
     cdef Py_ssize_t i
     copy_unit(m, k, a, row, column, v, vd)
-    for i in range(up(k, BLOCK)):
+    for i in range(k if k <= BLOCK else up(k, BLOCK)):
         memset(t + i * PANEL, 0, up(k, BLOCK) * sizeof(real))
     collect_triangles(m, k, <const real*>v, vd, tau, t, 0, up(k, BLOCK))
 
@@ -237,7 +237,7 @@ cdef void collect_triangles(Py_ssize_t m, Py_ssize_t k, const real* v, Py_ssize_
         return
     v += first * (vd + 1)
     t += first * (PANEL + 1)
-    deep_product(BLOCK, BLOCK, m - first, v, 1, vd, v, vd, <real*>inner, BLOCK)
+    deep_product(min(last, k) - first, BLOCK, m - first, v, 1, vd, v, vd, <real*>inner, BLOCK)
     for j in range(min(last, k) - first):
         for p in range(j):
             for i in range(p + 1):

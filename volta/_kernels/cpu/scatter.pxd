@@ -22,7 +22,8 @@ cdef enum:
 
 cdef enum:
     LINES = 1024                        # short lines that are added to at once
-    EARLY = 16                          # elements before their turn
+    EARLY = 16                          # elements before their turn, where what is written takes more than
+    AT_HAND = 32768                     # bytes
 
 cdef struct Scatter:
     int kind
@@ -109,8 +110,10 @@ cdef inline void scatter_row(const Scatter* p, const number* x, const int64_t* i
         scatter_elements(x, index, n, 1, 0, AMAX, out)
     elif p.inner == 1 and p.kind == AMIN:
         scatter_elements(x, index, n, 1, 0, AMIN, out)
-    elif p.kind == LAST:
+    elif p.kind == LAST and p.size * p.inner * <Py_ssize_t>sizeof(number) > AT_HAND:
         scatter_last(x, index, n, p.inner, out)
+    elif p.kind == LAST:
+        scatter_elements(x, index, n, p.inner, 1, LAST, out)
     elif p.kind == ADD or p.kind == SUM:
         scatter_elements(x, index, n, p.inner, 1, ADD, out)
     elif p.kind == AMAX and not has_nan(x, n):
