@@ -5,19 +5,18 @@
 # Each kernel gives None where squares of elements would be too large or too small, one is not finite, or an iteration does not converge.
 
 from cython.parallel cimport prange
-from libc.math cimport copysign, fabs, sqrt
+from libc.math cimport copysign, sqrt
 from libc.string cimport memcpy, memset
 
-from volta._kernels.core.base cimport Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.core.base cimport TensorBase, address, empty_host
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.cpu.conquer cimport LEAF, conquer, conquer_space
+from volta._kernels.cpu.conquer cimport conquer, conquer_space
 from volta._kernels.cpu.lu_blocks cimport BLOCK
 from volta._kernels.cpu.matrix_batch cimport Batch, batch_of, by_columns, do_all, largest, offset, plan, some_t
-from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.rank_two cimport pair
 from volta._kernels.cpu.reflect_blocks cimport PANEL, apply_right
-from volta._kernels.cpu.tridiagonal cimport iterate, sort_rows, values_of
+from volta._kernels.cpu.tridiagonal cimport values_of
 
 cdef void make_tridiagonal(bint shared, Py_ssize_t n, real* a, Py_ssize_t ld, double most, double* d, double* e, real* tau, real* space) noexcept nogil:
     """d and e of A = Q T Q'; row i of a: reflection i, from column i + 1 on, its first element 1 where there is one. IN: the
@@ -167,12 +166,6 @@ def eigh(TensorBase a not None, str uplo, bint vectors=True):
     cdef TensorBase values = empty_host(lead + (p.n,), a.dtype), out
     out = by_columns(lead, p.n, p.n, a) if vectors else empty_host(lead + (p.n, 0), a.dtype)
     task.upper, task.values, task.vectors = uplo == "U", address(values), address(out) if vectors else NULL
-    cdef Py_ssize_t size = a.dtype.itemsize, each
-    each = up((3 * p.n + conquer_space(p.n)) * 8 + ((3 * p.n + 6 + 2 * PANEL) * p.ld + 2 * BLOCK + 3 * PANEL * PANEL) * size, 64)
-    cdef Storage memory = host_storage(each * p.threads)
-    cdef some_t some = <some_t>do_some[float] if size == 4 else <some_t>do_some[double]
-    cdef void* x = address(a)
-    cdef bint fine
-    with nogil:
-        fine = do_all(&p, some, &task, x, memory.data, each)
-    return (values, out) if fine else None
+    cdef Py_ssize_t each = ((3 * p.n + 6 + 2 * PANEL) * p.ld + 2 * BLOCK + 3 * PANEL * PANEL) * a.dtype.itemsize
+    each += (3 * p.n + conquer_space(p.n)) * 8
+    return (values, out) if do_all(&p, <some_t>do_some[float], <some_t>do_some[double], &task, a, each) else None

@@ -8,7 +8,9 @@ cdef extern from *:
       #define VOLTA_FETCH(p) ((void)(p))
       #define VOLTA_FETCH_WRITTEN(p) ((void)(p))
     #endif
-    enum { VOLTA_LINE = 64 };                   /* bytes that come at once */
+    enum { VOLTA_LINE = 64,                     /* bytes that come at once */
+           VOLTA_FETCHED = 256,                 /* elements of a long line that are asked for at a time */
+           VOLTA_EARLY = 512 };                 /* elements before their turn */
     /* n elements from p on; none where n is not positive. */
     #define VOLTA_FETCH_ALL(p, n) do {                                                                   \\
         const char *volta_at = (const char *)(p), *volta_end = volta_at + (n) * (Py_ssize_t)sizeof *(p); \\
@@ -17,7 +19,4 @@ cdef extern from *:
     """
     void fetch "VOLTA_FETCH_ALL"(const void* p, Py_ssize_t n) noexcept nogil
     void fetch_written "VOLTA_FETCH_WRITTEN"(void* p) noexcept nogil          # the one line, to write to it
-
-cdef enum:
-    FETCHED = 256               # elements of a long line that are asked for at a time
-    AHEAD = 512                 # elements before their turn
+    const Py_ssize_t FETCHED "VOLTA_FETCHED", AHEAD "VOLTA_EARLY"

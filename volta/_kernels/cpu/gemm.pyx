@@ -35,6 +35,13 @@ cdef enum:
     SPREAD = 16384              # elements of parts that threads add: most lie in the caches of others
 
 
+cdef inline void turn_square(const real* x, Py_ssize_t from_row, real* out, Py_ssize_t to_row) noexcept nogil:
+    if real is float:
+        turn8(x, from_row, out, to_row)
+    else:
+        turn8_double(x, from_row, out, to_row)
+
+
 cdef void turn(Py_ssize_t rows, Py_ssize_t columns, const real* x, Py_ssize_t from_row, real* out, Py_ssize_t to_row) noexcept nogil:
     """out[j * to_row + i] = x[i * from_row + j] of rows x columns numbers, in squares of 8, the last of which overlap."""
     cdef Py_ssize_t i, j, r, c
@@ -46,30 +53,22 @@ cdef void turn(Py_ssize_t rows, Py_ssize_t columns, const real* x, Py_ssize_t fr
                 for j in range((columns + 7) // 8):
                     turn_few(min(rows - 8 * i, 8), min(columns - 8 * j, 8), x + 8 * (i * from_row + j), from_row,
                              out + 8 * (j * to_row + i), to_row)
-        elif from_row > to_row:                             # one after another along what lies further apart
-            for i in range((rows + 7) // 8):
-                for j in range((columns + 7) // 8):
-                    r, c = min(8 * i, rows - 8), min(8 * j, columns - 8)
-                    turn8(x + r * from_row + c, from_row, out + c * to_row + r, to_row)
-        else:
-            for j in range((columns + 7) // 8):
-                for i in range((rows + 7) // 8):
-                    r, c = min(8 * i, rows - 8), min(8 * j, columns - 8)
-                    turn8(x + r * from_row + c, from_row, out + c * to_row + r, to_row)
     elif rows < 8 or columns < 8:
         for i in range(rows):
             for j in range(columns):
                 out[j * to_row + i] = x[i * from_row + j]
-    elif from_row > to_row:
+    if rows < 8 or columns < 8:
+        return
+    if from_row > to_row:                                   # one after another along what lies further apart
         for i in range((rows + 7) // 8):
             for j in range((columns + 7) // 8):
                 r, c = min(8 * i, rows - 8), min(8 * j, columns - 8)
-                turn8_double(x + r * from_row + c, from_row, out + c * to_row + r, to_row)
+                turn_square(x + r * from_row + c, from_row, out + c * to_row + r, to_row)
     else:
         for j in range((columns + 7) // 8):
             for i in range((rows + 7) // 8):
                 r, c = min(8 * i, rows - 8), min(8 * j, columns - 8)
-                turn8_double(x + r * from_row + c, from_row, out + c * to_row + r, to_row)
+                turn_square(x + r * from_row + c, from_row, out + c * to_row + r, to_row)
 
 
 cdef void pack(Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* x, Py_ssize_t across, Py_ssize_t along,

@@ -85,7 +85,6 @@ cdef extern from * nogil:
         }                                                                                                                         \\
         return 0;                                                                                                                 \\
     }
-    enum { VOLTA_FETCHED = 256, VOLTA_EARLY = 512 };          /* as in fetch.pxd */
     VOLTA_GATHERS(8) VOLTA_GATHERS(16) VOLTA_GATHERS(32) VOLTA_GATHERS(64)
     """
     void gather_line8 "volta_gather_line8"(const int8_t*, const int64_t*, Py_ssize_t, Py_ssize_t, Py_ssize_t, int8_t*)

@@ -6,18 +6,17 @@
 # Each kernel gives None where a result is not finite: `factor.py` goes step by step then.
 # Source: Bunch and Kaufman, Some Stable Methods for Calculating Inertia and Solving Symmetric Linear Systems, 1977.
 
-from cython.parallel cimport prange
 from libc.math cimport fabs, sqrt
 from libc.stdint cimport int32_t
 from libc.stdlib cimport abs
 from libc.string cimport memcpy, memset
 
-from volta._kernels.core.base cimport INT32, Storage, TensorBase, address, dtype_of, empty_host, host_storage
+from volta._kernels.core.base cimport INT32, TensorBase, address, dtype_of, empty_host
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lu_blocks cimport BLOCK, add_product, substitute, swap_rows
-from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, batch_of, by_columns, copy_in, offset, plan
-from volta._kernels.cpu.product cimport product, up
+from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, batch_of, by_columns, copy_in, do_all, offset, plan, some_t
+from volta._kernels.cpu.product cimport product
 from volta._kernels.cpu.real cimport real
 
 cdef enum:
@@ -29,6 +28,7 @@ cdef struct Task:
     int32_t* info
     const int32_t* exchanges    # of ldl_solve, of each item by its steps in p.a_strides
     void* out
+    const void* b               # right sides of ldl_solve
 
 
 cdef inline void swap(real* a, real* b) noexcept nogil:
@@ -240,11 +240,12 @@ cdef void divide(Py_ssize_t n, Py_ssize_t k, const real* a, Py_ssize_t ld, const
         at += 2
 
 
-cdef bint do_some(const Batch* p, const Task* task, const real* a, const real* b, Py_ssize_t first, Py_ssize_t last, real* space) noexcept nogil:
+cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t first, Py_ssize_t last, real* space) noexcept nogil:
     cdef Py_ssize_t item, i, j, n = p.n, ld = p.ld, xd = p.xd, at
     cdef real* x = space + n * ld
     cdef real* beside = x + n * xd
     cdef real* out
+    cdef const real* b = <const real*>task.b
     cdef const int32_t* pivots
     cdef real wrong
     for item in range(first, last):
@@ -277,27 +278,9 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, const real* b
     return True
 
 
-cdef bint do_all(const Batch* p, const Task* task, const real* a, const real* b, char* space, Py_ssize_t each) noexcept nogil:
-    cdef int t, fine = 0
-    if p.threads == 1:
-        return do_some(p, task, a, b, 0, p.count, <real*>space)
-    for t in prange(p.threads, num_threads=p.threads, schedule="static"):
-        fine += do_some(p, task, a, b, p.count * t // p.threads, p.count * (t + 1) // p.threads, <real*>(space + t * each))
-    return fine == p.threads
-
-
-cdef bint run(const Batch* p, const Task* task, TensorBase a, TensorBase b, Py_ssize_t more):
-    cdef Py_ssize_t size = a.dtype.itemsize, each = up((p.n * p.ld + more) * size, 64)
-    cdef Storage memory = host_storage(max(each, <Py_ssize_t>1) * p.threads)
-    cdef void* x = address(a)
-    cdef void* y = NULL if b is None else address(b)
-    cdef bint fine
-    with nogil:
-        if size == 4:
-            fine = do_all(p, task, <const float*>x, <const float*>y, memory.data, each)
-        else:
-            fine = do_all(p, task, <const double*>x, <const double*>y, memory.data, each)
-    return fine
+cdef bint run(const Batch* p, Task* task, TensorBase a, TensorBase b, Py_ssize_t more):
+    task.b = NULL if b is None else address(b)
+    return do_all(p, <some_t>do_some[float], <some_t>do_some[double], task, a, (p.n * p.ld + more) * a.dtype.itemsize)
 
 
 def ldl(TensorBase a not None):

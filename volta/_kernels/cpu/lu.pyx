@@ -5,7 +5,6 @@
 # Threads: over the matrices of a batch; of a large one over columns of products, whose sums have one order.
 # Sizes: the front end. Each kernel gives None where a result is not finite: what PyTorch has there, `decomposition.py` finds out.
 
-from cython.parallel cimport prange
 from libc.math cimport fabs
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
@@ -19,7 +18,7 @@ from volta._kernels.cpu.lu_batch cimport (
     taken_abreast,
 )
 from volta._kernels.cpu.lu_blocks cimport add_product, eliminate, factor_symmetric, substitute, swap_rows
-from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, batch_of, by_columns, copy_in, offset, plan
+from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, batch_of, by_columns, copy_in, do_all, offset, plan, some_t
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
 
@@ -142,11 +141,12 @@ cdef bint inverse_of_product(bint shared, Py_ssize_t n, real* a, real* x, Py_ssi
     return all_finite(n, n, a, ld)
 
 
-cdef bint do_some(const Batch* p, const Task* task, const real* a, const real* b, Py_ssize_t first, Py_ssize_t last, real* space) noexcept nogil:
+cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t first, Py_ssize_t last, real* space) noexcept nogil:
     """Whether all is finite. IN: space for the copies of a and of b."""
     cdef Py_ssize_t item, i, info, m = p.m, n = p.n, k = p.k, ld = p.ld, xd = p.xd, count = min(p.m, p.n)
     cdef real* x = space + m * ld
     cdef real* out
+    cdef const real* b = <const real*>task.b
     cdef int32_t* pivots
     if taken_abreast(p):
         return do_abreast(p, task, a, b, first, last)
@@ -231,27 +231,10 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, const real* b
     return True
 
 
-cdef bint do_all(const Batch* p, const Task* task, const real* a, const real* b, char* space, Py_ssize_t each) noexcept nogil:
-    cdef int t, fine = 0
-    if p.threads == 1:
-        return do_some(p, task, a, b, 0, p.count, <real*>space)
-    for t in prange(p.threads, num_threads=p.threads, schedule="static"):
-        fine += do_some(p, task, a, b, p.count * t // p.threads, p.count * (t + 1) // p.threads, <real*>(space + t * each))
-    return fine == p.threads
-
-
-cdef bint run(const Batch* p, const Task* task, TensorBase a, TensorBase b):
-    cdef Py_ssize_t size = a.dtype.itemsize, each = up((p.m * p.ld + 2 * p.n * p.xd) * size, 64)
-    cdef Storage memory = host_storage(max(each, <Py_ssize_t>1) * p.threads)
-    cdef void* x = address(a)
-    cdef void* y = NULL if b is None else address(b)
-    cdef bint fine
-    with nogil:
-        if size == 4:
-            fine = do_all(p, task, <const float*>x, <const float*>y, memory.data, each)
-        else:
-            fine = do_all(p, task, <const double*>x, <const double*>y, memory.data, each)
-    return fine
+cdef bint run(const Batch* p, Task* task, TensorBase a, TensorBase b):
+    task.b = NULL if b is None else address(b)
+    return do_all(p, <some_t>do_some[float], <some_t>do_some[double], task, a,
+                  (p.m * p.ld + 2 * p.n * p.xd) * a.dtype.itemsize)
 
 
 cdef tuple wider_batch(TensorBase a, TensorBase b):

@@ -25,6 +25,7 @@ cdef struct Task:
     int32_t* info
     void* out
     void* signs                             # SLOGDET
+    const void* b                           # right sides, where there are any
 
 
 cdef inline double mantissa(Py_ssize_t n, const real* a, Py_ssize_t step, const int32_t* pivots, int* power) noexcept nogil:

@@ -5,7 +5,7 @@ from cython.parallel cimport prange
 from libc.math cimport fabs
 from libc.string cimport memset
 
-from volta._kernels.core.base cimport MAX_RANK, TensorBase, empty_host, make_tensor
+from volta._kernels.core.base cimport MAX_RANK, Storage, TensorBase, address, empty_host, host_storage, make_tensor
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lu_blocks cimport BLOCK
@@ -116,11 +116,18 @@ cdef inline double largest(Py_ssize_t m, Py_ssize_t n, const real* a, Py_ssize_t
 ctypedef bint (*some_t)(const Batch* p, const void* task, const void* a, Py_ssize_t first, Py_ssize_t last, void* space) noexcept nogil
 
 
-cdef inline bint do_all(const Batch* p, some_t some, const void* task, const void* a, char* space, Py_ssize_t each) noexcept nogil:
-    """The same with all, by threads with `each` bytes of space: whether none failed."""
+cdef inline bint do_all(const Batch* p, some_t in_float, some_t in_double, const void* task, TensorBase a, Py_ssize_t each):
+    """The same with all, in their dtype, by threads with `each` bytes of space: whether none failed."""
+    cdef Py_ssize_t apart = max(up(each, 64), <Py_ssize_t>64)
+    cdef Storage memory = host_storage(apart * p.threads)
+    cdef some_t some = in_float if a.dtype.itemsize == 4 else in_double
+    cdef void* x = address(a)
+    cdef char* space = memory.data
     cdef int t, fine = 0
-    if p.threads == 1:
-        return some(p, task, a, 0, p.count, space)
-    for t in prange(p.threads, num_threads=p.threads, schedule="static"):
-        fine += some(p, task, a, p.count * t // p.threads, p.count * (t + 1) // p.threads, space + t * each)
+    with nogil:
+        if p.threads == 1:
+            fine = some(p, task, x, 0, p.count, space)
+        else:
+            for t in prange(p.threads, num_threads=p.threads, schedule="static"):
+                fine += some(p, task, x, p.count * t // p.threads, p.count * (t + 1) // p.threads, space + t * apart)
     return fine == p.threads

@@ -93,14 +93,7 @@ cdef Py_ssize_t needed(const Batch* p, const Task* task):
 
 
 cdef bint run(const Batch* p, const Task* task, TensorBase a):
-    cdef Py_ssize_t size = a.dtype.itemsize, each = up(needed(p, task) * size, 64)
-    cdef Storage memory = host_storage(each * p.threads)
-    cdef some_t some = <some_t>do_some[float] if size == 4 else <some_t>do_some[double]
-    cdef void* x = address(a)
-    cdef bint fine
-    with nogil:
-        fine = do_all(p, some, task, x, memory.data, each)
-    return fine
+    return do_all(p, <some_t>do_some[float], <some_t>do_some[double], task, a, needed(p, task) * a.dtype.itemsize)
 
 
 # ---------------------------------------------------------------- least squares

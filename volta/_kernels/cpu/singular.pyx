@@ -9,7 +9,7 @@ from cython.parallel cimport prange
 from libc.math cimport copysign, sqrt
 from libc.string cimport memcpy, memset
 
-from volta._kernels.core.base cimport Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.core.base cimport TensorBase, address, empty_host
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.bidiagonal cimport diagonalise, make_upper
 from volta._kernels.cpu.gemm cimport turn
@@ -273,11 +273,5 @@ def svd(TensorBase a not None, bint full_matrices, bint vectors=True):
     task.s = address(s)
     task.u = NULL if not vectors else address(v) if task.wide else address(u)
     task.v = address(u) if task.wide else address(v)
-    cdef Py_ssize_t size = a.dtype.itemsize, each = up(24 * task.n + needed(&p, &task) * size, 64)
-    cdef Storage memory = host_storage(each * p.threads)
-    cdef some_t some = <some_t>do_some[float] if size == 4 else <some_t>do_some[double]
-    cdef void* x = address(a)
-    cdef bint fine
-    with nogil:
-        fine = do_all(&p, some, &task, x, memory.data, each)
-    return (u, s, v) if fine else None
+    cdef Py_ssize_t each = 24 * task.n + needed(&p, &task) * a.dtype.itemsize
+    return (u, s, v) if do_all(&p, <some_t>do_some[float], <some_t>do_some[double], &task, a, each) else None
