@@ -9,9 +9,9 @@ from torch.testing._internal.common_modules import module_db
 
 import volta
 import volta.nn
-from tests.differences import accepted, apart, forms, outcome
+from tests.differences import forms, outcome
 from tests.differences.carry import NotCarried, describe
-from tests.differences.ops import Run
+from tests.differences.ops import Run, finished
 
 DRAWS = ("Dropout", "RReLU", "Fractional", "Transformer", "MultiheadAttention")     # in training
 
@@ -64,26 +64,7 @@ class Layers(Run):
 
 
 def runs(options: object) -> Iterator[Run]:
-    """Each layer's comparisons, in a process of their own."""
-    for i, info in enumerate(module_db):
-        name = info.module_cls.__name__
-        if i % options.jobs != options.job or not hasattr(volta.nn, name) or options.names is not None and name not in options.names:
-            continue
-        run = Layers(name, info, None, options)
-        yield finished(run)
-
-
-def finished(run: Run) -> Run:
-    """`run` after its comparisons."""
-    def whole() -> tuple:
-        accepted.COUNTS.clear()
-        run.run()
-        return run.found, run.done, dict(accepted.COUNTS)
-
-    got = apart.result(whole)
-    if isinstance(got, str):
-        run.found = [("this program", f"broke off: {got}")]
-    else:
-        run.found, run.done, counts = got
-        accepted.COUNTS.update(counts)
-    return run
+    """Each layer's comparisons."""
+    every = [(info.module_cls.__name__, info) for info in module_db]
+    yield from finished([Layers(name, info, None, options) for i, (name, info) in enumerate(every) if i % options.jobs == options.job
+                         and hasattr(volta.nn, name) and (options.names is None or name in options.names)], options)

@@ -281,33 +281,36 @@ def show(args: object) -> str:
 
 
 def runs(options: object) -> Iterator[Run]:
-    """Each name's comparisons, in a process of their own: PyTorch ends it at some integers, and memory is bounded. Those of a GPU are
-    made in this one, which keeps what was compiled."""
+    """Each name's comparisons."""
     found = sorted(names.entries(options.names), key=operator.itemgetter(0))
-    for i, (name, info, op) in enumerate(found):
-        if i % options.jobs == options.job and name > options.after:
-            run = Run(name, info, op, options)
-            if options.gpu:
-                run.run()
-                yield run
-                continue
-            got = apart.result(lambda run=run: _ran(run))
-            for faulty in (("planted", "integers"), ("planted", "integers", "layouts", "numbers", "empty")):
-                if isinstance(got, str) and "status" in got:        # PyTorch's kernels have faults there: without these
-                    accepted.count("processes that PyTorch ended")
-                    kinds = [kind for kind in options.kinds if kind not in faulty]
-                    run.options = argparse.Namespace(**{**vars(options), "kinds": kinds})
-                    got = apart.result(lambda run=run: _ran(run))
-            if isinstance(got, str):
-                run.found = [("this program", f"broke off: {got}")]
-            else:
-                run.found, run.done, counts = got
-                accepted.COUNTS.update(counts)
-            yield run
+    yield from finished([Run(name, info, op, options) for i, (name, info, op) in enumerate(found)
+                         if i % options.jobs == options.job and name > options.after], options)
 
 
-def _ran(run: Run) -> tuple:
+def finished(runs: list[Run], options: object) -> Iterator[Run]:
+    """Each of `runs` after its comparisons, in a process of its own: PyTorch ends it at some integers, and memory is bounded. On a GPU all
+    are made in one, which keeps what was compiled, as long as it lives."""
+    ask = apart.Process(lambda i, kinds: _ran(runs[i], kinds))
+    for i, run in enumerate(runs):
+        got = ask(i, options.kinds)
+        for faulty in ((), ("planted", "integers"), ("planted", "integers", "layouts", "numbers", "empty", "out")):
+            if isinstance(got, str) and "status" in got:        # PyTorch's kernels have faults, in this one or the one before
+                accepted.count("processes that PyTorch ended")
+                got = ask(i, [kind for kind in options.kinds if kind not in faulty])
+        if isinstance(got, str):
+            run.found = [("this program", f"broke off: {got}")]
+        else:
+            run.found, run.done, counts = got
+            accepted.COUNTS.update(counts)
+        if not options.gpu:
+            ask.end()
+        yield run
+    ask.end()
+
+
+def _ran(run: Run, kinds: list[str]) -> tuple:
     accepted.COUNTS.clear()
+    run.options = argparse.Namespace(**{**vars(run.options), "kinds": kinds})
     run.found, run.done = [], 0
     run.run()
     return run.found, run.done, dict(accepted.COUNTS)

@@ -11,8 +11,7 @@ import volta
 import volta.optim
 from tests.differences import outcome
 from tests.differences.carry import NotCarried, describe
-from tests.differences.layers import finished
-from tests.differences.ops import Run
+from tests.differences.ops import Run, finished
 
 STEPS = 4
 
@@ -70,9 +69,7 @@ class Optimizers(Run):
 
 
 def runs(options: object) -> Iterator[Run]:
-    """Each optimizer's comparisons, in a process of their own."""
-    for i, info in enumerate(optim_db):
-        name = info.optim_cls.__name__
-        if i % options.jobs == options.job and hasattr(volta.optim, name) and (options.names is None or name in options.names) and not (
-                info.only_supports_sparse_grads):
-            yield finished(Optimizers(name, info, None, options))
+    """Each optimizer's comparisons."""
+    every = [(info.optim_cls.__name__, info) for info in optim_db if not info.only_supports_sparse_grads]
+    yield from finished([Optimizers(name, info, None, options) for i, (name, info) in enumerate(every) if i % options.jobs == options.job
+                         and hasattr(volta.optim, name) and (options.names is None or name in options.names)], options)
