@@ -104,6 +104,8 @@ conv         stride, padding, dilation: (height, width) tuples; groups: int; lay
              conv3d_grad_weight(g, x, kernel, stride, padding, dilation, groups)
 
 resample     windowed(x, places[K, L], weights[K, L], dim)   along dim, L sums over k of weights[k, j] times the element at places[k, j]
+             windowed_grad(g, places, weights, size, dim)   its transpose for an x of this size; windows go on from places[0] to
+                                                   places[-1], which may be repeated, and both grow along L
              windowed_bytes(x, places, weights, dim, bits)   of uint8, by int32 weights times 2**bits; rounded up from the half, from 0
                                                    to 255
 

@@ -21,6 +21,7 @@ from volta._kernels.core.base import (
     host_sees,
     inferring,
     is_inferred,
+    is_recorded,
     plain_sizes,
     reshaped,
     same_memory,
@@ -39,8 +40,8 @@ from volta._kernels.core.values import read_scalar, same_values, to_list, triang
 
 __all__ = [
     "alias", "apart", "array_storage", "assign", "borrowed_storage", "checked_size", "CPU", "default_device", "detached", "Device",
-    "DType", "dtype_from_code", "empty", "empty_host_cache", "gpu_storage", "host_memory_stats", "host_sees", "INFERRED", "inferring",
-    "is_inferred", "memory_size", "plain_sizes", "read_scalar", "reshaped", "same_memory", "same_values", "set_default_device",
-    "set_inferring", "set_tensor_type", "stands_in", "Storage", "STORED", "strides_of", "tensor", "TensorBase", "to_list",
-    "triangle_places", "true_places", "view", "watch_reads", "wider",
+    "DType", "dtype_from_code", "empty", "empty_host_cache", "gpu_storage", "host_memory_stats", "host_sees", "INFERRED",
+    "inferring", "is_inferred", "is_recorded", "memory_size", "plain_sizes", "read_scalar", "reshaped", "same_memory",
+    "same_values", "set_default_device", "set_inferring", "set_tensor_type", "stands_in", "Storage", "STORED", "strides_of",
+    "tensor", "TensorBase", "to_list", "triangle_places", "true_places", "view", "watch_reads", "wider",
 ]

@@ -159,7 +159,12 @@ def watch_reads(function):
 
 def host_sees(TensorBase t not None):
     """Whether host code may look at the values, to check them or to choose a faster way: they are here, and nobody records what is read."""
-    return not t.storage.device.is_gpu and (_reads is None or not _reads(t.storage, False))
+    return not t.storage.device.is_gpu and not is_recorded(t)
+
+
+def is_recorded(TensorBase t not None):
+    """Whether somebody records what is computed with it, so that nothing of it must be kept for later."""
+    return _reads is not None and bool(_reads(t.storage, False))
 
 
 cdef extern from *:

@@ -1,6 +1,8 @@
 # Sums of any elements of a line with weights, as filters of images have them: element j along a dimension is the sum over k of
 # weights[k, j] times the element at places[k, j].
 #
+# The gradient of the elements is the transpose: element i is the sum over the k and j with places[k, j] = i.
+#
 # Layout: x[outer, n, inner], out[outer, length, inner], tables [taps, length], contiguous. Lines that lie together are turned, LINES at a
 # time, so that neighbours in memory are elements of different lines.
 # Threads: over rows of the output, or over LINES lines: an element has one order of sums. Sizes: the front end; places are checked here.
@@ -22,7 +24,7 @@ from volta.errors import DTypeError, IndexRangeError
 
 cdef enum:
     LINES = 16
-    SOME = 256                                      # bytes of a row whose sums are made at a time
+    SOME = 256                                      # elements of a row whose sums are made at a time
 
 
 cdef struct Windows:
@@ -98,6 +100,62 @@ cdef int window_all(const Windows* p, const number* x, const number* weights, nu
     return 0
 
 
+# ---------------------------------------------------------------- the gradient
+
+cdef void spread_columns(const Windows* p, const number* g, const number* weights, Py_ssize_t outer, Py_ssize_t start, Py_ssize_t stop,
+                         number* out) noexcept nogil:
+    """The columns from start to stop of one matrix [n, inner] of gradients."""
+    cdef Py_ssize_t j, k, i
+    cdef const number* source
+    cdef number* target
+    cdef number w
+    g += outer * p.length * p.inner
+    out += outer * p.n * p.inner
+    for i in range(p.n):
+        memset(out + i * p.inner + start, 0, (stop - start) * sizeof(number))
+    for j in range(p.length):
+        source = g + j * p.inner
+        for k in range(p.taps):
+            target, w = out + p.places[k * p.length + j] * p.inner, weights[k * p.length + j]
+            for i in range(start, stop):
+                target[i] += w * source[i]
+
+
+cdef void spread_lines(const Windows* p, const number* g, const number* weights, Py_ssize_t first, number* memory,
+                       number* out) noexcept nogil:
+    """The lines of gradients from this one on, up to LINES. IN: memory for so many lines of x and of the output."""
+    cdef Py_ssize_t rows = min(<Py_ssize_t>LINES, p.outer - first), j, k, i
+    cdef number* source = memory + p.n * LINES
+    cdef number* target
+    cdef number w
+    memset(memory, 0, (p.n + p.length) * LINES * sizeof(number))
+    turn_lines(g + first * p.length, p.length, rows, p.length, source, LINES)
+    for j in range(p.length):
+        for k in range(p.taps):
+            target, w = memory + p.places[k * p.length + j] * LINES, weights[k * p.length + j]
+            for i in range(LINES):
+                target[i] += w * source[i]
+        source += LINES
+    turn_lines(<const number*>memory, LINES, p.n, rows, out + first * p.n, p.n)
+
+
+cdef int spread_all(const Windows* p, const number* g, const number* weights, number* out) except -1:
+    cdef Py_ssize_t parts = (p.inner + SOME - 1) // SOME, tasks = p.outer * parts if p.inner > 1 else (p.outer + LINES - 1) // LINES
+    cdef Py_ssize_t each = (p.n + p.length) * LINES, task, start
+    cdef int threads = threads_for(p.outer * p.length * p.inner * p.taps), t
+    cdef Storage memory = host_storage(threads * each * sizeof(number) if p.inner == 1 else 0)
+    cdef number* lines = <number*>memory.data
+    with nogil:
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            for task in range(tasks * t // threads, tasks * (t + 1) // threads):
+                if p.inner == 1:
+                    spread_lines(p, g, weights, task * LINES, lines + t * each, out)
+                else:
+                    start = task % parts * SOME
+                    spread_columns(p, g, weights, task // parts, start, min(start + SOME, p.inner), out)
+    return 0
+
+
 # ---------------------------------------------------------------- bytes, by weights in integers
 
 cdef inline uint8_t as_byte(int32_t total, int bits) noexcept nogil:
@@ -164,17 +222,20 @@ cdef void byte_lines(const Windows* p, const uint8_t* x, const int32_t* weights,
 
 # ---------------------------------------------------------------- tensors
 
-cdef TensorBase windows(str name, Windows* p, TensorBase x, TensorBase places, Py_ssize_t dim):
-    """The output. OUT: p. Raises: IndexRangeError for the first place outside the dimension."""
+cdef TensorBase windows(str name, Windows* p, TensorBase x, TensorBase places, Py_ssize_t dim, Py_ssize_t size=-1):
+    """The output. IN: size, of a transpose along dim, else -1. OUT: p. Raises: IndexRangeError for the first place outside the
+    dimension."""
     cdef Py_ssize_t i
     if places.dtype.code != INT64:
         raise DTypeError(f"{name}: places must be int64, got {places.dtype.name}")
     split_at(x.shape, dim, &p.outer, &p.n, &p.inner)
     p.taps, p.length, p.places = places.shape[0], places.shape[1], <const int64_t*>address(places)
+    if size >= 0:
+        p.n = size
     for i in range(places.size):
         if not 0 <= p.places[i] < p.n:
             raise IndexRangeError(f"{name}: place {p.places[i]} is out of range for a dimension of size {p.n}")
-    return empty_host((*x.shape[:dim], p.length, *x.shape[dim + 1:]), x.dtype)
+    return empty_host((*x.shape[:dim], p.length if size < 0 else size, *x.shape[dim + 1:]), x.dtype)
 
 
 def windowed(TensorBase x not None, TensorBase places not None, TensorBase weights not None, Py_ssize_t dim):
@@ -203,6 +264,33 @@ def windowed(TensorBase x not None, TensorBase places not None, TensorBase weigh
         window_all(&p, <const uint8_t*>source, <const uint8_t*>factors, <uint8_t*>target)
     else:
         raise DTypeError(f"windowed: does not take {x.dtype}")
+    return out
+
+
+def windowed_grad(TensorBase g not None, TensorBase places not None, TensorBase weights not None, Py_ssize_t size, Py_ssize_t dim):
+    """The gradient of windowed's x, which had this size along dim."""
+    cdef Windows p
+    cdef int code = g.dtype.code
+    same_type("windowed_grad", g, weights)
+    g, places, weights = packed(g), packed(places), packed(weights)
+    cdef TensorBase out = windows("windowed_grad", &p, g, places, dim, size)
+    cdef void* source = address(g)
+    cdef void* factors = address(weights)
+    cdef void* target = address(out)
+    if out.size == 0:
+        return out
+    if code == FLOAT32:
+        spread_all(&p, <const float*>source, <const float*>factors, <float*>target)
+    elif code == FLOAT64:
+        spread_all(&p, <const double*>source, <const double*>factors, <double*>target)
+    elif code == INT32:
+        spread_all(&p, <const int32_t*>source, <const int32_t*>factors, <int32_t*>target)
+    elif code == INT64:
+        spread_all(&p, <const int64_t*>source, <const int64_t*>factors, <int64_t*>target)
+    elif code == UINT8:
+        spread_all(&p, <const uint8_t*>source, <const uint8_t*>factors, <uint8_t*>target)
+    else:
+        raise DTypeError(f"windowed_grad: does not take {g.dtype}")
     return out
 
 
@@ -235,4 +323,4 @@ def windowed_bytes(TensorBase x not None, TensorBase places not None, TensorBase
     return out
 
 
-KERNELS = {"windowed": windowed, "windowed_bytes": windowed_bytes}
+KERNELS = {"windowed": windowed, "windowed_bytes": windowed_bytes, "windowed_grad": windowed_grad}

@@ -1,4 +1,5 @@
-"""Resampling on the GPU: one dispatch each way. A thread makes one place of PLANES planes, for which it finds weights once."""
+"""Resampling and sums of windows on the GPU: one dispatch each way. A thread makes one place of PLANES planes, for which it finds weights
+once."""
 from __future__ import annotations
 
 from math import prod
@@ -6,10 +7,11 @@ from math import prod
 import numpy as np
 
 from volta._kernels import core
-from volta.devices.gpu.common import FLOAT32, THREADS, ceil_div
+from volta.devices.gpu.common import FLOAT32, STORED, THREADS, ceil_div
 from volta.devices.gpu.copy import contiguous
 from volta.devices.gpu.limits.cut import call, halves
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32
+from volta.errors import IndexRangeError
 
 MODES = {"nearest": 0, "nearest-exact": 1, "linear": 2, "cubic": 3, "area": 4, "linear16": 2, "cubic16": 3}
 PLANES = 4
@@ -61,20 +63,64 @@ def _cut(run, x, **params):
     return halves(run, (x,), params, (0,), 0)
 
 
+def _windows(name, file, x, places, weights, dim, size, **variant):
+    """Plan of a sum of windows, or of its transpose, with this size along dim."""
+    outer, inner, (taps, length) = prod(x.shape[:dim]), prod(x.shape[dim + 1:]), places.shape
+    plan = Plan(x, places, weights)
+    out = plan.output((*x.shape[:dim], size, *x.shape[dim + 1:]), x.dtype)
+    n, count = size if name == "windowed_grad" else x.shape[dim], size * inner
+    if count and outer:
+        if not n:
+            raise IndexRangeError(f"{name}: a place is out of range for a dimension of size 0")
+        bits, blocks = variant.pop("bits", None), ceil_div(count, THREADS)
+        plan.step(file, (0, 1, 2, out), (At(0), At(1), At(2), outer, n, inner, length, taps, blocks, *(() if bits is None else (bits,))),
+                  blocks * ceil_div(outer, PLANES), **variant)
+    return plan
+
+
 def _windowed(x, places, weights, *, dim):
-    """Along dim, the sums of elements at places[:, j] times weights[:, j]: a gather, a product and a sum."""
-    taps, length = places.shape
-    picked = call("index_select", x, core.reshaped(contiguous(places), (taps * length,)), dim=dim)
-    picked = core.reshaped(picked, (*x.shape[:dim], taps, length, *x.shape[dim + 1:]))
-    weights = core.reshaped(contiguous(weights), (taps, length) + (1,) * (len(x.shape) - 1 - dim))
-    return call("cast", call("sum", call("mul", picked, weights), dim=(dim,), keepdim=False), dtype=x.dtype)
+    """Along dim, element j is the sum over k of weights[k, j] times the element at places[k, j]."""
+    stored = STORED[x.dtype.code]
+    return _windows("windowed", "resample/windows", x, places, weights, dim, places.shape[1], bits=0, T=stored, S=stored)
 
 
 def _windowed_bytes(x, places, weights, *, dim, bits):
     """The same of bytes by weights times 2**bits, rounded up from the half, from 0 to 255."""
-    total = call("add", _windowed(call("cast", x, dtype=weights.dtype), places, weights, dim=dim), 1 << bits >> 1)
+    return _windows("windowed_bytes", "resample/windows", x, places, weights, dim, places.shape[1], bits=bits, T="u32", S="i32",
+                    start="i32(1u << p.bits >> 1u)", result="u32(clamp(total >> p.bits, 0, 255))")
+
+
+def _windowed_grad(g, places, weights, *, size, dim):
+    """The gradient of windowed's x, which had this size along dim."""
+    return _windows("windowed_grad", "resample/windows_grad", g, places, weights, dim, size, T=STORED[g.dtype.code])
+
+
+def _composed(run, x, places, weights, *, dim):
+    """A gather, a product and a sum, which take large tensors in windows."""
+    taps, length = places.shape
+    picked = call("index_select", x, core.reshaped(contiguous(places), (taps * length,)), dim=dim)
+    picked = core.reshaped(picked, (*x.shape[:dim], taps, length, *x.shape[dim + 1:]))
+    return call("cast", call("sum", call("mul", picked, _beside(weights, x, dim)), dim=(dim,), keepdim=False), dtype=x.dtype)
+
+
+def _composed_bytes(run, x, places, weights, *, dim, bits):
+    total = call("add", _composed(run, call("cast", x, dtype=weights.dtype), places, weights, dim=dim), 1 << bits >> 1)
     return call("cast", call("minimum", call("maximum", call("bitwise_right_shift", total, bits), 0), 255), dtype=x.dtype)
 
 
+def _composed_grad(run, g, places, weights, *, size, dim):
+    taps, length = places.shape
+    each = call("mul", core.reshaped(contiguous(g), (*g.shape[:dim], 1, *g.shape[dim:])), _beside(weights, g, dim))
+    each = core.reshaped(each, (*g.shape[:dim], taps * length, *g.shape[dim + 1:]))
+    return call("index_add", each, core.reshaped(contiguous(places), (taps * length,)), dim=dim, size=size)
+
+
+def _beside(weights, x, dim):
+    """Weights [taps, length] with dimensions for those of x behind dim."""
+    return core.reshaped(contiguous(weights), weights.shape + (1,) * (len(x.shape) - 1 - dim))
+
+
 KERNELS = {"resample": Kernel("resample", _resample, cut=_cut), "resample_grad": Kernel("resample_grad", _resample_grad, cut=_cut),
-           "windowed": _windowed, "windowed_bytes": _windowed_bytes}
+           "windowed": Kernel("windowed", _windowed, cut=_composed),
+           "windowed_bytes": Kernel("windowed_bytes", _windowed_bytes, cut=_composed_bytes),
+           "windowed_grad": Kernel("windowed_grad", _windowed_grad, cut=_composed_grad)}

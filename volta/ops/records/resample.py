@@ -12,7 +12,7 @@ import numpy as np
 
 from volta.dtypes import int32, uint8
 from volta.ops.records.copy import cast
-from volta.ops.records.index import index_select_op
+from volta.ops.records.index import index_add_op, index_select_op
 from volta.ops.records.math import clamp_max, clamp_min, mul
 from volta.ops.records.reduce import sum_op
 from volta.ops.records.view import reshape_op
@@ -106,11 +106,42 @@ def _windowed(x, places, weights, dim):
     return cast(sum_op(mul(picked, weights), dim=(dim,), keepdim=False), x.dtype)
 
 
+def _np_windowed_grad(g, places, weights, size, dim):
+    g = np.moveaxis(g, dim, -1)
+    out = np.zeros((*g.shape[:-1], size), g.dtype)
+    np.add.at(out, (..., places), g[..., None, :] * weights)
+    return np.moveaxis(out, -1, dim)
+
+
+def _windowed_grad(g, places, weights, size, dim):
+    taps, length = places._shape
+    weights = reshape_op(weights, shape=(taps, length) + (1,) * (g.ndim - 1 - dim))
+    each = mul(reshape_op(g, shape=(*g._shape[:dim], 1, *g._shape[dim:])), weights)
+    each = reshape_op(each, shape=(*g._shape[:dim], taps * length, *g._shape[dim + 1:]))
+    return index_add_op(each, reshape_op(places, shape=(taps * length,)), dim=dim, size=size)
+
+
+def _samples(*each):
+    """(shape, size of the other side, dim, taps, windows): places as images have them, whose last is repeated, with weights."""
+    for shape, n, dim, taps, length in each:
+        places = Derived(lambda *_, n=n, taps=taps, length=length: np.minimum(
+            np.arange(taps)[:, None] + np.arange(length) * n // length, np.minimum(np.arange(length) * n // length + taps - 1, n - 1)))
+        weights = Derived(lambda *_, taps=taps, length=length: (np.arange(taps * length).reshape(taps, length) * 7 % 11 - 4.0) / 8)
+        yield shape, places, weights, dim, n
+
+
 windowed_op = register(                             # along dim, the sums of elements at places[:, j] times weights[:, j]
     "windowed", ("x", "places", "weights"), family="resample", takes={"x": "fi", "places": "int64", "weights": "=x"}, reference=_windowed,
     numpy=_np_windowed, kinds="f",
-    cases=(case((2, 5, 7), Labels((3, 4), 7), (3, 4), dim=2), case((2, 5, 7), Labels((2, 3), 5), (2, 3), dim=1),
-           case((19, 2, 33), Labels((4, 21), 33), (4, 21), dim=2), case((0, 5, 7), Labels((2, 3), 7), (2, 3), dim=2)))
+    vjp=(lambda g, places, weights, x_shape, dim: windowed_grad(g, places, weights, size=x_shape[dim], dim=dim), None, None),
+    cases=tuple(case(shape, places, weights, dim=dim) for shape, places, weights, dim, _ in _samples(
+        ((2, 5, 7), 7, 2, 3, 4), ((2, 5, 7), 5, 1, 2, 3), ((29, 2, 33), 33, 2, 4, 21), ((2, 4, 3), 4, 1, 3, 9), ((0, 5, 7), 7, 2, 2, 3))))
+windowed_grad = register(           # its transpose; places[k, j] is min(places[0, j] + k, places[-1, j]), and both grow with j
+    "windowed_grad", ("g", "places", "weights"), family="resample", takes={"g": "fi", "places": "int64", "weights": "=g"},
+    reference=_windowed_grad, numpy=_np_windowed_grad, kinds="f",
+    vjp=(lambda gg, places, weights, dim: windowed_op(gg, places, weights, dim=dim), None, None),
+    cases=tuple(case(shape, places, weights, size=n, dim=dim) for shape, places, weights, dim, n in _samples(
+        ((2, 5, 4), 7, 2, 3, 4), ((2, 3, 7), 5, 1, 2, 3), ((29, 2, 21), 33, 2, 4, 21), ((2, 9, 3), 4, 1, 3, 9), ((0, 5, 3), 7, 2, 2, 3))))
 
 
 def _windowed_bytes(x, places, weights, dim, bits):
