@@ -20,7 +20,7 @@ from volta.devices.gpu import plans as gpu_plans
 from volta.devices.gpu import scatter as gpu_scatter
 from volta.devices.gpu import sort as gpu_sort
 from volta.devices.gpu.generate import Expression
-from volta.errors import DeviceError
+from volta.errors import ArgumentError, DeviceError, IndexRangeError
 from volta.ops.records.sort import order as sorted_places
 
 pytestmark = pytest.mark.gpu
@@ -327,3 +327,29 @@ def test_index_copy_and_fill_along_inner_dimensions(shape, dim, entries):
     np.moveaxis(want, dim, 0)[index] = 2.5
     np.testing.assert_array_equal(t.index_fill(dim, at, 2.5).index_copy_(dim, at[:0], t.narrow(dim, 0, 0)).numpy(),
                                   np.where(np.isin(np.arange(shape[dim]), index).reshape((-1,) + (1,) * (len(shape) - 1 - dim)), 2.5, x))
+
+
+def test_what_is_known_of_uploaded_integers_is_known_of_their_copies():
+    """As int64 of int32, and of labels that are taken in chunks."""
+    index, ones = volta.tensor(np.full((2, 2), 20, np.int32), device="gpu"), volta.ones(2, 2, device="gpu")
+    with pytest.raises(IndexRangeError, match="index 20 is out of range for a dimension of size 3"):
+        volta.scatter_reduce(volta.zeros(3, 2, device="gpu"), 0, index, ones, "sum")
+    counted = index.clone()
+    counted += 1
+    assert volta.scatter_reduce(volta.zeros(3, 2, device="gpu"), 0, counted.long(), ones, "sum").shape == (3, 2)     # nobody knows these
+    x, w = volta.ones(8, 3, device="gpu"), volta.ones(4, 3, device="gpu")
+    chunks = volta.nn.LinearCrossEntropyOptions(batch_chunk_size=2, chunking_method=None)
+    with pytest.raises(IndexRangeError, match="label 7 is outside the 4 classes"):
+        volta.nn.functional.linear_cross_entropy(x, w, volta.tensor([0, 1, 2, 3, 0, 1, 2, 7], device="gpu"), options=chunks)
+
+
+def test_numbers_are_refused_without_elements_too():
+    for size in (2, 0):
+        with pytest.raises(ArgumentError, match="-8.5 does not fit into volta.uint8"):
+            volta.full((2, size), -8.5, dtype=volta.uint8, device="gpu")
+
+
+def test_positions_in_shapes_of_more_elements_than_32_bits_count():
+    for shape in ((4, 1 << 30, 4, 1 << 30), (1 << 30, 4, 1 << 30, 4), (3, 5, 7)):
+        found = volta.unravel_index(volta.tensor([0, 5, 13, 100], device="gpu"), shape)
+        assert [x.tolist() for x in found] == [x.tolist() for x in volta.unravel_index(volta.tensor([0, 5, 13, 100]), shape)]

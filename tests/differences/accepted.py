@@ -15,8 +15,8 @@ nn.functional.rrelu native_dropout uniform exponential geometric cauchy log_norm
 nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d svd_lowrank pca_lowrank""".split())
 # What nobody wrote has no values to compare.
 UNWRITTEN = frozenset("empty empty_like empty_strided empty_permuted new_empty new_empty_strided resize_ resize_as_".split())
-# At the least integer divided by -1, at remainders by 0 and at counts up to the greatest integer PyTorch ends the process.
-FATAL = frozenset("bincount __rmod__ __rdiv__ div floor_divide fmod remainder true_divide".split())
+# At the least integer divided by -1, at remainders by 0 and at counts to the greatest integer PyTorch ends the process or takes minutes.
+FATAL = frozenset("bincount special.laguerre_polynomial_l __rmod__ __rdiv__ div floor_divide fmod remainder true_divide".split())
 
 _PLACES = "argsort sort topk kthvalue median nanmedian mode"
 _LAPACK = "geqrf linalg.qr qr linalg.householder_product ormqr linalg.lstsq linalg.eigh linalg.svd svd linalg.svdvals"
@@ -34,8 +34,11 @@ def _names(names: str) -> re.Pattern:
 
 
 # (names of op_db, * for any beginning or end; what the form has in it; how the text begins or what it has in it; why)
-RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
-              for names, form, text, why in (
+def _rules(*rules: tuple[str, str, str, str]) -> tuple:
+    return tuple((_names(names), re.compile(form), re.compile(text), why) for names, form, text, why in rules)
+
+
+RULES = _rules(
     ("*", "", "(.* afterwards: )?strides of (nothing|ones)", "a dimension that has no step has no stride"),
     ("*", "grad", "accepted.*derivative for", "derivatives that PyTorch has not"),
     ("*", "grad grad", "accepted.*does not require grad|type: str 'none'", "second derivatives that are zeros here, and none in PyTorch"),
@@ -136,6 +139,7 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
      "an eps that is no number"),
     ("native_batch_norm", "out of (other size|less)", "accepted|shape", "outs of statistics are resized, as others are"),
     ("new_empty_strided", "negative", "raised: ShapeError", "negative strides of nothing"),
+    ("*.conv_transpose3d", "layout.*float16", "strides: ", "PyTorch's halves alone lie as channels do"),
     (_ROWS, "layout", "strides: ", "results lie row by row where channels lie side by side without a second dimension"),
     ("*.batch_norm *.instance_norm", "dtype", "raised: DTypeError", "running statistics of another dtype, or of nothing"),
     ("*.binary_cross_entropy_with_logits", "planted", "not finite", "infinite logits"),
@@ -175,7 +179,20 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
      "warned: .*UserWarning.* and ..\\Z",
      "PyTorch's once are once for each form"),
     ("*", "", "accepted.*not implemented for '(Half|BFloat16)'", "halves that PyTorch's CPU kernels have not"),
-))
+)
+# On a GPU, beside PyTorch on the CPU (ARCHITECTURE.md, "Values that a kernel meets").
+ON_GPU = _rules(
+    ("*.avg_pool?d index_reduce/mean *.poisson_nll_loss *.margin_ranking_loss *.cosine_embedding_loss *.softsign *.local_response_norm",
+     "integer (least|greatest)", "values", "integers wrap at 32 bits"),
+    ("*.binary_cross_entropy multinomial histc histogramdd *.gaussian_nll_loss normal", "planted|error",
+     "accepted.*(between 0 and 1|contains either|is not finite|negative entry|std >= 0)", "floats that nobody looks at"),
+    ("masked_fill", "dtype uint8", "accepted.*without overflow", "a number in a tensor, which nobody looks at"),
+    ("repeat_interleave", "layout expanded", "accepted.*does not match required", "counts of which not all extremes are known"),
+    ("linalg.* pca_lowrank", "", "class: .*DeviceError.*on the CPU alone", "what a GPU has not is refused first"),
+    ("*.scaled_dot_product_attention", "plain", "strides", "results of attention lie place by place, as on CUDA"),
+    ("*.multi_head_attention_forward", "planted", "not finite", "weights next to nothing, which are 0, beside infinity"),
+    ("*.one_hot", "integer greatest", "raised: OutOfMemoryError", "more classes than memory"),
+)
 
 # PyTorch writes beyond an out= of another size or layout, which ends the process later.
 WRITES_BEYOND = frozenset("linalg.lu lu_unpack narrow_copy nn.functional.avg_pool3d tril triu".split())
@@ -198,13 +215,14 @@ def _is_part(value: object) -> bool:
     return isinstance(value, (float, np.floating, np.ndarray)) and np.ndim(value) == 0 and bool(0 < value < 1)
 
 
-def cause(name: str, form: str, text: str, args: object) -> str | None:
+def cause(name: str, form: str, text: str, args: object, gpu: bool) -> str | None:
     """Why a difference is accepted; None where it is not."""
     drawn = args is not None and name.endswith(("attention_forward", "dot_product_attention")) and text.startswith(("values", "not finite"))
     if drawn and (
             args[1].get("dropout_p") or any(map(_is_part, args[0]))):
         return "draws of dropout"
-    return next((why for names, forms, texts, why in RULES if names.match(name) and forms.search(form) and texts.match(text)), None)
+    rules = ON_GPU + RULES if gpu else RULES
+    return next((why for names, forms, texts, why in rules if names.match(name) and forms.search(form) and texts.match(text)), None)
 
 
 def count(cause: str) -> None:

@@ -250,7 +250,7 @@ class Run:
 
     def note(self, form: str, text: str, theirs: object = None, ours: object = None, args: object = None) -> None:
         where = getattr(self, "where", "")
-        cause = accepted.cause(self.name, f"{form} | {where}", text, args)
+        cause = accepted.cause(self.name, f"{form} | {where}", text, args, self.device == "gpu")
         if self.options.log:
             with open(self.options.log, "a") as log:
                 log.write("\t".join((self.name, where, form, cause or "-", text, show(args)[:400])).replace("\n", " ") + "\n")

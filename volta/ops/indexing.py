@@ -451,10 +451,10 @@ def true_values(x: Tensor, mask: Tensor, changes: bool = False) -> Tensor:
 
 def coordinates(places: Tensor, shape: Sequence[int]) -> list[Tensor]:
     """Of flat positions in `shape`, those along each dimension."""
-    found, inner = [], 1
-    for n in shape[::-1]:
-        found.append((places // inner if inner > 1 else places) % n)
-        inner *= n
+    found, rest = [], places
+    for i, n in enumerate(shape[::-1], 1):              # products of sizes may be beyond what a GPU holds
+        found.append(rest % n)
+        rest = rest // n if i < len(shape) and n > 1 else rest
     return found[::-1]
 
 

@@ -15,10 +15,13 @@ from volta.devices.gpu.common import (
     BOOL,
     BYTES,
     COMPUTED,
+    INT32,
+    INT64,
     STORED,
     check_dtype,
     context,
     new,
+    pack_number,
     unsigned,
 )
 from volta.devices.gpu.generate import Expression
@@ -89,6 +92,9 @@ def cast(x, dtype):
     """Row-major copy with another element type."""
     out = new(x.storage.device, x.shape, dtype)
     copy_into(out, x)
+    storage = x.storage
+    if storage.bounds is not None and dtype in (INT32, INT64) and storage.version in (0, core.INFERRED) and 4 * x._size == storage.nbytes:
+        out.storage.bounds = storage.bounds             # of the same integers
     return out
 
 
@@ -105,9 +111,11 @@ _count = Pointwise("arange", partial(_fill_plan, lambda dtype: f"s0 + {COMPUTED[
 
 
 def fill_into(out, value) -> None:
-    """out[...] = value; any strides."""
+    """out[...] = value; any strides. Raises: ArgumentError for a number that does not fit the dtype, without elements too."""
     if out._size:
         _fill.into(out, value)
+    else:
+        pack_number(value, out.dtype)
 
 
 def empty(shape, dtype, device):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from volta.dtypes import HALVES, dtype, int64
 from volta.errors import ArgumentError, ShapeError
 from volta.nn.functional.loss import _np_cross_entropy as np_cross_entropy
-from volta.nn.functional.loss import cross_entropy
+from volta.nn.functional.loss import check_labels, cross_entropy
 from volta.nn.functional.other import linear
 from volta.ops.join import cat
 from volta.ops.records.copy import cast
@@ -69,6 +69,8 @@ class LinearCrossEntropyOptions:
 
 def _in_chunks(input, linear_weight, target, bias, weight, reduction, ignore_index, rows):
     """Losses of `rows` rows at a time, reduced at the end."""
+    if target.device.is_gpu:                            # of whose parts the host knows nothing
+        check_labels("linear_cross_entropy", linear_weight.shape[0], target, ignore_index)
     parts = [cross_entropy(linear(input[i:i + rows], linear_weight, bias), target[i:i + rows], weight, ignore_index=ignore_index,
                            reduction="none") for i in range(0, input.shape[0], rows)]
     losses = cat(parts)

@@ -67,17 +67,21 @@ def _check_target(name, input, target, ignore_index):
         raise DTypeError(f"{name}: target must be int64 or uint8, got {target.dtype.name}; convert it with .long()")
     if len(shape) > 2 and target.dtype is uint8:
         raise DTypeError(f"{name}: target must be int64 for an input (N, C, ...), got uint8; convert it with .long()")
+    return check_labels(name, shape[1], target, ignore_index)
+
+
+def check_labels(name, classes, target, ignore_index):
+    """Raise unless these are classes, as far as the host knows. Gives whether some may be `ignore_index`."""
     known = known_range(target)
     if known is None:
         return True
     low, high = known
-    if low < 0 or high >= shape[1]:
+    if low < 0 or high >= classes:
         values = np.array(known) if target.device.is_gpu else np.asarray(target).reshape(-1)
-        wrong = np.flatnonzero((values != ignore_index) & ((values < 0) | (values >= input.shape[1])))
+        wrong = np.flatnonzero((values != ignore_index) & ((values < 0) | (values >= classes)))
         if wrong.size:
             place = "" if target.device.is_gpu else f" at position {wrong[0]}"
-            raise IndexRangeError(f"{name}: label {values[wrong[0]]}{place} is outside the {input.shape[1]} classes "
-                                  f"(0 to {input.shape[1] - 1})")
+            raise IndexRangeError(f"{name}: label {values[wrong[0]]}{place} is outside the {classes} classes (0 to {classes - 1})")
     return low <= ignore_index <= high
 
 
