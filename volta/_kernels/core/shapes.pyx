@@ -178,13 +178,19 @@ def expanded(sizes, tuple given not None):
 
 
 def expand_strides(sizes, tuple strides not None, new_sizes):
-    """Strides of a tensor seen under a larger shape, along whose new and enlarged dimensions the same elements lie again."""
+    """Strides of a tensor seen under a larger shape, along whose enlarged dimensions the same elements lie again; a new dimension of
+    size 1 lies around what follows it, as in PyTorch."""
     cdef tuple shape = plain(sizes), new = plain(new_sizes)
-    cdef Py_ssize_t m = PyTuple_GET_SIZE(new), lead = m - PyTuple_GET_SIZE(shape), i
+    cdef Py_ssize_t m = PyTuple_GET_SIZE(new), lead = m - PyTuple_GET_SIZE(shape), i, length, step
+    cdef Py_ssize_t around = 1              # the step of a new dimension
     cdef list out = [0] * m
-    for i in range(lead, m):
-        if <Py_ssize_t>shape[i - lead] != 1 or <Py_ssize_t>new[i] == 1:
-            out[i] = strides[i - lead]
+    for i in range(m - 1, -1, -1):
+        length = 1 if i < lead else <Py_ssize_t>shape[i - lead]
+        step = around if i < lead else <Py_ssize_t>strides[i - lead]
+        if length != <Py_ssize_t>new[i]:
+            step = 0
+        out[i] = step
+        around = step * <Py_ssize_t>new[i]
     return tuple(out)
 
 
