@@ -16,17 +16,75 @@ STRIDES = {
     "squeeze": lambda lib, x, z, e: (x[:, None].squeeze(), x[None, :, None].squeeze(0), x[None, :, None].squeeze((0, 2)),
                                      lib.zeros(1, 4, 1).permute(1, 0, 2).squeeze(0), x[:1].squeeze(()), e[None].squeeze(0)),
     "expand": lambda lib, x, z, e: (x.expand(1, 3, 4), x.expand(2, 1, 3, 4), x[:1].expand(1, 1, 5, 1, 4), e.expand(1, 0, 4, 5),
-                                    lib.broadcast_to(x, (1, 1, 3, 4)), *lib.broadcast_tensors(x[None, :1], x[:1, :1])),
+                                    lib.broadcast_to(x, (1, 1, 3, 4)), *lib.broadcast_tensors(x[None, :1], x[:1, :1], x[0, 0])),
     "grids": lambda lib, x, z, e: tuple(y for indexing in ("ij", "xy") for y in (
         *lib.meshgrid(lib.zeros(3), lib.zeros(1), indexing=indexing),
-        *lib.meshgrid(lib.zeros(3), lib.zeros(2), lib.zeros(2), indexing=indexing), *lib.meshgrid(lib.zeros(3), indexing=indexing))),
+        *lib.meshgrid(lib.zeros(3), lib.zeros(2), lib.zeros(2), indexing=indexing),
+        *lib.meshgrid(lib.zeros(3), indexing=indexing))),
     "ranks": lambda lib, x, z, e: (lib.atleast_3d(x), lib.atleast_3d(x[0]), lib.atleast_2d(x[0]), lib.atleast_2d(e[:, 0, 0])),
     "like nothing": lambda lib, x, z, e: tuple(make(each) for make in (lib.zeros_like, lib.empty_like, lib.rand_like) for each in (
         e.permute(2, 0, 1), lib.zeros(0, 10, 4)[:, ::2, ::2])),
     "matrices of nothing": lambda lib, x, z, e: (
-        lib.linalg.inv(lib.zeros(0, 3, 3)), lib.linalg.cholesky(lib.zeros(0, 3, 3)), lib.linalg.solve(lib.zeros(0, 5, 5), lib.zeros(0, 5, 2)),
+        lib.linalg.inv(lib.zeros(0, 3, 3)), lib.linalg.cholesky(lib.zeros(0, 3, 3)),
+        lib.linalg.solve(lib.zeros(0, 5, 5), lib.zeros(0, 5, 2)),
         lib.linalg.eigh(lib.zeros(0, 5, 5))[1], *lib.linalg.qr(lib.zeros(5, 0)), lib.nonzero(lib.zeros(5)), lib.nonzero(lib.zeros(5, 2))),
 }
+
+
+LINES = {
+    "averages": lambda f, x: f.avg_pool1d(x, 2), "four": lambda f, x: f.adaptive_avg_pool1d(x, 4),
+    "mean": lambda f, x: f.adaptive_avg_pool1d(x, 1),
+    "four maxima": lambda f, x: f.adaptive_max_pool1d(x, 4), "maxima": lambda f, x: f.max_pool1d(x, 2),
+    "places": lambda f, x: f.max_pool1d(x, 2, return_indices=True)[1], "norms": lambda f, x: f.lp_pool1d(x, 2, 2),
+    "areas": lambda f, x: f.interpolate(x, size=4, mode="area"), "gates": lambda f, x: f.glu(x, 2), "slopes": lambda f, x: f.rrelu(x),
+}
+
+
+@pytest.mark.parametrize("case", LINES)
+@pytest.mark.parametrize("order", [(0, 2, 1), (2, 1, 0)])
+def test_lines(case, order):
+    found = {}
+    for name, lib in LIBRARIES.items():
+        x = lib.arange(48.0).reshape([(2, 3, 8)[d] for d in order]).permute(*order)
+        wanting = x.clone().requires_grad_()
+        y, z = LINES[case](lib.nn.functional, x), LINES[case](lib.nn.functional, wanting)
+        if z.requires_grad:
+            z.sum().backward()
+        found[name] = y.stride(), z.stride(), wanting.grad is not None and wanting.grad.stride(), y.tolist()
+    assert found["Volta"] == found["PyTorch"]
+
+
+def _backward(lib, leaf, g, **options):
+    leaf.requires_grad_().backward(g, **options)
+    return leaf.grad
+
+
+GRADIENTS = {
+    "turned": lambda lib: _backward(lib, lib.ones(3, 4), lib.ones(4, 3).t()),
+    "turned leaf": lambda lib: _backward(lib, lib.ones(4, 3).t(), lib.ones(3, 4)),
+    "gaps": lambda lib: _backward(lib, lib.ones(3, 8)[:, ::2], lib.ones(4, 3).t()),
+    "expanded": lambda lib: _backward(lib, lib.ones(4).expand(3, 4), lib.ones(4, 3).t()),
+    "both": lambda lib: _backward(lib, lib.ones(4, 3).t(), lib.ones(4, 3).t()),
+    "recorded": lambda lib: _backward(lib, lib.ones(4, 3).t(), lib.ones(3, 4), create_graph=True),
+    "images": lambda lib: _backward(lib, lib.ones(2, 3, 4, 4).to(memory_format=lib.channels_last), lib.ones(2, 3, 4, 4)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+@pytest.mark.parametrize("case", GRADIENTS)
+def test_gradients_lie_as_their_leaves(case):
+    assert GRADIENTS[case](volta).stride() == GRADIENTS[case](torch).stride()
+
+
+def test_gradients_of_turned_leaves():
+    x = volta.arange(12.0).reshape(4, 3).t().requires_grad_()
+    (x * x).sum().backward()
+    (x * x).sum().backward()
+    assert np.array_equal(x.grad.numpy(), 4 * x.detach().numpy()) and x.grad.stride() == x.stride()
+    x.grad.zero_()
+    (x ** 3).sum().backward(create_graph=True)
+    x.grad.sum().backward()
+    assert np.allclose(x.grad.detach().numpy(), 3 * x.detach().numpy() ** 2 + 6 * x.detach().numpy())
 
 
 @pytest.mark.parametrize("case", STRIDES)
@@ -98,6 +156,13 @@ def test_refused(case):
         REFUSED[case](torch, torch.nn.functional)
     with pytest.raises(theirs.type):
         REFUSED[case](volta, volta.nn.functional)
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (2, 3, 0)])
+def test_nothing_is_solved(shape):
+    found = [lib.linalg.lu_solve(*lib.linalg.lu_factor(lib.eye(3).expand(*shape[:-2], 3, 3)), lib.zeros(shape))
+             for lib in LIBRARIES.values()]
+    assert tuple(found[0].shape) == found[1].shape and found[0].stride() == found[1].stride()
 
 
 def test_tensors_of_pytorch_are_refused():
