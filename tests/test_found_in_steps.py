@@ -1,6 +1,9 @@
 """Strides of dimensions that have one element, or none, as PyTorch gives them; arguments of other kinds that PyTorch takes."""
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -163,6 +166,29 @@ def test_nothing_is_solved(shape):
     found = [lib.linalg.lu_solve(*lib.linalg.lu_factor(lib.eye(3).expand(*shape[:-2], 3, 3)), lib.zeros(shape))
              for lib in LIBRARIES.values()]
     assert tuple(found[0].shape) == found[1].shape and found[0].stride() == found[1].stride()
+
+
+@pytest.mark.parametrize("name", ["lstm_cell", "gru_cell", "rnn_tanh_cell", "lstm", "gru"])
+@pytest.mark.parametrize("length", [1, 3])
+def test_states_of_another_length_are_refused(name, length):
+    rows = {"lstm": 8, "gru": 6, "rnn": 2}[name.partition("_")[0]]
+    h, weights = volta.zeros(2, length), (volta.zeros(rows, 3), volta.zeros(rows, 2))
+    with pytest.raises(RuntimeError, match=f"a state must have rows of 2, as the weights do, got \\(2, {length}\\)"):
+        if name.endswith("cell"):
+            getattr(volta, name)(volta.zeros(2, 3), (volta.zeros(2, 2), h) if name == "lstm_cell" else h, *weights)
+        else:
+            hx = h[None] if name == "gru" else (h[None], volta.zeros(1, 2, 2))
+            getattr(volta, name)(volta.zeros(4, 2, 3), hx, weights, False, 1, 0.0, False, False, False)
+
+
+def test_copies_share_memory_as_what_is_copied():
+    x = volta.arange(6.0).reshape(2, 3)
+    a, b = copy.deepcopy([x, x[:, 1]])
+    a[0, 1] = 7.0
+    assert b.tolist() == [7.0, 4.0] and b.stride() == (3,) and x[0, 1] == 1.0
+    turned = x.t().requires_grad_()
+    for found in copy.deepcopy(turned), pickle.loads(pickle.dumps(turned)):
+        assert found.stride() == (1, 3) and found.requires_grad and found.is_leaf and found.tolist() == turned.tolist()
 
 
 def test_tensors_of_pytorch_are_refused():
