@@ -165,8 +165,8 @@ def _shaped(call, op, inputs, params):
     front = {"shape": call.size, "sizes": call.size, "starts": 0, "steps": 1}
     x = call.aligned(inputs[0], len(params["shape"])) if op.name == "expand" else inputs[0].physical
     params = {key: (front[key], *value) if key in front else value for key, value in params.items()}
-    if params.get("axes") is not None:                          # which dimensions stay; -1 is a new one
-        params["axes"] = (0, *[d + 1 if d >= 0 else d for d in params["axes"]])
+    if params.get("axes") is not None:                          # which dimensions stay; -1 - d is a new one before d
+        params["axes"] = (0, *[d + 1 if d >= 0 else d - 1 for d in params["axes"]])
     return graph.call(op, (x,), params)
 
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from volta._kernels.core import streams
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, CallError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,6 +81,7 @@ class Generator(streams.Source):
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart the stream of `seed`, an integer from -2**63 to 2**64 - 1, of which negative ones count from 2**64 down."""
+        seed = int(seed) if isinstance(seed, float) else seed               # as in PyTorch
         if isinstance(seed, bool) or not hasattr(seed, "__index__"):
             raise ArgumentError(f"manual_seed: seed must be an integer, got {seed!r}")
         if not -(1 << 63) <= int(seed) < 1 << 64:
@@ -108,7 +109,7 @@ class Generator(streams.Source):
         """
         state = np.asarray(new_state)
         if state.dtype != np.uint8 or state.shape != (_STATE.size,):
-            raise ArgumentError(f"set_state: needs the uint8 tensor of {_STATE.size} bytes that get_state gives, got {state.dtype} "
+            raise CallError(f"set_state: needs the uint8 tensor of {_STATE.size} bytes that get_state gives, got {state.dtype} "
                                 f"of shape {state.shape}")
         self._seed, self.offset = _STATE.unpack(state.tobytes())
         return self

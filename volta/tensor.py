@@ -16,7 +16,7 @@ from volta._kernels.core import graph, operators, order
 from volta.autograd import Node
 from volta.device import as_device
 from volta.dtypes import bfloat16, float32, get_default_dtype, to_numpy
-from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError, warn_once
+from volta.errors import ArgumentError, AutogradError, CallError, DTypeError, IndexRangeError, ShapeError, warn_once
 from volta.facts import install as install_facts
 from volta.layout import contiguous_format, strided
 from volta.methods import install
@@ -95,7 +95,7 @@ class Tensor(operators.Operators):
     @data.setter
     def data(self, value: Tensor) -> None:
         if not isinstance(value, core.TensorBase):
-            raise ArgumentError(f"data: needs a tensor, got {type(value).__name__}")
+            raise CallError(f"data: needs a tensor, got {type(value).__name__}")
         if self.requires_grad and not value.dtype.is_floating_point:
             raise DTypeError(f"data: the tensor requires grad, so its data must be floating point, got {value.dtype}")
         other = (value.shape, value.dtype, value.device) != (self.shape, self.dtype, self.device)      # no gradient was recorded for that
@@ -396,7 +396,7 @@ class Tensor(operators.Operators):
     def __deepcopy__(self, memo) -> Tensor:
         if self._node is not None:
             raise AutogradError("deepcopy: only leaves can be copied with their graph; use detach().clone()")
-        out = core.alias(self).clone()
+        out = _copied(self, memo)
         memo[id(self)] = out
         out.grad = copy.deepcopy(self.grad, memo)
         out.__dict__.update(copy.deepcopy(self._attributes or {}, memo))
@@ -411,7 +411,9 @@ class Tensor(operators.Operators):
         return out.requires_grad_(self.requires_grad)
 
     def __reduce_ex__(self, protocol):
-        return _rebuild, (for_numpy(self), self.dtype, str(self.device), self.requires_grad), self._attributes or None
+        dims = order.order_as((self,))
+        values = for_numpy(self) if dims is None else for_numpy(self).transpose(dims)
+        return _rebuild, (values, self.dtype, str(self.device), self.requires_grad, dims), self._attributes or None
 
     # ------------------------------------------------------------ places and types
     def cpu(self, *, memory_format: Layout | None = None) -> Tensor:
@@ -470,8 +472,24 @@ def for_numpy(t):
 _NUMBER = "a number of a tensor that requires grad has no gradient; write x.detach() first, or x.item()"
 
 
-def _rebuild(array, dtype, device, requires_grad):
-    return tensor(array, dtype=dtype, device=device, requires_grad=requires_grad)
+def _copied(x, memo):
+    """A copy of the same strides. What shares memory in the CPU does so when it is copied, too: the memory is copied once, whole."""
+    storage = x.storage
+    if x.device is not core.CPU or storage.nbytes % x.dtype.itemsize or core.stands_in(x):
+        return core.alias(x).clone()
+    key = "memory", id(storage.root or storage), x.dtype
+    if key not in memo:
+        memo[key] = core.view(x, (storage.nbytes // x.dtype.itemsize,), (1,), 0).clone()
+    return core.view(memo[key], x.shape, x._strides, x.offset)
+
+
+def _rebuild(array, dtype, device, requires_grad, dims=None):
+    """A tensor of these values, whose dimensions came in the order `dims`, in which they lie in memory."""
+    found = tensor(array, dtype=dtype, device=device)
+    if dims is not None:
+        shape, strides = (tuple(each[dims.index(i)] for i in range(len(dims))) for each in (found.shape, found._strides))
+        found = core.view(found, shape, strides, found.offset)
+    return found.requires_grad_(requires_grad)
 
 
 install_facts(Tensor)

@@ -19,7 +19,7 @@ from volta.ops.records.copy import cast, copy_into_op
 from volta.ops.records.strided import as_strided_op
 from volta.ops.records.view import contiguous_op, on_diagonal, permute_op, reshape_op, row_major
 from volta.ops.table import Many, case, composed
-from volta.ops.view import movedim, transpose
+from volta.ops.view import movedim, transpose, unsqueeze
 from volta.shapes import as_dim, as_shape, broadcasts_to, exchanged
 
 if TYPE_CHECKING:
@@ -86,18 +86,23 @@ def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
 
 
 # ---------------------------------------------------------------- ranks and order
-def _atleast(rank, place):
+def _atleast(rank, places):
+    """The function of tensors with new dimensions at the places that belong to their number of dimensions."""
+    def deep(x):
+        for d in places[x.ndim] if x.ndim < rank else ():
+            x = unsqueeze(x, d)
+        return x
+
     def function(*tensors):
         if len(tensors) > 1 and not all(isinstance(x, core.TensorBase) for x in tensors):
             raise DTypeError(f"atleast_{rank}d: needs tensors, or one list of them, got {[type(x).__name__ for x in tensors]}")
-        found = [reshape_op(x, shape=place(x.shape)) if x.ndim < rank else x for x in
+        found = [deep(x) for x in
                  (tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], core.TensorBase) else tensors)]
         return found[0] if len(tensors) == 1 and tensors[0] is not None and isinstance(tensors[0], core.TensorBase) else tuple(found)
     return function
 
 
-_ATLEAST = _atleast(1, lambda shape: (1,)), _atleast(2, lambda shape: (1,) * (2 - len(shape)) + shape), _atleast(
-    3, lambda shape: (1, 1, 1) if not shape else (1, *shape, 1) if len(shape) == 1 else (*shape, 1))
+_ATLEAST = _atleast(1, [[0]]), _atleast(2, [[0, 0], [0]]), _atleast(3, [[0, 0, 0], [0, 2], [2]])
 
 
 @composed(samples=(case(()), case((3,))), kinds="fib", view=True, method=False, numpy=np.atleast_1d)

@@ -87,7 +87,11 @@ KINDS = {
 
 
 # Flags that PyTorch's own functions are in Python for: anything is true or false there.
-_TRUTHS = {"get_infos", "hard", "inplace", "recompute_scale_factor", "reduce", "return_indices", "size_average"}
+_TRUTHS = {"add_zero_attn", "center", "get_infos", "hard", "inplace", "recompute_scale_factor", "reduce", "return_indices", "size_average",
+           "use_separate_proj_weight"}
+# By function: arguments that it judges itself, as its like in PyTorch does.
+_OWN = {"cdist": {"compute_mode"}, "embedding_bag": {"mode"}, "gaussian_nll_loss": {"full"}, "grid_sample": {"mode", "padding_mode"},
+        "multi_head_attention_forward": {"training"}, "multi_margin_loss": {"p"}}
 
 
 def _allowed(parameter):
@@ -101,9 +105,9 @@ def _allowed(parameter):
 
 def kinds(function: Callable) -> tuple[tuple[int, ...], int, dict[str, int]]:
     """Bits of the types that a function takes: at each position, at further ones, and by name."""
-    bits, positions, more = {}, [], 0
+    bits, positions, more, own = {}, [], 0, _OWN.get(function.__name__, ())
     for name, parameter in inspect.signature(function).parameters.items():
-        allowed = _allowed(parameter)
+        allowed = None if name in own else _allowed(parameter)
         bits[name] = UNKNOWN if allowed is None else functools.reduce(operator.or_, [kind for kind, _, _ in allowed])
         if parameter.kind is parameter.VAR_POSITIONAL:
             more = bits[name]

@@ -21,7 +21,7 @@ from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
 from volta.ops.records.reduce import sum_op
 from volta.ops.records.view import as_it_lies, clone_op, contiguous_op, diagonal_op, expand_kernel, on_diagonal, slice_op
 from volta.ops.table import Derived, case, composed
-from volta.ops.view import expand, movedim, reshape
+from volta.ops.view import expand, movedim, reshape, squeeze, unsqueeze
 from volta.shapes import as_dims, as_shape, listed
 
 if TYPE_CHECKING:
@@ -125,6 +125,11 @@ def arranged(name: str, x: Tensor, memory_format: Layout | None) -> Tensor:
 def pixels_as(x: Tensor, out: Tensor) -> Tensor:
     """What was made of images, row-major, with the channels of each pixel together where those of x lie so."""
     return movedim(contiguous_op(movedim(out, 1, -1)), -1, 1) if by_pixels(x) else out
+
+
+def lines_as(x: Tensor, out: Tensor) -> Tensor:
+    """`pixels_as` of lines, which are images of one row."""
+    return out if x._contiguous else squeeze(pixels_as(unsqueeze(x, 2), unsqueeze(out, 2)), 2)
 
 
 @composed(samples=(case((2, 3)), case(())), kinds="fib", record=clone_op, numpy=lambda x, **_: np.copy(x))

@@ -13,7 +13,7 @@ from volta._kernels.core.order import dense_strides
 from volta._kernels.core.streams import draw, draw_into
 from volta.device import as_device
 from volta.dtypes import as_dtype, bool_, check_held, float16, float32, float64, get_default_dtype, iinfo, int32, int64, to_numpy
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, CallError, DTypeError, ShapeError
 from volta.layout import preserve_format
 from volta.ops.copy import arranged, copy_into, fill_into
 from volta.ops.from_data import finish, tensor
@@ -247,7 +247,7 @@ def randint(*bounds: int | Sequence[int], low: int = 0, high: int | None = None,
     if given or size is None or high is None:
         raise ArgumentError(f"randint: needs (low, high, size) or (high, size), got {bounds}")
     if not hasattr(low, "__index__") or not hasattr(high, "__index__") or not -1 << 63 <= low < high <= 1 << 63:
-        raise ArgumentError(f"randint: needs integers low < high within int64, got {low!r}, {high!r}")
+        raise CallError(f"randint: needs integers low < high within int64, got {low!r}, {high!r}")
     kind = int64 if dtype is None else as_dtype(dtype)
     least, most = _integers_of(kind)
     if most is not None and not least <= low < high <= most + 1:

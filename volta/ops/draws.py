@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from volta._kernels.core import TensorBase, host_sees, same_values, stands_in
 from volta._kernels.core.streams import draw, draw_into
 from volta.dtypes import bool_, finfo, float32, float64, iinfo, int64
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, CallError, DTypeError, ShapeError
 from volta.ops.assign import constant_of, redrawn
 from volta.ops.copy import copy_into
 from volta.ops.creation import draw_integers, floating_dtype, randn
@@ -95,10 +95,12 @@ def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, size: Sequence
     >>> volta.normal(volta.tensor([1.0, 2.0]), 0.0).tolist()
     [1.0, 2.0]
     """
+    if size is not None:
+        mean, std = (x.item() if isinstance(x, TensorBase) and not x.ndim and not x.requires_grad else x for x in (mean, std))
     given = [x for x in (mean, std) if isinstance(x, TensorBase)]
     _need("normal", std, lambda x: x >= 0, "std must be >= 0")
     if bool(given) == (size is not None) or given and (dtype is not None or device is not None):
-        raise ArgumentError("normal: needs tensors, or two numbers and a size, with dtype and device where they are wanted")
+        raise CallError("normal: needs tensors, or two numbers and a size, with dtype and device where they are wanted")
     if not given:
         return finish(randn(size, generator=generator, dtype=dtype, device=device) * std + mean, requires_grad)
     shape = broadcast_shapes(*[x.shape for x in given])

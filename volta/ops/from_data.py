@@ -245,6 +245,8 @@ def frombuffer(buffer: object, *, dtype: DTypeLike, count: int = -1, offset: int
         array = np.frombuffer(buffer, to_numpy(dtype), count, offset)
     except ValueError as error:
         raise ArgumentError(f"frombuffer: {error}") from None
+    if not array.size:
+        raise ArgumentError(f"frombuffer: needs at least one element, got a buffer of {memoryview(buffer).nbytes} bytes and count={count}")
     return finish(from_numpy(array), requires_grad)
 
 

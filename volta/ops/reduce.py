@@ -264,7 +264,7 @@ def _called(name, pick, of_all, of_two, input, dim_or_other, keepdim, dim, other
     given = [x for x in (dim_or_other, dim, other) if x is not None]
     two = other is not None or hasattr(dim_or_other, "dtype")
     if len(given) != 1 or keepdim and two:
-        raise ArgumentError(f"{name}: takes a dimension, and keepdim with it, or another tensor, or neither")
+        raise CallError(f"{name}: takes a dimension, and keepdim with it, or another tensor, or neither")
     return of_two(input, *given) if two else _pick(name, pick, input, *given, keepdim)
 
 

@@ -18,8 +18,11 @@ def _each(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def takes_over(x: object) -> bool:
-    """Whether PyTorch's functions leave calls with this object to it. Tensors, also of classes of a program's own, are computed with."""
-    return not isinstance(x, (TensorBase, type)) and hasattr(type(x), "__torch_function__")
+    """Whether PyTorch's functions leave calls with this object to it. Tensors, also of classes of a program's own, are computed with.
+    PyTorch's own tensors would call the function again, without end."""
+    kind = type(x)
+    return not isinstance(x, (TensorBase, type)) and hasattr(kind, "__torch_function__") and not any(
+        c.__module__ == "torch._C" for c in kind.__mro__)
 
 
 def overriding(values: Iterable[Any]) -> list[Any]:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
+from volta._kernels.core import indexing as geometry
 from volta.errors import ArgumentError, DTypeError, ShapeError, warn_once
-from volta.ops.records.view import expand_op, permute_op, reshape_op, row_major
+from volta.ops.records.view import expand_op, permute_op, reshape_op, row_major, slice_op
 from volta.ops.table import Derived, case, composed
 from volta.shapes import (
     as_dim,
@@ -229,9 +230,11 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -
         raise ArgumentError(f"meshgrid: needs vectors and indexing 'ij' or 'xy', got shapes {[t.shape for t in vectors]} and {indexing!r}")
     if len({t.dtype for t in vectors}) != 1:
         raise DTypeError(f"meshgrid: needs one vector at least, and all of one dtype, got {[t.dtype for t in vectors]}")
+    if indexing == "xy" and len(vectors) > 1:
+        grids = meshgrid(vectors[1], vectors[0], *vectors[2:], indexing="ij")
+        return (grids[1], grids[0], *grids[2:])
     shape = tuple(t._size for t in vectors)
-    grids = [expand(reshape_op(t, shape=(1,) * i + (t._size,) + (1,) * (len(shape) - i - 1)), shape) for i, t in enumerate(vectors)]
-    return tuple(transpose(t, 0, 1) if indexing == "xy" and len(shape) > 1 else t for t in grids)
+    return tuple(expand(reshape_op(t, shape=(1,) * i + (t._size,) + (1,) * (len(shape) - i - 1)), shape) for i, t in enumerate(vectors))
 
 
 @composed(samples=(case((2, 3), dim=1), case((), dim=-1)), kinds="fib", geometry=True, numpy=lambda x, dim: np.expand_dims(x, dim))
@@ -243,6 +246,8 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """
     shape = input._shape
     d = as_dim("unsqueeze", dim, len(shape) + 1)
+    if not input._contiguous or input._size < 2:                # strides that reshape would not keep
+        return slice_op(input, **geometry.unsqueezed(input, d))
     return reshape_op(input, shape=shape[:d] + (1,) + shape[d:])
 
 
@@ -255,7 +260,11 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     volta.Size([3])
     """
     shape = input._shape
-    return reshape_op(input, shape=squeezed(shape, None if dim is None else () if dim in ((), []) else as_dims("squeeze", dim, len(shape))))
+    dims = None if dim is None else () if dim in ((), []) else as_dims("squeeze", dim, len(shape))
+    left = squeezed(shape, dims)
+    if not input._contiguous or dims is not None and 1 in left or not input._size:      # strides that reshape would not keep
+        return slice_op(input, **geometry.squeezed(input, dims))
+    return reshape_op(input, shape=left)
 
 
 # ---------------------------------------------------------------- order

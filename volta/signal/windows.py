@@ -13,7 +13,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta.dtypes import as_dtype, float32, float64, get_default_dtype
-from volta.errors import ArgumentError, DTypeError, OutOfMemoryError
+from volta.errors import ArgumentError, CallError, DTypeError, OutOfMemoryError
 from volta.layout import layout as Layouts
 from volta.layout import strided
 from volta.ops.from_data import tensor
@@ -32,7 +32,7 @@ def _window(name: str, formula: Callable[[np.ndarray, int], np.ndarray], M: int,
     dtype, layout, device, requires_grad = place
     dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
     if not hasattr(M, "__index__") or (M := M.__index__()) < 0:
-        raise ArgumentError(f"{name}: M must be a whole number >= 0, got {M!r}")
+        raise CallError(f"{name}: M must be a whole number >= 0, got {M!r}")
     if dtype not in (float32, float64):
         raise ArgumentError(f"{name}: dtype must be float32 or float64, got {dtype}")
     if layout is not strided:

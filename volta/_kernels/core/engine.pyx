@@ -36,11 +36,11 @@ cdef object _tie = None
 cdef object _running = threading.local()        # `engine`: that of the backward pass of this thread
 
 
-def configure(add, slice, joined, sum_to, clone, contiguous, tie):
+def configure(add, slice, joined, sum_to, contiguous, permute, tie):
     """Give the engine the pieces of higher layers that it calls."""
     global _add, _slice, _joined, _sum_to, _tie
     _add, _slice, _joined, _sum_to, _tie = add, slice, joined, sum_to, tie
-    leaves.configure(add, clone, contiguous)
+    leaves.configure(add, contiguous, permute)
 
 
 # ---------------------------------------------------------------- the walk

@@ -29,7 +29,7 @@ cdef extern from "Python.h":
 
 def slice_view(TensorBase x not None, *, tuple starts, sizes, tuple steps, tuple axes=None):
     """Every steps[i]-th of sizes[i] elements of dimension i from starts[i] on. `axes` names the dimensions that stay, in order, with
-    -1 for a new one of size 1; dimensions that go have size 1."""
+    -1 - i for a new one of size 1 before dimension i, around which it lies, as in PyTorch; dimensions that go have size 1."""
     sizes = plain(sizes)
     cdef Py_ssize_t i, n = len(x.shape), offset = x.offset
     cdef tuple old = x._strides
@@ -39,8 +39,29 @@ def slice_view(TensorBase x not None, *, tuple starts, sizes, tuple steps, tuple
     strides = tuple([<Py_ssize_t>steps[i] * <Py_ssize_t>old[i] for i in range(n)])
     if axes is None:
         return make_tensor(x.storage, sizes, strides, offset, x.dtype)
-    return make_tensor(x.storage, tuple([1 if i < 0 else sizes[i] for i in axes]), tuple([0 if i < 0 else strides[i] for i in axes]),
-                       offset, x.dtype)
+    cdef list kept = [], steps_kept = []
+    for i in axes:
+        kept.append(1 if i < 0 else sizes[i])
+        steps_kept.append(strides[i] if i >= 0 else _around(x, -1 - i))
+    return make_tensor(x.storage, tuple(kept), tuple(steps_kept), offset, x.dtype)
+
+
+cdef object _around(TensorBase x, Py_ssize_t d):
+    """The stride of a new dimension before dimension d."""
+    return 1 if d >= len(x.shape) else <Py_ssize_t>x.shape[d] * <Py_ssize_t>x._strides[d]
+
+
+def unsqueezed(TensorBase x not None, Py_ssize_t d):
+    """What `slice_view` is given for a new dimension before dimension d."""
+    cdef Py_ssize_t n = len(x.shape)
+    return {"starts": (0,) * n, "sizes": x.shape, "steps": (1,) * n, "axes": (*range(d), -1 - d, *range(d, n))}
+
+
+def squeezed(TensorBase x not None, dims):
+    """What `slice_view` is given for x without its dimensions of size 1, or those of `dims` that have it."""
+    cdef Py_ssize_t n = len(x.shape), i
+    cdef tuple axes = tuple([i for i in range(n) if <Py_ssize_t>x.shape[i] != 1 or dims is not None and i not in dims])
+    return {"starts": (0,) * n, "sizes": x.shape, "steps": (1,) * n, "axes": axes}
 
 
 cdef tuple _with(tuple values, Py_ssize_t place, object value):
@@ -236,7 +257,7 @@ def parse(TensorBase x not None, key, bint quick=False):
     for i in range(count):
         item = <object>items[i]
         if item is None:
-            axes.append(-1)
+            axes.append(-1 - d)
             moved = True
         elif item is Ellipsis:
             for k in range(rank - used):
@@ -261,7 +282,7 @@ def parse(TensorBase x not None, key, bint quick=False):
             places.append((len(axes), item))
             k = _covered(item)
             if item is True or item is False:
-                axes.append(-1)
+                axes.append(-1 - d)
                 moved = True
             elif (<TensorBase>item).dtype.code == BOOL and (<TensorBase>item).shape != x.shape[d:d + k]:
                 raise IndexRangeError(f"indexing: a mask of shape {(<TensorBase>item).shape} does not fit {x.shape} at dimension {d}")

@@ -5,21 +5,23 @@ import threading
 from cpython.ref cimport PyObject
 
 from volta.errors import AutogradError
-from volta._kernels.core.base cimport TensorBase
+from volta._kernels.core.base cimport TensorBase, make_tensor
+from volta._kernels.core.base import strides_of
 from volta._kernels.core.call cimport call_kernel
+from volta._kernels.core.order import dense_strides
 from volta._kernels.core.record cimport Primitive
 
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject*)             # not of an object: Cython would take a reference of its own to an attribute
 
 cdef object _accumulating = threading.RLock()
-cdef Primitive _add = None, _clone = None, _contiguous = None
+cdef Primitive _add = None, _contiguous = None, _permute = None
 
 
-def configure(add, clone, contiguous):
+def configure(add, contiguous, permute):
     """Give this module the records that it calls."""
-    global _add, _clone, _contiguous
-    _add, _clone, _contiguous = add, clone, contiguous
+    global _add, _contiguous, _permute
+    _add, _contiguous, _permute = add, contiguous, permute
 
 
 cdef accumulate(TensorBase target, object gradient):
@@ -39,6 +41,21 @@ cdef bint is_alone(TensorBase g):
     return Py_REFCNT(<PyObject*>g.storage) == 1 and g.storage.root is None and g.contiguous
 
 
+cdef tuple _wanted(TensorBase leaf):
+    """The strides of a leaf's gradient: its own, where it is dense."""
+    cdef object strides = dense_strides(leaf)
+    return leaf._strides if strides == leaf._strides else strides_of(leaf.shape)
+
+
+cdef object _laid(TensorBase g, tuple strides, bint create_graph):
+    """A copy with these strides, which are dense."""
+    cdef tuple order = tuple(sorted(range(len(strides)), key=strides.__getitem__, reverse=True))
+    copied = _contiguous(_permute(g, dims=order))
+    if create_graph:
+        return _permute(copied, dims=tuple(map(order.index, range(len(order)))))
+    return make_tensor((<TensorBase>copied).storage, g.shape, strides, (<TensorBase>copied).offset, g.dtype)
+
+
 cdef object sum_of(object a, object b):
     """The sum of two gradients; one that is not dense knows how."""
     return _add(a, b) if isinstance(a, TensorBase) and isinstance(b, TensorBase) else a + b
@@ -54,8 +71,8 @@ cdef object after_hooks(TensorBase leaf, object gradient):
 
 
 cdef set_gradient(TensorBase leaf, object gradient, bint owned, bint create_graph):
-    """leaf.grad += gradient, after the leaf's hooks. The buffer is taken over where nothing else can see it, else copied; that of a
-    row-major leaf is row-major."""
+    """leaf.grad += gradient, after the leaf's hooks. The buffer is taken over where nothing else can see it, else copied; it lies as the
+    leaf does, row-major where that has gaps."""
     cdef TensorBase g
     if leaf._hooks is not None:
         gradient, owned = after_hooks(leaf, gradient), False       # a hook may have kept it
@@ -71,10 +88,11 @@ cdef set_gradient(TensorBase leaf, object gradient, bint owned, bint create_grap
                 accumulate(<TensorBase>leaf.grad, gradient)
         elif not isinstance(gradient, TensorBase):
             leaf.grad = gradient if create_graph else gradient.clone()
-        elif create_graph or (owned and (g.contiguous or not leaf.contiguous)) or Py_REFCNT(<PyObject*>g) <= 3 and is_alone(g):
+        elif (g.contiguous if leaf.contiguous else g._strides == _wanted(leaf)) and (
+                create_graph or owned or Py_REFCNT(<PyObject*>g) <= 3 and is_alone(g)):
             leaf.grad = g
         else:
-            leaf.grad = (_contiguous if leaf.contiguous else _clone)(g)
+            leaf.grad = _contiguous(g) if leaf.contiguous else _laid(g, _wanted(leaf), create_graph)
     if leaf._arrived_hooks is not None:
         for hook in list(leaf._arrived_hooks.values()):
             hook(leaf)

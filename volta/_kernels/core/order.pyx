@@ -155,7 +155,9 @@ cdef object restored(Order order, object result):
 
 
 def dense_strides(TensorBase t not None):
-    """Strides of a new tensor that lies as t does (PyTorch's `preserve_format`), None for row-major ones."""
+    """Strides of a new tensor that lies as t does (PyTorch's `preserve_format`), None for row-major ones. Of nothing, they are t's."""
+    if t.size == 0:
+        return t._strides
     cdef Order order = None if t.contiguous else order_of((t,))
     return None if order is None else order.strides
 

@@ -116,42 +116,31 @@ def infer(str op not None, Py_ssize_t size, sizes):
 
 
 def view_strides(sizes, tuple strides not None, new_sizes):
-    """Strides that show the same elements under another shape, or None where only a copy can."""
+    """Strides that show the same elements under another shape, or None where only a copy can: PyTorch's, also of dimensions of size 1."""
     cdef tuple shape = plain(sizes), new = plain(new_sizes)
-    cdef Py_ssize_t n = PyTuple_GET_SIZE(shape), m = PyTuple_GET_SIZE(new), i, length, stride, left = 1, step = 1
-    cdef Py_ssize_t lengths[MAX_RANK]                   # of runs of dimensions that lie as one,
-    cdef Py_ssize_t steps[MAX_RANK]                     # and their strides
-    cdef int run = -1
+    cdef Py_ssize_t n = PyTuple_GET_SIZE(shape), m = PyTuple_GET_SIZE(new), i, k = m - 1
+    cdef Py_ssize_t held = 1, shown = 1, step = 1       # elements of a run of dimensions that lie as one, and of what shows them
     cdef list out
     if n > MAX_RANK or m > MAX_RANK or PyTuple_GET_SIZE(strides) != n:
         return None
-    for i in range(n):
-        length, stride = shape[i], strides[i]
-        if length == 0:
+    if n:
+        step = strides[n - 1]
+    out = [1] * m
+    for i in range(n - 1, -1, -1):
+        if <Py_ssize_t>shape[i] == 0:
             return None
-        if length == 1:
+        held *= <Py_ssize_t>shape[i]
+        if i and (<Py_ssize_t>shape[i - 1] == 1 or <Py_ssize_t>strides[i - 1] == held * step):
             continue
-        if run >= 0 and steps[run] == length * stride:
-            lengths[run] *= length
-            steps[run] = stride
-        else:
-            run += 1
-            lengths[run], steps[run] = length, stride
-    if run >= 0:
-        left, step = lengths[run], steps[run]
-    out = [None] * m
-    for i in range(m - 1, -1, -1):
-        length = new[i]
-        if length != 1:
-            while left == 1 and run > 0:
-                run -= 1
-                left, step = lengths[run], steps[run]
-            if length <= 0 or left % length:
-                return None
-        out[i] = step
-        step *= length
-        left //= length
-    return tuple(out)
+        while k >= 0 and (shown < held or <Py_ssize_t>new[k] == 1):
+            out[k] = shown * step
+            shown *= <Py_ssize_t>new[k]
+            k -= 1
+        if shown != held:
+            return None
+        if i:
+            step, held, shown = strides[i - 1], 1, 1
+    return tuple(out) if k < 0 or not n else None
 
 
 def expanded(sizes, tuple given not None):
@@ -178,13 +167,19 @@ def expanded(sizes, tuple given not None):
 
 
 def expand_strides(sizes, tuple strides not None, new_sizes):
-    """Strides of a tensor seen under a larger shape, along whose new and enlarged dimensions the same elements lie again."""
+    """Strides of a tensor seen under a larger shape, along whose enlarged dimensions the same elements lie again; a new dimension of
+    size 1 lies around what follows it, as in PyTorch."""
     cdef tuple shape = plain(sizes), new = plain(new_sizes)
-    cdef Py_ssize_t m = PyTuple_GET_SIZE(new), lead = m - PyTuple_GET_SIZE(shape), i
+    cdef Py_ssize_t m = PyTuple_GET_SIZE(new), lead = m - PyTuple_GET_SIZE(shape), i, length, step
+    cdef Py_ssize_t around = m > lead       # the step of a new dimension; around a single element it is 0
     cdef list out = [0] * m
-    for i in range(lead, m):
-        if <Py_ssize_t>shape[i - lead] != 1 or <Py_ssize_t>new[i] == 1:
-            out[i] = strides[i - lead]
+    for i in range(m - 1, -1, -1):
+        length = 1 if i < lead else <Py_ssize_t>shape[i - lead]
+        step = around if i < lead else <Py_ssize_t>strides[i - lead]
+        if length != <Py_ssize_t>new[i]:
+            step = 0
+        out[i] = step
+        around = step * <Py_ssize_t>new[i]
     return tuple(out)
 
 

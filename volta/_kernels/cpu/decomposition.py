@@ -33,8 +33,9 @@ def _tensor(array, by_columns=False):
         array = array.reshape(shape)
     storage = core.borrowed_storage(array, array.__array_interface__["data"][0], array.nbytes)
     strides = None
-    if by_columns and array.size:
-        strides = (*[s // array.itemsize for s in array.strides[:-2]], 1, shape[-2])
+    if by_columns:
+        strides = core.strides_of((*shape[:-2], shape[-1], shape[-2]))
+        strides = (*strides[:-2], 1, strides[-2])
     return core.tensor(storage, shape, strides, 0, from_numpy_dtype(array.dtype))
 
 

@@ -65,6 +65,8 @@ def _lu_solve(lu, pivots, b, turn):
     _known_swaps("linalg.lu_solve", lu, pivots)
     lead = np.broadcast_shapes(lu.shape[:-2], b.shape[:-2])
     b, pivots = np.broadcast_to(b, lead + b.shape[-2:]), np.broadcast_to(pivots, lead + pivots.shape[-1:])
+    if not b.size:
+        return b
     if not turn:
         return triangular(lu, triangular(lu, _rows_exchanged(b, pivots), False, True), True, False)
     lu = np.swapaxes(lu, -1, -2)

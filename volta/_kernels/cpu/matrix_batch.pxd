@@ -90,7 +90,7 @@ cdef inline TensorBase by_columns(tuple lead, Py_ssize_t m, Py_ssize_t n, Tensor
     """An empty tensor of matrices that lie column by column."""
     cdef TensorBase out = empty_host(lead + (m, n), like.dtype)
     if out.size == 0:
-        return out
+        return make_tensor(out.storage, out.shape, empty_host(lead + (n, m), like.dtype)._strides[:len(lead)] + (1, max(m, 1)), 0, out.dtype)
     return make_tensor(out.storage, out.shape, out._strides[:len(lead)] + (1, m), 0, out.dtype)
 
 

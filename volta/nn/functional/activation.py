@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels.core import stands_in
 from volta._kernels.core.inplace import InPlace, into
+from volta._kernels.core.order import dense_strides
 from volta.dtypes import as_integer
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.activation import hardshrink, prelu
@@ -20,7 +22,7 @@ from volta.ops.records.activation import hardswish as hardswish_op
 from volta.ops.records.activation import logsigmoid
 from volta.ops.records.activation import mish as mish_op
 from volta.ops.records.math import sigmoid, tanh
-from volta.ops.records.view import row_major
+from volta.ops.records.view import part, permute_op, row_major
 from volta.ops.table import Places, case, composed, publish
 from volta.shapes import as_dim
 
@@ -90,7 +92,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     if not isinstance(inplace, (bool, int)):
         raise ArgumentError(f"rrelu: inplace must be True or False, got {inplace!r}; slopes are drawn from the default generator")
     if not training:
-        return _run(a.leaky_relu, input, inplace, slope=(lower + upper) / 2)
+        return _run(a.leaky_relu, input if inplace else row_major(input), inplace, slope=(lower + upper) / 2)
     return rrelu_(input, lower, upper, True) if inplace else _with_drawn_slopes(input, lower, upper)
 
 
@@ -228,6 +230,10 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     d = as_dim("glu", dim, len(shape)) if shape else 0
     if not shape or shape[d] % 2:
         raise ShapeError(f"glu: needs an even size along dimension {dim}, got shape {input.shape}")
+    if not input._contiguous and not stands_in(input) and (strides := dense_strides(part(input, d, 0, shape[d] // 2))) is not None:
+        order = tuple(sorted(range(len(shape)), key=lambda i: -strides[i]))            # as the halves lie in memory
+        places = tuple(map(order.index, range(len(shape))))
+        return permute_op(a.glu_op(permute_op(input, dims=order), dim=places[d]), dims=places)
     return a.glu_op(input, dim=d)
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.errors import ArgumentError, ShapeError
+from volta.dtypes import float32
+from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.nn.functional import integers
+from volta.ops.copy import cast, in_float32
 from volta.ops.join import pad
 from volta.ops.records.conv import conv2d_grad_input, conv2d_op, conv3d_grad_input, conv3d_op, np_conv, np_conv_transpose
 from volta.ops.records.view import part, reshape_op
@@ -140,6 +142,21 @@ def _conv_transpose(op, rank, input, weight, bias, stride, padding, output_paddi
     return out if bias is None else out + reshape_op(bias, shape=bias.shape + (1,) * rank)
 
 
+def _of_dtype(op, bias, input, groups):
+    """The bias in the dtype of the input. Raises: DTypeError for another one where PyTorch takes none."""
+    kind = input.dtype
+    if bias is None or bias.dtype is kind:
+        return bias
+    if kind.itemsize == 2 or kind is float32 and groups > 1 or bias.dtype.is_floating_point > kind.is_floating_point:
+        raise DTypeError(f"{op}: bias must be {kind.name}, got {bias.dtype.name}; convert it with .to({kind})")
+    return cast(bias, kind)
+
+
+@in_float32
+def _transposed(input, op, rank, *arguments):
+    return _batched(_conv_transpose, op, rank, input, *arguments)
+
+
 def _transpose1d(x, weight, size, stride, padding, dilation, groups):
     out = _transpose2d(_row(x), _row(weight), (1, *size), (1, *stride), (0, *padding), (1, *dilation), groups)
     return reshape_op(out, shape=out.shape[:2] + out.shape[3:])
@@ -175,6 +192,7 @@ def _np_conv_transpose(x, weight, bias=None, stride=1, padding=0, output_padding
 
 
 _options = dict(rtol=1e-4, method=False, takes={"input": "fi", "weight": "=input", "bias": "=input?"})
+_any_bias = {**_options, "takes": {**_options["takes"], "bias": "fib?"}}
 
 
 @composed(samples=(case((2, 4, 9), (6, 2, 3), (6,), stride=2, padding=1, groups=2), case((1, 2, 7), (3, 2, 4), padding="same"),
@@ -225,7 +243,7 @@ def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: in
 
 
 @composed(samples=(case((2, 4, 5), (4, 3, 3), (6,), stride=2, padding=1, output_padding=1, groups=2),
-                   case((1, 2, 4), (2, 3, 2), output_padding=2, dilation=3)), numpy=_np_conv_transpose, in_float32=True, **_options)
+                   case((1, 2, 4), (2, 3, 2), output_padding=2, dilation=3)), numpy=_np_conv_transpose, **_any_bias)
 def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1,
                      padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, groups: int = 1,
                      dilation: int | Sequence[int] = 1) -> Tensor:
@@ -237,11 +255,12 @@ def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     >>> volta.conv_transpose1d(volta.ones(1, 3, 8), volta.ones(3, 4, 2), stride=2).shape
     volta.Size([1, 4, 16])
     """
-    return _batched(_conv_transpose, "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    bias = _of_dtype("conv_transpose1d", bias, input, groups)
+    return _transposed(input, "conv_transpose1d", 1, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @composed(samples=(case((2, 4, 3, 4), (4, 3, 3, 2), (6,), stride=(2, 1), padding=1, output_padding=(1, 0), groups=2),
-                   case((1, 2, 3, 3), (2, 3, 2, 2), dilation=2)), numpy=_np_conv_transpose, in_float32=True, **_options)
+                   case((1, 2, 3, 3), (2, 3, 2, 2), dilation=2)), numpy=_np_conv_transpose, **_any_bias)
 def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1,
                      padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, groups: int = 1,
                      dilation: int | Sequence[int] = 1) -> Tensor:
@@ -253,7 +272,8 @@ def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     >>> volta.conv_transpose2d(volta.ones(1, 3, 8, 8), volta.ones(3, 4, 2, 2), stride=2).shape
     volta.Size([1, 4, 16, 16])
     """
-    return _batched(_conv_transpose, "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    bias = _of_dtype("conv_transpose2d", bias, input, groups)
+    return _transposed(input, "conv_transpose2d", 2, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @composed(samples=(case((2, 2, 3, 2, 3), (2, 2, 3, 2, 2), (4,), stride=(2, 1, 2), padding=1, output_padding=(1, 0, 1), groups=2),

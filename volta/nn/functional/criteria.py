@@ -235,6 +235,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
         elif var.ndim != input.ndim or [n for m, n in zip(input.shape, var.shape) if m != n] != [1]:
             raise ShapeError(f"gaussian_nll_loss: var {var.shape} must have the shape of input {input.shape}, with 1 in place of one size, "
                              "or without the last")
+    eps = +eps                                                  # True is 1
     var = where_op(var < eps, var + (eps - var).detach(), var)
     values = (log(var) + _squares(input, target) / var) * 0.5
     return _reduce("gaussian_nll_loss", values + 0.5 * math.log(2 * math.pi) if full else values, reduction)
@@ -465,5 +466,5 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
                          f"{input2.shape} and {target.shape}")
     size1, size2 = sum(input1 * input1, -1) + 1e-12, sum(input2 * input2, -1) + 1e-12
     cosine = sum(input1 * input2, -1) / (size1 * size2).sqrt()
-    losses = where_op(target == 1, 1.0 - cosine, 0.0) + where_op(target == -1, clamp_min(cosine - margin, 0.0), 0.0)
+    losses = where_op(target == 1, 1.0 - cosine, 0.0) + where_op(target == -1, clamp_min(cosine - +margin, 0.0), 0.0)
     return _reduce("cosine_embedding_loss", losses, reduction)

@@ -149,7 +149,7 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     """
     if input.ndim != 3 or weight.ndim != 3 or bias.ndim != 1:
         raise ShapeError(f"conv_tbc: needs (T, N, C), (K, C, O) and (O,), got {input.shape}, {weight.shape} and {bias.shape}")
-    return conv.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
+    return conv.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1).contiguous()
 
 
 @composed(samples=(case((2, 3, 5), (4, 3, 2), (4,), stride=(1,), padding=(0,), dilation=(1,), transposed=False, output_padding=(0,),

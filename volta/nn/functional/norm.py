@@ -325,11 +325,11 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 0.0001, beta: f
 
 @composed(out="cast", samples=(case((3, 4)), case((2, 3, 4), p=1, dim=-1)), domain=(0.3, 2.0), function=False, method=False,
           numpy=lambda x, p=2, dim=1: x / (np.abs(x) ** p).sum(axis=dim, keepdims=True) ** (1 / p))
-def normalize(input: Tensor, p: float = 2.0, dim: int | Sequence[int] | None = 1, eps: float = 1e-12) -> Tensor:
+def normalize(input: Tensor, p: float | None = 2.0, dim: int | Sequence[int] | None = 1, eps: float = 1e-12) -> Tensor:
     """input / max(norm, eps) along `dim`.
 
     >>> volta.nn.functional.normalize(volta.tensor([[3.0, 4.0]]))
     tensor([[0.6000, 0.8000]])
     """
-    size = clamp_min(norm(input, p, dim, keepdim=True), eps)
+    size = clamp_min(norm(input, 2.0 if p is None else p, dim, keepdim=True), eps)
     return input / size if input.dtype in HALVES else input * reciprocal(size)

@@ -12,7 +12,7 @@ from volta._kernels.core import graph
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.nn.functional import integers
-from volta.ops.copy import pixels_as
+from volta.ops.copy import lines_as, pixels_as
 from volta.ops.creation import zeros
 from volta.ops.indexing import check_index
 from volta.ops.records.index import scatter_reduce_op
@@ -64,7 +64,9 @@ def _batched(op, rank, input, adaptive=0):
 
 def _unbatched(out, batched, like=None):
     """Without the batch that was added. A batch lies pixel by pixel where `like` does; PyTorch lets that be None for most volumes."""
-    return reshape_op(out, shape=out.shape[1:]) if not batched else out if like is None else pixels_as(like, out)
+    if not batched:
+        return reshape_op(out, shape=out.shape[1:])
+    return out if like is None else lines_as(like, out) if like.ndim == 3 else pixels_as(like, out)
 
 
 def _by(values):
@@ -149,7 +151,7 @@ def _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode, pl
     elif placed or graph.wants_derivative(x):
         out = max_pool_op(x, **window)
     else:
-        return (_unbatched(max_pool_values(x, **window), batched, x),)
+        return (_unbatched(max_pool_values(x, **window), batched, x if rank > 1 else None),)
     return tuple([_unbatched(o, batched, x) for o in out])
 
 
@@ -213,7 +215,7 @@ def _adaptive_max_pool(rank, input, output_size, placed=True):
         out = [reshape_op(o, shape=x.shape[:2] + window["size"]) for o in found]
     else:
         out = max_pool_op(x, dilation=None, **window)
-    return tuple([_unbatched(o, batched, x if rank == 2 else None) for o in out])
+    return tuple([_unbatched(o, batched, x if rank < 3 else None) for o in out])
 
 
 def _make_adaptive_max_pool(rank):
@@ -245,7 +247,7 @@ def _avg_pool(rank, input, kernel_size, stride, padding, ceil_mode, count_includ
     window = _geometry(op, rank, x._shape[2:], kernel_size, stride, padding, None, ceil_mode)
     pool = avg_pool_op if x.dtype.is_floating_point else integers.avg_pool
     out = pool(x, count_padding=bool(count_include_pad), divisor=divisor_override, **window)
-    return _unbatched(out, batched, x if rank == 2 else None)
+    return _unbatched(out, batched, x if rank < 3 else None)
 
 
 def _make_avg_pool(rank):
@@ -293,7 +295,7 @@ def _make_adaptive_avg_pool(rank):
             out = mean_op(tied(x), dim=tuple(range(2, rank + 2)), keepdim=True)
         else:
             out = avg_pool_op(x, count_padding=True, divisor=None, **window)
-        return _unbatched(out, batched, x if rank == 2 and max(window["size"]) > 1 else None)
+        return _unbatched(out, batched, x if rank == 1 or rank == 2 and max(window["size"]) > 1 else None)
     return _op(function, "adaptive_avg_pool", rank, _ADAPTIVE[rank],
                _np_adaptive(avg_pool_op.details.numpy, rank, count_padding=True, divisor=None), function=rank == 1)
 

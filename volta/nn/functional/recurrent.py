@@ -25,12 +25,17 @@ def recurrence(mode: str, x: Tensor, states: tuple[Tensor | None, ...], weights:
     """(out, hidden, cell) of one layer in one direction over the rows x. IN: states, h0 and perhaps c0; weights in torch's order, the
     biases None where there are none, then the projection where there is one."""
     weight_ih, weight_hh, bias_ih, bias_hh, *projection = weights
+    if any(w.ndim != 2 for w in (weight_ih, weight_hh, *projection)):
+        raise RankError(f"{mode}: the weights must be matrices, got {', '.join(str(w.shape) for w in weights if w is not None)}")
     size = (projection[0] if projection else weight_hh).shape[1]
     rows, columns = GATES[mode] * size, projection[0].shape[0] if projection else size
     if weight_ih.shape != (rows, x.shape[1]) or weight_hh.shape != (rows, columns) or any(
             b is not None and b.shape != (rows,) for b in (bias_ih, bias_hh)):
         raise ShapeError(f"{mode}: weights and biases must have the shapes {(rows, x.shape[1])}, {(rows, columns)} and {(rows,)} for a "
                          f"state of {size} and inputs of {x.shape[1]}, got {', '.join(str(w.shape) for w in weights if w is not None)}")
+    for state, length in zip(states, (columns, size)):
+        if state is not None and state.shape[1] != length:
+            raise ShapeError(f"{mode}: a state must have rows of {length}, as the weights do, got {state.shape}")
     if bias_hh is not None and mode != "gru":           # where both only add up, they have one gradient
         bias_ih, bias_hh = bias_ih + bias_hh, None
     gates = linear_op(x, weight_ih, bias_ih)

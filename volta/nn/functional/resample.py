@@ -12,7 +12,7 @@ from volta._kernels import core
 from volta.dtypes import float32, uint8
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.nn.functional.antialias import filtered, np_filtered
-from volta.ops.copy import pixels_as
+from volta.ops.copy import lines_as, pixels_as
 from volta.ops.math import clamp
 from volta.ops.records.copy import cast
 from volta.ops.records.math import floor
@@ -157,7 +157,9 @@ def interpolate(input: Tensor, size: int | Sequence[int] | None = None, scale_fa
     else:
         out = resample_op(planes, size=(1,) * more + sizes, scales=(1.0,) * more + scales, mode=kind, align_corners=bool(align_corners))
     out = reshape_op(out, shape=input.shape[:2] + sizes)
-    return out if kind == "area" and rank == 3 else pixels_as(input, out)
+    if kind == "area" and rank != 2:
+        return out if rank == 3 else lines_as(input, out)
+    return pixels_as(input, out)
 
 
 @composed(samples=(case((1, 2, 3, 4), size=(5, 3), mode="bilinear"),), numpy=_np_interpolate, function=False, method=False)

@@ -14,7 +14,7 @@ from volta.ops.records.join import triangle_op
 from volta.ops.records.linalg import matmul_op, turned
 from volta.ops.records.math import where_op
 from volta.ops.records.reduce import sum_op
-from volta.ops.records.view import reshape_op, row_major, slice_op
+from volta.ops.records.view import clone_op, reshape_op, row_major, slice_op
 from volta.ops.table import Definite, Derived, case, register
 
 
@@ -53,7 +53,7 @@ def _scalar(x):
 
 def by_columns(x):
     """Matrices that lie in memory column by column, as LAPACK gives them."""
-    return turned(row_major(turned(x)))
+    return turned(row_major(turned(x)) if x._size else clone_op(turned(x)))
 
 
 def leading(x, dim, count):

@@ -1,0 +1,198 @@
+"""Strides of dimensions that have one element, or none, as PyTorch gives them; arguments of other kinds that PyTorch takes."""
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import volta
+
+torch = pytest.importorskip("torch")
+LIBRARIES = {"PyTorch": torch, "Volta": volta}
+
+STRIDES = {
+    "new dimensions": lambda lib, x, z, e: (x[..., None], x[None], x[:, None], x[None, :, None], z[:, None, None], z[1:2, None],
+                                            z[0, None], z[None, 0], z[None, 0, None], x[True], x[:, True], x[None, lib.tensor([1, 2])]),
+    "unsqueeze": lambda lib, x, z, e: (x.unsqueeze(-1), z.unsqueeze(1), z.unsqueeze(0), z.unsqueeze(-1), e.unsqueeze(0), e.unsqueeze(1)),
+    "squeeze": lambda lib, x, z, e: (x[:, None].squeeze(), x[None, :, None].squeeze(0), x[None, :, None].squeeze((0, 2)),
+                                     lib.zeros(1, 4, 1).permute(1, 0, 2).squeeze(0), x[:1].squeeze(()), e[None].squeeze(0)),
+    "expand": lambda lib, x, z, e: (x.expand(1, 3, 4), x.expand(2, 1, 3, 4), x[:1].expand(1, 1, 5, 1, 4), e.expand(1, 0, 4, 5),
+                                    lib.broadcast_to(x, (1, 1, 3, 4)), *lib.broadcast_tensors(x[None, :1], x[:1, :1], x[0, 0])),
+    "grids": lambda lib, x, z, e: tuple(y for indexing in ("ij", "xy") for y in (
+        *lib.meshgrid(lib.zeros(3), lib.zeros(1), indexing=indexing),
+        *lib.meshgrid(lib.zeros(3), lib.zeros(2), lib.zeros(2), indexing=indexing),
+        *lib.meshgrid(lib.zeros(3), indexing=indexing))),
+    "ranks": lambda lib, x, z, e: (lib.atleast_3d(x), lib.atleast_3d(x[0]), lib.atleast_2d(x[0]), lib.atleast_2d(e[:, 0, 0])),
+    "like nothing": lambda lib, x, z, e: tuple(make(each) for make in (lib.zeros_like, lib.empty_like, lib.rand_like) for each in (
+        e.permute(2, 0, 1), lib.zeros(0, 10, 4)[:, ::2, ::2])),
+    "matrices of nothing": lambda lib, x, z, e: (
+        lib.linalg.inv(lib.zeros(0, 3, 3)), lib.linalg.cholesky(lib.zeros(0, 3, 3)),
+        lib.linalg.solve(lib.zeros(0, 5, 5), lib.zeros(0, 5, 2)),
+        lib.linalg.eigh(lib.zeros(0, 5, 5))[1], *lib.linalg.qr(lib.zeros(5, 0)), lib.nonzero(lib.zeros(5)), lib.nonzero(lib.zeros(5, 2))),
+}
+
+
+LINES = {
+    "averages": lambda f, x: f.avg_pool1d(x, 2), "four": lambda f, x: f.adaptive_avg_pool1d(x, 4),
+    "mean": lambda f, x: f.adaptive_avg_pool1d(x, 1),
+    "four maxima": lambda f, x: f.adaptive_max_pool1d(x, 4), "maxima": lambda f, x: f.max_pool1d(x, 2),
+    "places": lambda f, x: f.max_pool1d(x, 2, return_indices=True)[1], "norms": lambda f, x: f.lp_pool1d(x, 2, 2),
+    "areas": lambda f, x: f.interpolate(x, size=4, mode="area"), "gates": lambda f, x: f.glu(x, 2), "slopes": lambda f, x: f.rrelu(x),
+}
+
+
+@pytest.mark.parametrize("case", LINES)
+@pytest.mark.parametrize("order", [(0, 2, 1), (2, 1, 0)])
+def test_lines(case, order):
+    found = {}
+    for name, lib in LIBRARIES.items():
+        x = lib.arange(48.0).reshape([(2, 3, 8)[d] for d in order]).permute(*order)
+        wanting = x.clone().requires_grad_()
+        y, z = LINES[case](lib.nn.functional, x), LINES[case](lib.nn.functional, wanting)
+        if z.requires_grad:
+            z.sum().backward()
+        found[name] = y.stride(), z.stride(), wanting.grad is not None and wanting.grad.stride(), y.tolist()
+    assert found["Volta"] == found["PyTorch"]
+
+
+def _backward(lib, leaf, g, **options):
+    leaf.requires_grad_().backward(g, **options)
+    return leaf.grad
+
+
+GRADIENTS = {
+    "turned": lambda lib: _backward(lib, lib.ones(3, 4), lib.ones(4, 3).t()),
+    "turned leaf": lambda lib: _backward(lib, lib.ones(4, 3).t(), lib.ones(3, 4)),
+    "gaps": lambda lib: _backward(lib, lib.ones(3, 8)[:, ::2], lib.ones(4, 3).t()),
+    "expanded": lambda lib: _backward(lib, lib.ones(4).expand(3, 4), lib.ones(4, 3).t()),
+    "both": lambda lib: _backward(lib, lib.ones(4, 3).t(), lib.ones(4, 3).t()),
+    "recorded": lambda lib: _backward(lib, lib.ones(4, 3).t(), lib.ones(3, 4), create_graph=True),
+    "images": lambda lib: _backward(lib, lib.ones(2, 3, 4, 4).to(memory_format=lib.channels_last), lib.ones(2, 3, 4, 4)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+@pytest.mark.parametrize("case", GRADIENTS)
+def test_gradients_lie_as_their_leaves(case):
+    assert GRADIENTS[case](volta).stride() == GRADIENTS[case](torch).stride()
+
+
+def test_gradients_of_turned_leaves():
+    x = volta.arange(12.0).reshape(4, 3).t().requires_grad_()
+    (x * x).sum().backward()
+    (x * x).sum().backward()
+    assert np.array_equal(x.grad.numpy(), 4 * x.detach().numpy()) and x.grad.stride() == x.stride()
+    x.grad.zero_()
+    (x ** 3).sum().backward(create_graph=True)
+    x.grad.sum().backward()
+    assert np.allclose(x.grad.detach().numpy(), 3 * x.detach().numpy() ** 2 + 6 * x.detach().numpy())
+
+
+@pytest.mark.parametrize("case", STRIDES)
+def test_strides(case):
+    found = {}
+    for name, lib in LIBRARIES.items():
+        x, z, e = lib.zeros(4, 3).t(), lib.zeros(4, 3, 2).permute(2, 0, 1), lib.zeros(0, 4, 5)
+        found[name] = [(tuple(y.shape), tuple(y.stride())) for y in STRIDES[case](lib, x, z, e)]
+    assert found["Volta"] == found["PyTorch"]
+
+
+def test_new_dimensions_in_a_batch():
+    x = volta.arange(24).reshape(2, 3, 4)
+    for each in (lambda y: y[None], lambda y: y[:, None], lambda y: y.t()[..., None], lambda y: y.t().unsqueeze(1),
+                 lambda y: y[:, :1].squeeze(1)):
+        assert volta.vmap(each)(x).tolist() == [each(y).tolist() for y in x]
+
+
+def test_grids_of_points():
+    a, b, c = np.arange(3.0), np.arange(2.0), np.arange(4.0)
+    for mine, theirs in zip(volta.meshgrid(*map(volta.tensor, (a, b, c)), indexing="xy"), np.meshgrid(a, b, c, indexing="xy")):
+        assert np.array_equal(mine.numpy(), theirs)
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_a_bias_of_another_dtype(rank):
+    name, shape = f"conv_transpose{rank}d", (1, 3, *(4,) * rank)
+    rng = np.random.default_rng(0)
+    for dtype, bias in (("float32", "float64"), ("float32", "int64"), ("float64", "bfloat16"), ("int64", "uint8"), ("float16", "float32"),
+                        ("int64", "float32")):
+        x, w, b = rng.integers(0, 4, shape), rng.integers(0, 4, (3, 2, *(3,) * rank)), rng.integers(0, 4, 2)
+        found = {}
+        for key, lib in LIBRARIES.items():
+            given = [lib.tensor(v.astype(np.float32)).to(getattr(lib, d)) for v, d in ((x, dtype), (w, dtype), (b, bias))]
+            try:
+                y = getattr(lib.nn.functional, name)(*given)
+                found[key] = str(y.dtype).rpartition(".")[2], y.to(lib.float64).tolist()
+            except (RuntimeError, TypeError):
+                found[key] = "refused"
+        assert found["Volta"] == found["PyTorch"], (dtype, bias)
+
+
+TAKEN = {
+    "flags": lambda lib, f: f.gaussian_nll_loss(lib.ones(3), lib.zeros(3), lib.ones(3), full=1, eps=True),
+    "margin": lambda lib, f: f.cosine_embedding_loss(lib.ones(2, 3), lib.ones(2, 3), -lib.ones(2), margin=True),
+    "power": lambda lib, f: f.multi_margin_loss(lib.eye(2), lib.tensor([0, 0]), p=1.0),
+    "no power": lambda lib, f: f.normalize(lib.ones(2, 3), p=None),
+    "a mean in a tensor": lambda lib, f: lib.normal(lib.tensor(1.5), 0.0, (2, 3)),
+}
+REFUSED = {
+    "modes": lambda lib, f: f.grid_sample(lib.ones(1, 1, 2, 2), lib.zeros(1, 1, 2, 2), mode=None),
+    "kinds": lambda lib, f: lib.cdist(lib.ones(2, 2), lib.ones(2, 2), compute_mode=1),
+    "bags": lambda lib, f: f.embedding_bag(lib.tensor([1, 2]), lib.ones(4, 2), lib.tensor([0]), mode=1),
+    "powers": lambda lib, f: f.multi_margin_loss(lib.eye(2), lib.tensor([0, 0]), p="no"),
+    "windows": lambda lib, f: lib.signal.windows.hann("no"),
+    "kept": lambda lib, f: lib.max(lib.ones(2), None, True),
+    "numbers": lambda lib, f: lib.normal(1.0, 2.0),
+}
+
+
+@pytest.mark.parametrize("case", TAKEN)
+def test_taken(case):
+    assert np.allclose(TAKEN[case](volta, volta.nn.functional).numpy(), TAKEN[case](torch, torch.nn.functional).numpy())
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case):
+    with pytest.raises((ValueError, TypeError)) as theirs:
+        REFUSED[case](torch, torch.nn.functional)
+    with pytest.raises(theirs.type):
+        REFUSED[case](volta, volta.nn.functional)
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (2, 3, 0)])
+def test_nothing_is_solved(shape):
+    found = [lib.linalg.lu_solve(*lib.linalg.lu_factor(lib.eye(3).expand(*shape[:-2], 3, 3)), lib.zeros(shape))
+             for lib in LIBRARIES.values()]
+    assert tuple(found[0].shape) == found[1].shape and found[0].stride() == found[1].stride()
+
+
+@pytest.mark.parametrize("name", ["lstm_cell", "gru_cell", "rnn_tanh_cell", "lstm", "gru"])
+@pytest.mark.parametrize("length", [1, 3])
+def test_states_of_another_length_are_refused(name, length):
+    rows = {"lstm": 8, "gru": 6, "rnn": 2}[name.partition("_")[0]]
+    h, weights = volta.zeros(2, length), (volta.zeros(rows, 3), volta.zeros(rows, 2))
+    with pytest.raises(RuntimeError, match=f"a state must have rows of 2, as the weights do, got \\(2, {length}\\)"):
+        if name.endswith("cell"):
+            getattr(volta, name)(volta.zeros(2, 3), (volta.zeros(2, 2), h) if name == "lstm_cell" else h, *weights)
+        else:
+            hx = h[None] if name == "gru" else (h[None], volta.zeros(1, 2, 2))
+            getattr(volta, name)(volta.zeros(4, 2, 3), hx, weights, False, 1, 0.0, False, False, False)
+
+
+def test_copies_share_memory_as_what_is_copied():
+    x = volta.arange(6.0).reshape(2, 3)
+    a, b = copy.deepcopy([x, x[:, 1]])
+    a[0, 1] = 7.0
+    assert b.tolist() == [7.0, 4.0] and b.stride() == (3,) and x[0, 1] == 1.0
+    turned = x.t().requires_grad_()
+    for found in copy.deepcopy(turned), pickle.loads(pickle.dumps(turned)):
+        assert found.stride() == (1, 3) and found.requires_grad and found.is_leaf and found.tolist() == turned.tolist()
+
+
+def test_tensors_of_pytorch_are_refused():
+    with pytest.raises(TypeError, match="sin: input must be a tensor or a number, got Tensor"):
+        volta.sin(torch.ones(2))
+    with pytest.raises(TypeError):
+        volta.ones(2) + torch.ones(2)
