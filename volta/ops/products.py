@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels import core
+from volta._kernels.core.direct import bare
 from volta.dtypes import bool_, int64
 from volta.errors import ArgumentError, RankError, ShapeError, warn_once
 from volta.ops.creation import eye, ones
@@ -44,6 +46,8 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
         a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
     if rank == 2:                               # most are, and a comprehension takes as long as a view
         (m, n), (p, q) = a, b
+        if input._contiguous and other._contiguous and bare(input, other):
+            return core.reshaped(core.reshaped(input, (m, 1, n, 1)) * core.reshaped(other, (p, 1, q)), (m * p, n * q))
         blocks = reshape_op(input, shape=(m, 1, n, 1)) * reshape_op(other, shape=(p, 1, q))
         return reshape_op(blocks, shape=(m * p, n * q))
     blocks = reshape_op(input, shape=tuple([n for size in a for n in (size, 1)])) * reshape_op(

@@ -9,6 +9,8 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core import TensorBase
+from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import bare
 from volta.dtypes import HALVES, as_dtype, float32, float64, int64, result_type
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import full
@@ -180,6 +182,9 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     """
     dims = as_dims("aminmax", dim, input.ndim)
     if input._size and dims:
+        if bare(input):
+            device, of, options = input.device, (input,), {"dim": dims, "keepdim": keepdim}
+            return tuple.__new__(MinMax, (run_kernel(amin_op, device, of, options), run_kernel(amax_op, device, of, options)))
         return MinMax(amin_op(input, dim=dims, keepdim=keepdim), amax_op(input, dim=dims, keepdim=keepdim))
     return MinMax(amin(input, dim, keepdim), amax(input, dim, keepdim))
 
