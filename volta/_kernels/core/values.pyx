@@ -108,6 +108,24 @@ def same_values(TensorBase a not None, TensorBase b not None):
     return None
 
 
+def all_between(TensorBase t not None, double low, double high):
+    """Whether all elements of a contiguous host tensor of float32 or float64 are from low to high; False where this can't tell."""
+    cdef Py_ssize_t i
+    cdef const float* single = <const float*>address(t)
+    cdef const double* wide = <const double*>address(t)
+    cdef bint within = t.contiguous
+    check_read(t)
+    if not within or t.dtype.code != FLOAT32 and t.dtype.code != FLOAT64:
+        return False
+    if t.dtype.code == FLOAT32:
+        for i in range(t.size):
+            within &= (single[i] >= low) & (single[i] <= high)
+    else:
+        for i in range(t.size):
+            within &= (wide[i] >= low) & (wide[i] <= high)
+    return within
+
+
 # ---------------------------------------------------------------- where elements are not 0
 
 cdef inline uint64_t _eight(const number* x) noexcept nogil:
