@@ -11,7 +11,7 @@ from volta._kernels import core
 from volta._kernels.core import TensorBase
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
-from volta.dtypes import HALVES, as_dtype, float32, float64, int64, result_type
+from volta.dtypes import HALVES, as_dtype, float32, int64, result_type
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import full
 from volta.ops.indexing import known_range
@@ -140,9 +140,10 @@ def nansum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool 
     >>> volta.nansum(volta.tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
     """
-    if core.host_sees(input) and input.dtype in (float32, float64):
+    if core.host_sees(input) and input.dtype.is_floating_point:
         total = sum(input, dim, keepdim, dtype=dtype)
-        if core.same_values(total, total):              # none is NaN, and so no element was
+        seen = cast(total, float32) if total.dtype in HALVES else total
+        if core.same_values(seen, seen):              # none is NaN, and so no element was
             return total
     return sum(_numbers(input), dim, keepdim, dtype=dtype)
 
