@@ -53,6 +53,28 @@ def test_moments(name, device):
     assert abs(found.mean() - mean) < 5 * math.sqrt(variance / COUNT) and abs(found.var() / variance - 1) < 0.05
 
 
+@pytest.mark.parametrize("name", DRAWS)
+def test_few_are_the_first_of_many(name, device):
+    found = []
+    for count in (10_000, 50):
+        volta.manual_seed(5)
+        found.append(DRAWS[name][0](volta.zeros(count, device=device)).numpy()[:50])
+    assert (found[0] == found[1]).all()
+
+
+@pytest.mark.parametrize("draw", [lambda x: x.geometric_(0.3), lambda x: x.cauchy_(1.0, 2.0), lambda x: x.log_normal_(0.1, 0.3),
+                                  lambda x: x.random_(3, 10), lambda x: x.random_(), lambda x: x.bernoulli_(0.3)])
+def test_float64_and_columns_are_drawn_as_lines_of_float32(draw):
+    """From the same bits: float64 uses more of them."""
+    found = []
+    for x in (volta.zeros(700), volta.zeros(700, 2)[:, 1], volta.zeros(700, dtype=volta.float64)):
+        volta.manual_seed(5)
+        found.append(draw(x).numpy())
+    assert (found[0] == found[1]).all()
+    if found[0].max() < 1 << 20:
+        assert np.isclose(found[0], found[2], rtol=1e-3, atol=1e-4).mean() > 0.99
+
+
 def test_cauchy_has_its_quartiles(device):
     volta.manual_seed(5)
     found = volta.empty(COUNT, device=device).cauchy_(1.0, 2.0).numpy()

@@ -124,3 +124,29 @@ def test_places_while_another_thread_writes():
 def test_places_need_contiguous_tensors():
     with pytest.raises(volta.errors.ArgumentError, match="contiguous"):
         core.true_places(volta.ones(3, 4).t())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "bool", "float16", "bfloat16"])
+@pytest.mark.parametrize("shape", [(1,), (5, 7), (4000,)])
+def test_runs_of_equal_elements(dtype, shape):
+    x = volta.tensor(np.random.default_rng(3).integers(0, 3, shape)).to(getattr(volta, dtype))
+    if x.dtype.is_floating_point and x.numel() > 1:
+        x.view(-1)[[1, 2, 4]] = float("nan")            # each a run of its own
+        x.view(-1)[5], x.view(-1)[6] = 0.0, -0.0        # one run
+    flat = x.float().numpy().reshape(-1)
+    starts = np.flatnonzero(np.r_[True, flat[1:] != flat[:-1]])
+    values, runs, lengths = x.unique_consecutive(return_inverse=True, return_counts=True)
+    assert values.dtype is x.dtype and np.array_equal(values.float().numpy(), flat[starts], equal_nan=True)
+    assert np.array_equal(runs.numpy().reshape(-1), np.repeat(np.arange(len(starts)), np.diff(np.r_[starts, len(flat)])))
+    assert runs.shape == x.shape and np.array_equal(lengths.numpy(), np.diff(np.r_[starts, len(flat)]))
+    assert np.array_equal(x.unique_consecutive().float().numpy(), flat[starts], equal_nan=True)
+    assert np.array_equal(x.unique_consecutive(return_counts=True)[1].numpy(), lengths.numpy())
+    assert np.array_equal(x.unique_consecutive(return_inverse=True)[1].numpy(), runs.numpy())
+
+
+@pytest.mark.parametrize("dtype", [volta.float32, volta.float64])
+def test_all_between(dtype):
+    x = volta.tensor([0.0, 0.5, 1.0]).to(dtype)
+    assert core.all_between(x, 0.0, 1.0) and not core.all_between(x, 0.0, 0.75) and not core.all_between(x, 0.25, 1.0)
+    assert not core.all_between(x * float("nan"), 0.0, 1.0) and not core.all_between(x.half(), 0.0, 1.0)
+    assert not core.all_between(volta.zeros(2, 2, dtype=dtype)[:, 0], 0.0, 1.0)

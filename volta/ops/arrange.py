@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import graph
+from volta._kernels.core import graph, indexing
+from volta._kernels.core.direct import bare
 from volta.dtypes import float16, result_type
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops import reduce
@@ -164,7 +165,9 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     k %= 4
     if k in (0, 2):
         return flipped(input, (a, b)) if k else contiguous_op(input)
-    return permute_op(flipped(input, (b,) if k == 1 else (a,)), dims=exchanged("rot90", rank, a, b))
+    turned = flipped(input, (b,) if k == 1 else (a,))
+    order = exchanged("rot90", rank, a, b)
+    return indexing.permute_view(turned, dims=order) if bare(input) else permute_op(turned, dims=order)
 
 
 def _np_sum_to_size(x, *shape, size=()):

@@ -10,6 +10,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import bare, of_one_dtype
 from volta._kernels.core.halves import widened
 from volta._kernels.core.order import by_pixels
 from volta.device import as_device
@@ -72,7 +73,7 @@ def promoted(function, one=False):
 
     @wraps(function)
     def run(*tensors, **options):
-        if _of_one_dtype(tensors, one) and (not options or all(not isinstance(x, core.TensorBase) for x in options.values())):
+        if of_one_dtype(tensors, one) and (not options or all(not isinstance(x, core.TensorBase) for x in options.values())):
             return function(*tensors, **options)
         given = [x for x in tensors if isinstance(x, core.TensorBase)]
         given += [x for name, x in options.items() if name not in numbers and isinstance(x, core.TensorBase)]
@@ -84,19 +85,6 @@ def promoted(function, one=False):
         out = function(*tensors, **options)
         return cast(out, dtype) if dtype in HALVES else out
     return run
-
-
-def _of_one_dtype(tensors, halves):
-    """Whether the first is a tensor of at least 32 bits, or with `halves` of 16 while nothing is recorded, and all have its dtype."""
-    first = tensors[0].dtype if tensors and isinstance(tensors[0], core.TensorBase) else None
-    if first is None or first in HALVES and not halves:
-        return False
-    for x in tensors:
-        if isinstance(x, core.TensorBase) and x.dtype is not first:
-            return False
-    if first in HALVES and graph.is_grad_enabled():
-        return all(not isinstance(x, core.TensorBase) or not graph.wants_grad(x) for x in tensors)
-    return True
 
 
 def as_wide(x):
@@ -287,6 +275,8 @@ def flip(input: Tensor, *which: int | Sequence[int], dims: Sequence[int] | None 
 
 def flipped(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     """A copy in which these dimensions run backwards."""
+    if x._size and bare(x):
+        return run_kernel(contiguous_op if x._contiguous else clone_op, x.device, (indexing.reversed_view(x, dims),))
     return clone_op(graph.call(slice_op, (x,), indexing.reversed_along(x, dims))) if x._size else contiguous_op(x)
 
 
@@ -365,6 +355,9 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     return cast(out, input.dtype)
 
 
+_ALL_OF_ONE = {"dim": (0,), "keepdim": False}
+
+
 @composed(samples=(case((3, 4)),), kinds="fi", numpy=np.trace)
 def trace(input: Tensor) -> Tensor:
     """Sum of the diagonal of a matrix.
@@ -372,6 +365,9 @@ def trace(input: Tensor) -> Tensor:
     >>> volta.trace(volta.ones(2, 2)).item()
     2.0
     """
+    shape, dtype = input._shape, input.dtype
+    if len(shape) == 2 and (dtype is float32 or dtype is float64) and bare(input):
+        return run_kernel(sum_op, input.device, (indexing.diagonal_view(input, offset=0),), _ALL_OF_ONE)
     if input.ndim != 2:
         raise ShapeError(f"trace: needs a matrix, got shape {input.shape}")
     if input.dtype.code == 0:

@@ -195,7 +195,9 @@ def eye(n: int, m: int | None = None, *, dtype: DTypeLike = None, device: Device
     >>> volta.eye(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    n, m = as_shape(n, n if m is None else m)
+    if type(n) is not int or m is not None or n < 0:
+        n, m = as_shape(n, n if m is None else m)
+    m = n if m is None else m
     out = _filled((n, m), 0, dtype, device, False)
     if n and m:
         fill_into(core.view(out, (min(n, m),), (m + 1,), 0), 1)
@@ -335,7 +337,8 @@ def _like(make, value=None):
                  memory_format: Layout | None = None) -> Tensor:
         dtype, device = dtype or input.dtype, device or input.device
         like = made(input._shape, dtype=dtype, device=device) if value is None else _filled(input._shape, value, dtype, device, False)
-        return finish(_laid(function.__name__, like, input, memory_format), requires_grad)
+        return finish(like if memory_format is None and input._contiguous else _laid(function.__name__, like, input, memory_format),
+                      requires_grad)
     return _named_like(function, make, samples=() if make is empty else (case((2, 3)),), kinds="fib", smooth=False,
                        numpy=np.zeros_like if make is zeros else np.ones_like)
 
@@ -346,7 +349,8 @@ def _random_like(make):
     def function(input: Tensor, *, generator: Generator | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
                  requires_grad: bool = False, memory_format: Layout | None = None) -> Tensor:
         like = made(input._shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device)
-        return finish(_laid(function.__name__, like, input, memory_format), requires_grad)
+        return finish(like if memory_format is None and input._contiguous else _laid(function.__name__, like, input, memory_format),
+                      requires_grad)
     return _named_like(function, make)
 
 

@@ -8,7 +8,10 @@ import functools
 import math
 from typing import TYPE_CHECKING
 
-from volta._kernels.core import TensorBase, host_sees, same_values, stands_in
+from volta._kernels.core import TensorBase, all_between, host_sees, same_values, stands_in
+from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import bare
+from volta._kernels.core.graph import is_grad_enabled
 from volta._kernels.core.streams import draw, draw_into
 from volta.dtypes import bool_, finfo, float32, float64, iinfo, int64
 from volta.errors import ArgumentError, CallError, DTypeError, ShapeError
@@ -22,7 +25,7 @@ from volta.ops.records.counts import binomial_op, poisson_op
 from volta.ops.records.create import draw_into_op, normal_op, uniform_op
 from volta.ops.records.math import ceil, clamp_op, exp, log1p, tan, where_op, xlogy
 from volta.ops.records.sort import searchsorted_op, sort_op
-from volta.ops.records.view import row_major
+from volta.ops.records.view import contiguous_op, row_major
 from volta.ops.scan import cumsum
 from volta.ops.table import composed
 from volta.ops.view import broadcast_tensors
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
     from volta.types import DeviceLike, DTypeLike
 
+_LARGEST = 3.4028234663852886e38
+_FEW = 4096                 # numbers that are looked at sooner than a kernel is called
 _drawn = composed(untested="tests/test_draws.py: by moments")
 _in_place = composed(function=False, untested="tests/test_draws.py: by moments")
 
@@ -45,11 +50,12 @@ def _uniform(op, x, generator, shape=None):
     return draw(op, uniform_op, x.shape if shape is None else shape, 0.0, 1.0, kind, x.device, generator)
 
 
-def _need(op, x, test, text):
-    """Raise unless `test` holds for a number, or for a tensor of the CPU everywhere."""
+def _need(op, x, test, text, low=0.0, high=1.0):
+    """Raise unless `test` holds for a number, or for a tensor of the CPU everywhere: it does from low to high."""
     known = not isinstance(x, TensorBase) or not x.device.is_gpu
-    if isinstance(x, TensorBase) and test is _is_probability and host_sees(x) and not stands_in(x) and same_values(x, clamp_op(x, 0, 1)):
-        return
+    if known and isinstance(x, TensorBase) and host_sees(x) and not stands_in(x):
+        if all_between(x, low, high) if x._size <= _FEW else same_values(x, clamp_op(x, low, high)):
+            return
     if known and not (bool(test(x).all()) if isinstance(x, TensorBase) else test(x)):
         raise ArgumentError(f"{op}: {text}, got {x if not isinstance(x, TensorBase) else 'others in the tensor'}")
 
@@ -74,10 +80,16 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     >>> volta.bernoulli(volta.tensor([0.0, 1.0])).tolist()
     [0.0, 1.0]
     """
+    if p is None and (input.dtype is float32 or input.dtype is float64) and input._contiguous and bare(input) and host_sees(input) and (
+            input._size <= _FEW and all_between(input, 0.0, 1.0)):
+        return draw_into(draw_into_op, run_kernel(contiguous_op, input.device, (input,)), "chances", 0.0, 0.0, generator)
     if p is None and input._size:
         floating_dtype("bernoulli", input.dtype)
     chance = input.detach() if p is None else p
     _need("bernoulli", chance, _is_probability, "needs probabilities of [0, 1]")
+    if p is None and chance._contiguous and (chance.dtype is float32 or chance.dtype is float64) and bare(chance) and (
+            not input.requires_grad or not is_grad_enabled()):
+        return draw_into(draw_into_op, run_kernel(contiguous_op, chance.device, (chance,)), "chances", 0.0, 0.0, generator)
     return constant_of(cast(_uniform("bernoulli", input, generator) < chance, input.dtype), input)
 
 
@@ -95,6 +107,9 @@ def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, size: Sequence
     >>> volta.normal(volta.tensor([1.0, 2.0]), 0.0).tolist()
     [1.0, 2.0]
     """
+    if type(std) is float and std >= 0 and size is dtype is device is None and isinstance(mean, TensorBase) and (
+            mean.dtype is float32 or mean.dtype is float64) and bare(mean):
+        return finish(draw("normal", normal_op, mean._shape, 0.0, std, mean.dtype, mean.device, generator) + mean, requires_grad)
     if size is not None:
         mean, std = (x.item() if isinstance(x, TensorBase) and not x.ndim and not x.requires_grad else x for x in (mean, std))
     given = [x for x in (mean, std) if isinstance(x, TensorBase)]
@@ -104,9 +119,13 @@ def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, size: Sequence
     if not given:
         return finish(randn(size, generator=generator, dtype=dtype, device=device) * std + mean, requires_grad)
     shape = broadcast_shapes(*[x.shape for x in given])
-    drawn = randn(shape, generator=generator, dtype=floating_dtype("normal", given[0].dtype), device=given[0].device)
+    kind = floating_dtype("normal", given[0].dtype)
     mean_now, std_now = (x.detach() if isinstance(x, TensorBase) else x for x in (mean, std))
-    return finish(constant_of(cast(drawn * std_now + mean_now, drawn.dtype), mean, std), requires_grad)
+    if isinstance(std, TensorBase):
+        made = draw("normal", normal_op, shape, 0.0, 1.0, kind, std.device, generator) * std_now + mean_now
+    else:
+        made = draw("normal", normal_op, shape, 0.0, std, kind, mean.device, generator) + mean_now
+    return finish(constant_of(made if made.dtype is kind else cast(made, kind), mean, std), requires_grad)
 
 
 @_drawn
@@ -126,8 +145,8 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         raise ArgumentError(f"multinomial: num_samples must be at least 1 and, without replacement, at most the {size} weights, got "
                             f"{num_samples}")
     weights = cast(input.detach(), float64 if input.dtype is float64 else float32)
-    _need("multinomial", weights, lambda x: (x >= 0) & (x < math.inf), "needs weights that are finite and not negative")
-    _need("multinomial", weights.sum(-1), lambda x: x > 0, "needs a weight above 0 in each row")
+    _need("multinomial", weights, lambda x: (x >= 0) & (x < math.inf), "needs weights that are finite and not negative", 0.0, _LARGEST)
+    _need("multinomial", weights.sum(-1), lambda x: x > 0, "needs a weight above 0 in each row", 5e-324, math.inf)
     return _chosen_again(weights, num_samples, generator) if replacement else _chosen_once(weights, num_samples, generator)
 
 
@@ -145,7 +164,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     [0.0, 0.0]
     """
     floating_dtype("poisson", input.dtype)
-    _need("poisson", input.detach(), lambda x: x >= 0, "needs means that are not negative")
+    _need("poisson", input.detach(), lambda x: x >= 0, "needs means that are not negative", 0.0, math.inf)
     rate = cast(row_major(input), float64 if input.dtype is float64 else float32)
     return cast(poisson_op(rate, *_two_uniform("poisson", rate, generator)), input.dtype)
 
@@ -238,6 +257,8 @@ def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -
     _need("geometric_", p, lambda x: 0 < x < 1, "p must be within (0, 1)")
     if input.dtype is bool_:
         raise DTypeError("geometric_: needs a floating point or integer tensor, got bool; convert it with .float()")
+    if not input.device.is_gpu and draw_into(draw_into_op, input, "geometric", math.log1p(-p), 0.0, generator) is not None:
+        return input
     trials = ceil(log1p(-_uniform("geometric_", input, generator)) / math.log1p(-p))
     return _overwritten("geometric_", input, clamp(trials, 1, None), integers=True)
 
@@ -254,6 +275,8 @@ def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator
     if (drawn := redrawn("cauchy_", cauchy_, input, median, sigma, generator=generator)) is not None:
         return drawn
     _need("cauchy_", sigma, lambda x: x > 0, "sigma must be > 0")
+    if not input.device.is_gpu and draw_into(draw_into_op, input, "cauchy", median, sigma, generator) is not None:
+        return input
     return _overwritten("cauchy_", input, tan((_uniform("cauchy_", input, generator) - 0.5) * math.pi) * sigma + median)
 
 
@@ -269,6 +292,8 @@ def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator
     if (drawn := redrawn("log_normal_", log_normal_, input, mean, std, generator=generator)) is not None:
         return drawn
     _need("log_normal_", std, lambda x: x > 0, "std must be > 0")
+    if not input.device.is_gpu and draw_into(draw_into_op, input, "log_normal", mean, std, generator) is not None:
+        return input
     kind = float64 if input.dtype is float64 else float32
     return _overwritten("log_normal_", input, exp(draw("log_normal_", normal_op, input.shape, mean, std, kind, input.device, generator)))
 
@@ -294,6 +319,9 @@ def random_(input: Tensor, *bounds: int | None, low: int | None = None, to: int 
     >>> volta.zeros(2).random_(5, 6).tolist()
     [5.0, 5.0]
     """
+    if not bounds and low is to is None and input.dtype.is_floating_point and bare(input) and draw_into(
+            draw_into_op, input, "integers", 0, _counted(input.dtype)[2] + 1, generator) is not None:
+        return input
     if (drawn := redrawn("random_", random_, input, *bounds, low=low, to=to, generator=generator)) is not None:
         return drawn
     if low is not None:                                        # PyTorch's `from`
@@ -311,4 +339,7 @@ def random_(input: Tensor, *bounds: int | None, low: int | None = None, to: int 
         raise ArgumentError(f"random_: needs from < to, got {low} and {high}")
     if not kind.is_floating_point and not least <= low < high <= most + 1:
         raise ArgumentError(f"random_: {low} to {high - 1} do not fit into {kind} on {input.device}")
+    if kind.is_floating_point and not input.device.is_gpu and high - low <= 1 << 32 and -1 << 52 < low < 1 << 52 and draw_into(
+            draw_into_op, input, "integers", low, high - low, generator) is not None:
+        return input
     return _overwritten("random_", input, draw_integers("random_", input.shape, low, high, kind, input.device, generator), integers=True)

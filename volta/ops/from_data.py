@@ -8,11 +8,13 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import of_numbers, unwatched
 from volta.device import as_device
-from volta.dtypes import as_dtype, bfloat16, float32, from_numpy_dtype, get_default_dtype, int64, to_numpy
+from volta.dtypes import as_dtype, bfloat16, float32, float64, from_numpy_dtype, get_default_dtype, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError, warn_once
 from volta.ops.copy import clone, to
 from volta.ops.records.copy import cast, from_array, upload
+from volta.ops.records.create import full_op
 from volta.ops.table import composed
 
 if TYPE_CHECKING:
@@ -40,6 +42,14 @@ def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
     if isinstance(data, core.TensorBase):
         warnings.warn("tensor: of a tensor, write x.detach().clone(), or x.detach().clone().requires_grad_()", stacklevel=2)
         return _copied(data, dtype, device, requires_grad)
+    if dtype is None and (type(data) is list or type(data) is float):
+        floating, where = get_default_dtype(), as_device(device)
+        if not where.is_gpu and (floating is float32 or floating is float64) and unwatched():
+            if type(data) is float:
+                return finish(run_kernel(full_op, where, ((), data), {"dtype": floating}), requires_grad)
+            made = of_numbers(data, floating)
+            if made is not None:
+                return finish(made, requires_grad)
     array, kinds = _as_array(data)
     wanted = from_numpy_dtype(array.dtype) if dtype is None or not _is_numeric(array) else as_dtype(dtype)
     if array.dtype == np.uint64 and wanted is int64 and array.size and array.max() >= 1 << 63:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import graph
+from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import all_bare, as_columns
 from volta._kernels.core.order import alike, by_pixels
 from volta.dtypes import as_integer, check_held, promote_types, uint8
 from volta.errors import ArgumentError, IndexRangeError, RankError, ShapeError
@@ -103,6 +105,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if d < len(shape) and alike(tensors):          # joined along d, the parts seen as a dimension of their own
         return graph.call(reshape_op, (_joined(tensors, d),), {"shape": shape[:d] + (len(tensors),) + shape[d:]})
     if d == len(shape) and shape and alike(tensors):
+        if all_bare(tensors):
+            return run_kernel(cat_op, tensors[0].device, as_columns(tensors), {"dim": d})
         return cat_op(*[reshape_op(x, shape=(*shape, 1)) for x in tensors], dim=d)
     if any(x._shape != shape for x in tensors):
         raise ShapeError(f"stack: shapes differ: {', '.join(str(x.shape) for x in tensors)}")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels import core
+from volta._kernels.core.direct import bare
 from volta.dtypes import bool_, int64
 from volta.errors import ArgumentError, RankError, ShapeError, warn_once
 from volta.ops.creation import eye, ones
@@ -44,6 +46,8 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
         a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
     if rank == 2:                               # most are, and a comprehension takes as long as a view
         (m, n), (p, q) = a, b
+        if input._contiguous and other._contiguous and bare(input, other):
+            return core.reshaped(core.reshaped(input, (m, 1, n, 1)) * core.reshaped(other, (p, 1, q)), (m * p, n * q))
         blocks = reshape_op(input, shape=(m, 1, n, 1)) * reshape_op(other, shape=(p, 1, q))
         return reshape_op(blocks, shape=(m * p, n * q))
     blocks = reshape_op(input, shape=tuple([n for size in a for n in (size, 1)])) * reshape_op(
@@ -52,9 +56,10 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _cross(name, input, other, dim):
-    sizes = input.shape[dim:][:1] + other.shape[dim:][:1]
-    if sizes != (3, 3):
+    if input._shape[dim:dim + 1] != (3,) or other._shape[dim:dim + 1] != (3,):
         raise RankError(f"{name}: dimension {dim} must have size 3 in both, got {input.shape} and {other.shape}")
+    if input._shape == other._shape:
+        return cross_op(input, other, dim=dim)
     shape = broadcast_shapes(input.shape, other.shape)
     return cross_op(expand_op(input, shape=shape), expand_op(other, shape=shape), dim=dim)
 
@@ -89,7 +94,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     >>> volta.linalg.cross(volta.tensor([1, 0, 0]), volta.tensor([0, 1, 0]))
     tensor([0, 0, 1])
     """
-    return cross(input, other, dim)
+    return cross.function(input, other, dim)
 
 
 @composed(name="linalg.vecdot", function=False, method=False,

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, graph
+from volta._kernels.core import TensorBase, graph, reshaped
+from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import bare
 from volta.dtypes import HALVES, as_dtype, bool_, float32, int64, result_type, uint8
 from volta.errors import ArgumentError, CallError, DTypeError, IndexRangeError
 from volta.ops.copy import clone
@@ -233,6 +235,11 @@ def _pick(name, record, input, dim, keepdim):
     numbers = cast(input, uint8) if input.dtype is bool_ else input
     if input.ndim == 0:
         return ValuesIndices(clone(input), _arg(f"arg{name}", record, numbers, 0, False))
+    if input._shape[d] and bare(input):
+        device, size = input.device, input._shape[:d] + input._shape[d + 1:]
+        indices = run_kernel(record, device, (numbers,), {"dim": d, "keepdim": True})
+        values = run_kernel(gather_op, device, (input, indices), {"dim": d})
+        return tuple.__new__(ValuesIndices, (values, indices) if keepdim else (reshaped(values, size), reshaped(indices, size)))
     indices = record(numbers, dim=d, keepdim=True) if input._shape[d] else _arg(f"arg{name}", record, numbers, d, True)
     values = gather_op(input, indices, dim=d)
     if not keepdim:
@@ -321,6 +328,9 @@ def all(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = F
     return _truth("all", all_op, input, dim, keepdim)
 
 
+_OF_LINE = {"dim": (0,), "keepdim": False}
+
+
 @composed(samples=(case((3, 4)), case((2, 3, 4), dim=(0, 2)), case(())), kinds="fib", smooth=False,
           numpy=lambda x, dim=None: np.asarray(np.count_nonzero(x, axis=dim)))
 def count_nonzero(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
@@ -330,6 +340,8 @@ def count_nonzero(input: Tensor, dim: int | Sequence[int] | None = None) -> Tens
     tensor(2)
     """
     found = input if input.dtype is bool_ else input != 0
+    if dim is None and input._contiguous and bare(input):
+        return run_kernel(sum_op, found.device, (reshaped(found, (found._size,)),), _OF_LINE)
     return sum_op(found, dim=as_dims("count_nonzero", dim, input.ndim), keepdim=False) if input.ndim else sum(found, dim)
 
 

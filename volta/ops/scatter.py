@@ -13,6 +13,7 @@ import numpy as np
 
 from volta._kernels.core import TensorBase, host_sees, indexing, inplace, stands_in
 from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import bare
 from volta._kernels.core.graph import is_grad_enabled
 from volta.device import mixed_devices
 from volta.dtypes import as_integer, bool_, check_held, iinfo, int32, int64, uint8
@@ -39,14 +40,15 @@ if TYPE_CHECKING:
 
 
 def writing(fresh: Callable | None = None, copy: Callable = contiguous_op, one: bool = False, **options: object) -> Callable:
-    """Decorator: `f_`, which writes into its first argument, is declared as such and, on a copy of it or as `fresh` of it, as `f`. With
-    `one`, what is written may be an element of that argument."""
+    """Decorator: `f_`, which writes into its first argument, is declared as such and, on a copy of it or, unless that gives None, as
+    `fresh` of it, as `f`. With `one`, what is written may be an element of that argument."""
     def make(function):
         name = function.__name__
 
         @wraps(function)
         def on_copy(input, *args, **options):
-            return fresh(input, *args, **options) if fresh else function(copy(input), *args, **options)
+            made = fresh(input, *args, **options) if fresh else None
+            return function(copy(input), *args, **options) if made is None else made
 
         @wraps(function)
         def in_place(input, *args, **options):
@@ -301,8 +303,29 @@ def _np_index_copy(x, dim, index, source):
     return out
 
 
-@writing(samples=(case((3, 5), 1, different(4, 5), (3, 4)), case((6, 2), 0, different(3, 6), (3, 2))), numpy=_np_index_copy, kinds="fi",
-         apart=1)
+def _copied(input, dim, index, source):
+    """`index_copy` of what is not recorded, in one dimension of a host tensor; else None."""
+    shape, at = input._shape, index._shape
+    if len(at) != 1 or index.dtype is not int64 or source.dtype is not input.dtype or source._size < 2 or not (
+            bare(input, source) and bare(index) and host_sees(index) and host_sees(input)):
+        return None
+    d = as_dim("index_copy", dim, len(shape))
+    if not shape or source._shape != shape[:d] + at + shape[d + 1:]:
+        return None
+    index = positions("index_copy", index, shape[d])
+    target = out = run_kernel(contiguous_op, input.device, (input,))
+    if d:
+        dims = (d, *range(d), *range(d + 1, len(shape)))
+        target, source = indexing.permute_view(out, dims=dims), indexing.permute_view(source, dims=dims)
+    run_kernel(index_put_op, out.device, (target, index, source), _ROWS)
+    return out
+
+
+_ROWS = {"rank": 1}
+
+
+@writing(_copied, samples=(case((3, 5), 1, different(4, 5), (3, 4)), case((6, 2), 0, different(3, 6), (3, 2))), numpy=_np_index_copy,
+         kinds="fi", apart=1)
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """`input` whose slices along `dim` at the positions of `index`, a vector, are those of `source`; of equal positions the last counts.
 
@@ -373,12 +396,13 @@ def _filled(input, dim, index, value):
     """`index_fill` in one pass over the input; on a GPU, where that is more dispatches, on a copy."""
     if input._contiguous and not isinstance(value, TensorBase) and not (
             is_grad_enabled() and input.requires_grad or stands_in(input)) and (input.device.is_gpu or _by_places(input, dim, index)):
-        d, out = _checked_fill(input, dim, index, value), contiguous_op(input)
+        d = _checked_fill(input, dim, index, value)
+        out = contiguous_op(input)
         if not input.device.is_gpu:
             rows, held = positions("index_fill", as_vector(index), input._shape[d], wrap=True), as_held(input, value)
-            number = create(full_op, (), held, dtype=input.dtype, device=input.device)
+            number = run_kernel(full_op, input.device, ((), held), {"dtype": input.dtype})
             target = indexing.permute_view(out, dims=moved_one("index_fill", d, 0, input.ndim)) if d else out
-            run_kernel(index_put_op, input.device, (target, rows, number), {"rank": 1})
+            run_kernel(index_put_op, input.device, (target, rows, number), _ROWS)
             return out
         setitem(as_vector(out), (slice(None),) * d + (cast(as_vector(index), int64),), as_held(input, value))
         return out

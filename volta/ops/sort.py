@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, graph, host_sees, read_scalar, stands_in, view
+from volta._kernels.core import TensorBase, graph, host_sees, read_scalar, reshaped, stands_in, view
+from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import bare
 from volta._kernels.core.order import dense_strides
 from volta.dtypes import bool_, iinfo, int32, int64, result_type, uint8
 from volta.errors import ArgumentError, CallError, DTypeError, IndexRangeError, ShapeError
@@ -193,17 +195,20 @@ def _of_all(input, skip):
         if input.dtype.is_floating_point:
             return sum(input) + float("nan")
         return full((), max(iinfo(input.dtype).min, -1 << (31 if input.device.is_gpu else 63)), dtype=input.dtype, device=input.device)
+    size = input._size
+    if input._contiguous and input.dtype.is_floating_point and size < 1 << 32 and bare(input):
+        return reshaped(run_kernel(middle_op, input.device, (reshaped(input, (size,)),), {"dim": 0, "skip": skip})[0], ())
     recorded = graph.wants_derivative(input)
     flat = input if input.ndim == 1 else reshape_op(input, shape=(input._size,))
-    bare, seen = flat.detach() if recorded else flat, host_sees(flat)
-    if not bare.dtype.is_floating_point and seen:
+    alone, seen = flat.detach() if recorded else flat, host_sees(flat)
+    if not alone.dtype.is_floating_point and seen:
         k = (input._size + 1) // 2
-        return clone(view(values := sort_op(bare, dim=0, count=k)[0], (), (), values.offset + k - 1))
-    if bare.dtype.is_floating_point and _in_the_middle(bare, input._size):
-        values = middle_op(bare, dim=0, skip=skip)[0]
+        return clone(view(values := sort_op(alone, dim=0, count=k)[0], (), (), values.offset + k - 1))
+    if alone.dtype.is_floating_point and _in_the_middle(alone, input._size):
+        values = middle_op(alone, dim=0, skip=skip)[0]
         found = view(values, (), (), values.offset) if seen else reshape_op(values, shape=())
     else:
-        found = _middle("median", bare, 0, False, skip).values
+        found = _middle("median", alone, 0, False, skip).values
     if not recorded:
         return found
     if seen and isfinite(number := read_scalar(found)):

@@ -9,7 +9,9 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core import TensorBase
-from volta.dtypes import HALVES, as_dtype, float32, float64, int64, result_type
+from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import bare
+from volta.dtypes import HALVES, as_dtype, float32, int64, result_type
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import full
 from volta.ops.indexing import known_range
@@ -138,9 +140,10 @@ def nansum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool 
     >>> volta.nansum(volta.tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
     """
-    if core.host_sees(input) and input.dtype in (float32, float64):
+    if core.host_sees(input) and input.dtype.is_floating_point:
         total = sum(input, dim, keepdim, dtype=dtype)
-        if core.same_values(total, total):              # none is NaN, and so no element was
+        seen = cast(total, float32) if total.dtype in HALVES else total
+        if core.same_values(seen, seen):              # none is NaN, and so no element was
             return total
     return sum(_numbers(input), dim, keepdim, dtype=dtype)
 
@@ -180,6 +183,9 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     """
     dims = as_dims("aminmax", dim, input.ndim)
     if input._size and dims:
+        if bare(input):
+            device, of, options = input.device, (input,), {"dim": dims, "keepdim": keepdim}
+            return tuple.__new__(MinMax, (run_kernel(amin_op, device, of, options), run_kernel(amax_op, device, of, options)))
         return MinMax(amin_op(input, dim=dims, keepdim=keepdim), amax_op(input, dim=dims, keepdim=keepdim))
     return MinMax(amin(input, dim, keepdim), amax(input, dim, keepdim))
 

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels import core
 from volta._kernels.core import graph, host_sees
 from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import bare
 from volta.dtypes import bool_, int64
 from volta.errors import IndexRangeError, ShapeError
 from volta.ops.creation import full, ones, zeros
@@ -193,6 +195,8 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
         return _of_none(input, dim, return_inverse, return_counts)
     if dim is None and _is_plain(input, return_inverse, return_counts):
         return true_values(rows, rows, changes=True)
+    if dim is None and bare(input) and (found := core.consecutive(rows, input._shape, return_inverse, return_counts)) is not None:
+        return found if return_inverse or return_counts else found[0]
     changes = _changes(rows.detach()) if return_inverse or rows.ndim > 1 else None
     starts = changed_places(rows.detach()) if changes is None else true_places(changes)
     values = _picked(rows if dim is None else input, d, starts)

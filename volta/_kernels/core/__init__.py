@@ -36,12 +36,12 @@ from volta._kernels.core.base import (
     wider,
 )
 from volta._kernels.core.memory import empty_host_cache, host_memory_stats, memory_size
-from volta._kernels.core.values import read_scalar, same_values, to_list, triangle_places, true_places
+from volta._kernels.core.values import all_between, consecutive, read_scalar, same_values, to_list, triangle_places, true_places
 
 __all__ = [
-    "alias", "apart", "array_storage", "assign", "borrowed_storage", "checked_size", "CPU", "default_device", "detached", "Device",
-    "DType", "dtype_from_code", "empty", "empty_host_cache", "gpu_storage", "host_memory_stats", "host_sees", "INFERRED",
-    "inferring", "is_inferred", "is_recorded", "memory_size", "plain_sizes", "read_scalar", "reshaped", "same_memory",
-    "same_values", "set_default_device", "set_inferring", "set_tensor_type", "stands_in", "Storage", "STORED", "strides_of",
-    "tensor", "TensorBase", "to_list", "triangle_places", "true_places", "view", "watch_reads", "wider",
+    "alias", "all_between", "apart", "array_storage", "assign", "borrowed_storage", "checked_size", "consecutive", "CPU",
+    "default_device", "detached", "Device", "DType", "dtype_from_code", "empty", "empty_host_cache", "gpu_storage",
+    "host_memory_stats", "host_sees", "INFERRED", "inferring", "is_inferred", "is_recorded", "memory_size", "plain_sizes", "read_scalar",
+    "reshaped", "same_memory", "same_values", "set_default_device", "set_inferring", "set_tensor_type", "stands_in", "Storage",
+    "STORED", "strides_of", "tensor", "TensorBase", "to_list", "triangle_places", "true_places", "view", "watch_reads", "wider",
 ]

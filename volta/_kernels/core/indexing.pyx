@@ -98,6 +98,16 @@ def reversed_along(TensorBase x not None, tuple dims not None):
     return {"starts": tuple(starts), "sizes": x.shape, "steps": tuple(steps)}
 
 
+def reversed_view(TensorBase x not None, tuple dims not None):
+    """The tensor with these dimensions from their ends on, without a graph. IN: it has elements."""
+    cdef Py_ssize_t d, offset = x.offset
+    cdef list strides = list(x._strides)
+    for d in dims:
+        offset += (<Py_ssize_t>x.shape[d] - 1) * <Py_ssize_t>x._strides[d]
+        strides[d] = -<Py_ssize_t>x._strides[d]
+    return make_tensor(x.storage, x.shape, tuple(strides), offset, x.dtype)
+
+
 def diagonal_view(TensorBase x not None, *, Py_ssize_t offset):
     """The diagonal of the last two dimensions as the last one."""
     cdef Py_ssize_t n = len(x.shape), rows = x.shape[n - 2], columns = x.shape[n - 1]

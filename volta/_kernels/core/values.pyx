@@ -8,6 +8,7 @@ from libc.string cimport memcpy
 
 from volta._kernels.core.base cimport (
     BFLOAT16, BOOL, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, MAX_RANK, UINT8, TensorBase, address, check_read, dtype_of, empty_host)
+from volta._kernels.core.size cimport plain
 from volta.errors import ArgumentError, DTypeError
 
 
@@ -106,6 +107,88 @@ def same_values(TensorBase a not None, TensorBase b not None):
     if code == INT8 or code == UINT8 or code == BOOL:
         return _same(<const uint8_t*>x, <const uint8_t*>y, a.size)
     return None
+
+
+def all_between(TensorBase t not None, double low, double high):
+    """Whether all elements of a contiguous host tensor of float32 or float64 are from low to high; False where this can't tell."""
+    cdef Py_ssize_t i
+    cdef const float* single = <const float*>address(t)
+    cdef const double* wide = <const double*>address(t)
+    cdef bint within = t.contiguous
+    check_read(t)
+    if not within or t.dtype.code != FLOAT32 and t.dtype.code != FLOAT64:
+        return False
+    if t.dtype.code == FLOAT32:
+        for i in range(t.size):
+            within &= (single[i] >= low) & (single[i] <= high)
+    else:
+        for i in range(t.size):
+            within &= (wide[i] >= low) & (wide[i] <= high)
+    return within
+
+
+# ---------------------------------------------------------------- runs of equal elements
+
+cdef tuple _runs(const number* x, TensorBase t, shape, bint inverse, bint counts):
+    cdef Py_ssize_t i, k = 0, start = 0, n = t.size, count = 1
+    for i in range(1, n):
+        count += x[i] != x[i - 1]
+    cdef TensorBase values = empty_host((count,), t.dtype), runs, lengths
+    cdef number* value = <number*>address(values)
+    cdef int64_t* run = NULL
+    cdef int64_t* length = NULL
+    cdef tuple found = (values,)
+    value[0] = x[0]
+    if inverse:
+        runs = empty_host(plain(shape), dtype_of(INT64))
+        found += (runs,)
+        run = <int64_t*>address(runs)
+        run[0] = 0
+    if counts:
+        lengths = empty_host((count,), dtype_of(INT64))
+        found += (lengths,)
+        length = <int64_t*>address(lengths)
+        length[0] = 0                           # where each begins
+    if not inverse and not counts:              # without branches, as the other loops
+        for i in range(1, n):
+            k += x[i] != x[i - 1]
+            value[k] = x[i]
+    elif not counts:
+        for i in range(1, n):
+            k += x[i] != x[i - 1]
+            value[k], run[i] = x[i], k
+    else:
+        for i in range(1, n):
+            start = i if x[i] != x[i - 1] else start
+            k += x[i] != x[i - 1]
+            value[k], length[k] = x[i], start
+            if run != NULL:
+                run[i] = k
+        for i in range(k):
+            length[i] = length[i + 1] - length[i]
+        length[k] = n - length[k]
+    return found
+
+
+def consecutive(TensorBase x not None, shape, bint inverse, bint counts):
+    """(values of the runs of equal elements of a contiguous vector, the run of each element in this shape, their lengths), the last two
+    where they are asked for; NaN equals none. None of 16-bit floats, and where the vector is not contiguous. IN: it has elements."""
+    cdef int code = x.dtype.code
+    if not x.contiguous or x.dtype.category == 2 and code != FLOAT32 and code != FLOAT64:
+        return None
+    check_read(x)
+    cdef char* a = address(x)
+    if code == FLOAT32:
+        return _runs(<const float*>a, x, shape, inverse, counts)
+    if code == FLOAT64:
+        return _runs(<const double*>a, x, shape, inverse, counts)
+    if x.dtype.itemsize == 8:
+        return _runs(<const int64_t*>a, x, shape, inverse, counts)
+    if x.dtype.itemsize == 4:
+        return _runs(<const int32_t*>a, x, shape, inverse, counts)
+    if x.dtype.itemsize == 2:
+        return _runs(<const int16_t*>a, x, shape, inverse, counts)
+    return _runs(<const uint8_t*>a, x, shape, inverse, counts)
 
 
 # ---------------------------------------------------------------- where elements are not 0

@@ -1,5 +1,5 @@
 # Functions of float64 lines in vectors of AVX-512, as vectors.pxd has those of float32: each returns how many of the n elements it has
-# done: all or, in other builds, none. Within 2 units in the last place; tables of eight or sixteen numbers lie in registers. Polynomials are
+# done: all or, in other builds, none. Within 2 units in the last place; tables of sixteen numbers lie in registers. Polynomials are
 # near-minimax fits.
 from volta._kernels.cpu cimport doubles, gamma_vectors
 
@@ -14,22 +14,40 @@ cdef extern from * nogil:
       #define W_ABS(x) _mm512_abs_pd(x)
       #define W_WITH_SIGN(magnitude, sign) _mm512_castsi512_pd(_mm512_ternarylogic_epi64(_mm512_set1_epi64(INT64_MAX),         \\
           _mm512_castpd_si512(magnitude), _mm512_castpd_si512(sign), 0xca))
-      #define W_OF_8(at, table) _mm512_permutexvar_pd(at, _mm512_loadu_pd(table))         /* by the lowest bits of `at` */
       #define W_OF_16(at, table) _mm512_permutex2var_pd(_mm512_loadu_pd(table), at, _mm512_loadu_pd((table) + 8))
 
-      /* exp(c) = 2**(k / 8) (1 + p), k the nearest integer to 8 c / log(2) */
-      static const double volta_eighths[8] = {1.0, 1.0905077326652577, 1.189207115002721, 1.2968395546510096, 1.4142135623730951,
-          1.5422108254079407, 1.681792830507429, 1.8340080864093424};
+      /* exp(c) = 2**(k / 16) (1 + p), k the nearest integer to 16 c / log(2). The table has the bits of 2**(j / 16) less j where k / 16 is
+         added to the exponent; beyond 708, where exponents end, by scaling. */
+      static const int64_t volta_sixteenths[16] = {0x3ff0000000000000, 0x3fefb5586cf9890f, 0x3fef72b83c7d517b, 0x3fef387a6e756238,
+          0x3fef06fe0a31b715, 0x3feedea64c123422, 0x3feebfdad5362a27, 0x3feeab07dd485429, 0x3feea09e667f3bcd, 0x3feea11473eb0187,
+          0x3feeace5422aa0db, 0x3feec49182a3f090, 0x3feee89f995ad3ad, 0x3fef199bdd85529c, 0x3fef5818dcfba487, 0x3fefa4afa2a490da};
+      #define VOLTA_SIXTEENTHS(at, k) _mm512_castsi512_pd(_mm512_add_epi64(_mm512_permutex2var_epi64(                                   \\
+          _mm512_loadu_si512(volta_sixteenths), at, _mm512_loadu_si512(volta_sixteenths + 8)), _mm512_slli_epi64(k, 48)))
+      VOLTA_INLINE volta_w d_exp_reduced(volta_w c, volta_w *t) {            /* p; OUT: t, whose lowest bits are k */
+          volta_w k, r, p = W_SET(0.00019841528482545526);
+          *t = W_FMA(c, W_SET(23.083120654223414), W_SET(VOLTA_ROUNDER64));
+          k = W_SUB(*t, W_SET(VOLTA_ROUNDER64));
+          r = W_NEG_FMA(k, W_SET(4.650385693757748e-12), W_NEG_FMA(k, W_SET(0.043321698780346196), c));
+          p = W_FMA(p, r, W_SET(0.0013889063475643034)); p = W_FMA(p, r, W_SET(0.008333333332612675));
+          p = W_FMA(p, r, W_SET(0.04166666666359424)); p = W_FMA(p, r, W_SET(0.1666666666666667)); p = W_FMA(p, r, W_SET(0.5));
+          return W_FMA(p, W_MUL(r, r), r);
+      }
+      static __attribute__((noinline)) volta_w d_exp_far(volta_w x) {
+          volta_w c = W_MAX(W_SET(-746.0), W_MIN(W_SET(710.0), x)), t, p = d_exp_reduced(c, &t), power;
+          const __m512i at = _mm512_castpd_si512(t);
+          power = VOLTA_SIXTEENTHS(at, _mm512_and_epi64(at, _mm512_set1_epi64(15)));
+          return _mm512_scalef_pd(W_FMA(power, p, power), W_MUL(W_SUB(t, W_SET(VOLTA_ROUNDER64)), W_SET(0.0625)));   /* takes the floor */
+      }
       VOLTA_INLINE volta_w d_exp(volta_w x) {
-          volta_w c = W_MAX(W_SET(-746.0), W_MIN(W_SET(710.0), x)), t = W_FMA(c, W_SET(11.541560327111707), W_SET(VOLTA_ROUNDER64));
-          volta_w k = W_SUB(t, W_SET(VOLTA_ROUNDER64)), r = W_NEG_FMA(k, W_SET(0.08664339754614048), c);
-          volta_w p = W_SET(2.4802494206723458e-05), power = W_OF_8(_mm512_castpd_si512(t), volta_eighths);
-          r = W_NEG_FMA(k, W_SET(2.3852686615882346e-11), r);
-          p = W_FMA(p, r, W_SET(0.00019842176749636047)); p = W_FMA(p, r, W_SET(0.0013888888880361555));
-          p = W_FMA(p, r, W_SET(0.00833333332480596)); p = W_FMA(p, r, W_SET(0.041666666666666866));
-          p = W_FMA(p, r, W_SET(0.16666666666666868)); p = W_FMA(p, r, W_SET(0.5));
-          p = W_FMA(p, W_MUL(r, r), r);
-          return _mm512_scalef_pd(W_FMA(power, p, power), W_MUL(k, W_SET(0.125)));        /* which takes the floor of k / 8 */
+          volta_w t, p, power;
+          if (__builtin_expect(_mm512_cmp_pd_mask(W_ABS(x), W_SET(708), _CMP_NLE_UQ), 0)) return d_exp_far(x);
+          p = d_exp_reduced(x, &t);
+          power = VOLTA_SIXTEENTHS(_mm512_castpd_si512(t), _mm512_castpd_si512(t));
+          return W_FMA(power, p, power);
+      }
+      VOLTA_INLINE volta_w d_sigmoid(volta_w x) {
+          volta_w e = d_exp(W_SUB(W_SET(0), W_ABS(x)));
+          return _mm512_div_pd(W_PICK(_mm512_movepi64_mask(_mm512_castpd_si512(x)), e, W_SET(1)), W_ADD(W_SET(1), e));
       }
 
       /* x = 2**e m with m from 0.734 to 1.469, and m = (1 + f) / r of the table; what is 0 or infinite has an infinite e, what is negative
@@ -93,6 +111,48 @@ cdef extern from * nogil:
           low = W_FMA(tail, W_SET(0.4342944819032518), W_FMA(f, W_SET(1.098319650216765e-17), low));
           return W_ADD(high, W_FMA(f, W_SET(0.4342944819032518), low));
       }
+
+      /* sin of x = k pi / 16 + r + low, for |x| <= VOLTA_TRIG_LIMIT64: of pi / 16 the first part has 33 bits, so that the first product is
+         exact; what is rounded off by the second one is in `low`. `turn` is added to k. */
+      static const double volta_sines[16] = {0.0, 0.19509032201612828, 0.3826834323650898, 0.5555702330196022, 0.7071067811865476,
+          0.8314696123025452, 0.9238795325112867, 0.9807852804032304, 1.0, 0.9807852804032304, 0.9238795325112867, 0.8314696123025452,
+          0.7071067811865476, 0.5555702330196022, 0.3826834323650898, 0.19509032201612828};
+      static const double volta_sines_low[16] = {0.0, -7.991079068461731e-18, -1.0050772696461588e-17, 4.709410940561677e-17,
+          -4.833646656726457e-17, 1.4073856984728024e-18, 1.7645047084336677e-17, 1.8546939997825006e-17, 0.0, 1.8546939997825006e-17,
+          1.7645047084336677e-17, 1.4073856984728024e-18, -4.833646656726457e-17, 4.709410940561677e-17, -1.0050772696461588e-17,
+          -7.991079068461731e-18};
+      static const double volta_cosines[16] = {1.0, 0.9807852804032304, 0.9238795325112867, 0.8314696123025452, 0.7071067811865476,
+          0.5555702330196022, 0.3826834323650898, 0.19509032201612828, 0.0, -0.19509032201612828, -0.3826834323650898, -0.5555702330196022,
+          -0.7071067811865476, -0.8314696123025452, -0.9238795325112867, -0.9807852804032304};
+      static __attribute__((noinline)) volta_w d_again(volta_w y, volta_w x, __mmask8 which, double (*function)(double)) {
+          double in[8], out[8];
+          int i;
+          _mm512_storeu_pd(in, x);
+          _mm512_storeu_pd(out, y);
+          for (i = 0; i < 8; i++) if (which >> i & 1) out[i] = function(in[i]);
+          return _mm512_loadu_pd(out);
+      }
+      VOLTA_INLINE volta_w d_trig(volta_w x, int turn, double (*function)(double)) {
+          volta_w t = W_FMA(x, W_SET(5.092958178940651), W_SET(VOLTA_ROUNDER64)), k = W_SUB(t, W_SET(VOLTA_ROUNDER64));
+          volta_w a = W_NEG_FMA(k, W_SET(0.1963495408417657), x), h = W_MUL(k, W_SET(7.59637563313274e-12)), r = W_SUB(a, h);
+          volta_w rest = W_ADD(W_NEG_FMA(k, W_SET(7.59637563313274e-12), h), W_SUB(W_SUB(a, r), h)), z = W_MUL(r, r);
+          volta_w low = W_NEG_FMA(k, W_SET(4.401949831479e-28), rest);
+          volta_w s = W_SET(2.7552489499658335e-06), c = W_SET(2.479627469063046e-05), y;
+          const __m512i at = _mm512_add_epi64(_mm512_castpd_si512(t), _mm512_set1_epi64(turn));
+          volta_w sine = W_OF_16(at, volta_sines), cosine = W_OF_16(at, volta_cosines);
+          __mmask8 far = _mm512_cmp_pd_mask(W_ABS(x), W_SET(VOLTA_TRIG_LIMIT64), _CMP_GT_OQ);
+          s = W_FMA(s, z, W_SET(-0.00019841269550281728)); s = W_FMA(s, z, W_SET(0.008333333333327723));
+          s = W_FMA(s, z, W_SET(-0.16666666666666666));
+          c = W_FMA(c, z, W_SET(-0.0013888888568808976)); c = W_FMA(c, z, W_SET(0.04166666666660496)); c = W_FMA(c, z, W_SET(-0.5));
+          s = W_FMA(s, W_MUL(r, z), low);
+          c = W_FMA(c, W_MUL(sine, z), W_OF_16(at, volta_sines_low));
+          y = W_ADD(sine, W_FMA(cosine, r, W_FMA(cosine, s, c)));
+          y = _mm512_castsi512_pd(_mm512_xor_epi64(_mm512_castpd_si512(y),
+                                                   _mm512_slli_epi64(_mm512_and_epi64(at, _mm512_set1_epi64(16)), 59)));
+          return __builtin_expect(far != 0, 0) ? d_again(y, x, far, function) : y;
+      }
+      VOLTA_INLINE volta_w d_sin(volta_w x) { return W_PICK(_mm512_cmp_pd_mask(x, W_SET(0), _CMP_EQ_OQ), x, d_trig(x, 0, sin)); }
+      VOLTA_INLINE volta_w d_cos(volta_w x) { return d_trig(x, 8, cos); }
 
       /* As v_sqrt; OUT: half, 1 / (2 sqrt(x)). Of 0 both are NaN, where it is not near the ends by the instruction. */
       VOLTA_INLINE volta_w d_root(volta_w x, volta_w *half) {
@@ -258,6 +318,7 @@ cdef extern from * nogil:
       static inline Py_ssize_t NAME(double *out, const double *x, Py_ssize_t n) { return 0; }
     #endif
     VOLTA_LINE64(volta_exp_line64, d_exp(v))
+    VOLTA_LINE64(volta_sigmoid_line64, d_sigmoid(v))
     VOLTA_LINE64(volta_log_line64, d_log(v))
     VOLTA_LINE64(volta_log2_line64, d_log2(v))
     VOLTA_LINE64(volta_log10_line64, d_log10(v))
@@ -266,9 +327,12 @@ cdef extern from * nogil:
     VOLTA_LINE64(volta_acos_line64, d_acos(v))
     VOLTA_LINE64(volta_atan_line64, d_atan(v))
     VOLTA_LINE64(volta_erf_line64, d_erf(v))
+    VOLTA_LINE64(volta_sin_line64, d_sin(v))
+    VOLTA_LINE64(volta_cos_line64, d_cos(v))
     #endif
     """
     Py_ssize_t exp_line64 "volta_exp_line64"(double* out, const double* x, Py_ssize_t n)
+    Py_ssize_t sigmoid_line64 "volta_sigmoid_line64"(double* out, const double* x, Py_ssize_t n)
     Py_ssize_t log_line64 "volta_log_line64"(double* out, const double* x, Py_ssize_t n)
     Py_ssize_t log2_line64 "volta_log2_line64"(double* out, const double* x, Py_ssize_t n)
     Py_ssize_t log10_line64 "volta_log10_line64"(double* out, const double* x, Py_ssize_t n)
@@ -276,4 +340,6 @@ cdef extern from * nogil:
     Py_ssize_t asin_line64 "volta_asin_line64"(double* out, const double* x, Py_ssize_t n)
     Py_ssize_t acos_line64 "volta_acos_line64"(double* out, const double* x, Py_ssize_t n)
     Py_ssize_t atan_line64 "volta_atan_line64"(double* out, const double* x, Py_ssize_t n)
+    Py_ssize_t sin_line64 "volta_sin_line64"(double* out, const double* x, Py_ssize_t n)
+    Py_ssize_t cos_line64 "volta_cos_line64"(double* out, const double* x, Py_ssize_t n)
     Py_ssize_t erf_line64 "volta_erf_line64"(double* out, const double* x, Py_ssize_t n)

@@ -14,8 +14,8 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu cimport philox as rounds          # C text alone: its name is that of the function here
 from volta._kernels.cpu.copy cimport copy_data, packed
 from volta._kernels.cpu.real cimport real
-from volta._kernels.cpu.doubles cimport log_f64
-from volta._kernels.cpu.scalar cimport log_f32
+from volta._kernels.cpu.doubles cimport cos_f64, exp_f64, log_f64, sin_f64
+from volta._kernels.cpu.scalar cimport ceil_f32, ceil_f64, cos_f32, exp_f32, log_f32, sin_f32
 from volta._kernels.core.views cimport float_code, pointer
 from volta._kernels.core.size cimport plain
 
@@ -107,6 +107,11 @@ cdef enum Draw:
     DROPOUT                     # x * b, or 0 where u < a
     BERNOULLI                   # 1 where u < a, else 0
     EXPONENTIAL                 # a * ln(1 - u)
+    GEOMETRIC                   # ln(1 - u) / a, rounded up, at least 1
+    CAUCHY                      # a + b * tan(pi (u - 1 / 2))
+    LOG_NORMAL                  # exp(a + b * z)
+    INTEGERS                    # of [a, a + b)
+    CHANCES                     # 1 where u < out, else 0
 
 
 cdef inline void normal_block(const uint32_t* words, real mean, real std, real* pairs, Py_ssize_t count) noexcept nogil:
@@ -131,6 +136,7 @@ cdef void draw_block(Draw draw, const real* x, real* out, Py_ssize_t size, real 
     cdef uint32_t words[WORDS]
     cdef real pairs[WORDS]
     cdef Py_ssize_t i, at = block * WORDS, n = min(WORDS, size - at)
+    cdef real u
     fill_words(seed, offset, block, words, n)
     out += at
     if draw == UNIFORM:
@@ -142,6 +148,21 @@ cdef void draw_block(Draw draw, const real* x, real* out, Py_ssize_t size, real 
     elif draw == EXPONENTIAL:
         for i in range(n):
             out[i] = a * (log_f32(1 - unit(words[i], a)) if real is float else log_f64(1 - unit(words[i], a)))
+    elif draw == GEOMETRIC:
+        for i in range(n):
+            u = (log_f32(1 - unit(words[i], a)) if real is float else log_f64(1 - unit(words[i], a))) / a
+            u = ceil_f32(u) if real is float else ceil_f64(u)
+            out[i] = u if u > 1 else 1
+    elif draw == CAUCHY:
+        for i in range(n):
+            u = (unit(words[i], a) - <real>0.5) * <real>3.141592653589793
+            out[i] = a + b * (sin_f32(u) / cos_f32(u) if real is float else sin_f64(u) / cos_f64(u))
+    elif draw == INTEGERS:
+        for i in range(n):
+            out[i] = <real>(<int64_t>a + <int64_t>((words[i] * <uint64_t>b) >> 32))
+    elif draw == CHANCES:
+        for i in range(n):
+            out[i] = 1 if unit(words[i], a) < out[i] else 0
     elif draw == DROPOUT:
         for i in range(n):
             out[i] = x[at + i] * (b if unit(words[i], a) >= a else 0)
@@ -151,6 +172,9 @@ cdef void draw_block(Draw draw, const real* x, real* out, Py_ssize_t size, real 
         normal_block(<const uint32_t*>words, a, b, pairs, min((n // 2 + 16) // 16 * 16, <Py_ssize_t>(WORDS // 2)))
         for i in range(n):
             out[i] = pairs[i]
+    if draw == LOG_NORMAL:
+        for i in range(n):
+            out[i] = exp_f32(out[i]) if real is float else exp_f64(out[i])
 
 
 cdef void draw_all(Draw draw, const real* x, real* out, Py_ssize_t size, real a, real b, uint64_t seed, uint64_t offset) noexcept nogil:
@@ -247,12 +271,14 @@ def dropout(TensorBase x not None, double p, uint64_t seed, uint64_t offset):
     return drawn("dropout", DROPOUT, x, empty_host_like(x, x.dtype), p, 1 / (1 - p) if p < 1 else 0, seed, offset)
 
 
-cdef dict _DRAWS = {"uniform": UNIFORM, "normal": NORMAL, "bernoulli": BERNOULLI, "exponential": EXPONENTIAL}
+cdef dict _DRAWS = {"uniform": UNIFORM, "normal": NORMAL, "bernoulli": BERNOULLI, "exponential": EXPONENTIAL, "geometric": GEOMETRIC,
+                    "cauchy": CAUCHY, "log_normal": LOG_NORMAL, "integers": INTEGERS, "chances": CHANCES}
 
 
 def draw_into(TensorBase out not None, str kind, double a, double b, uint64_t seed, uint64_t offset):
     """Into `out` uniform numbers of [a, b), normal ones of mean a and deviation b, 1 with the probability a (else 0), or a times the
-    logarithms of uniform ones: exponential ones."""
+    logarithms of uniform ones: exponential ones; and what else `Draw` has. IN: `out` is contiguous where it is read ("chances"); "integers"
+    are at most 2**32 ones, exact in float64."""
     cdef Draw draw = <Draw><int>_DRAWS[kind]
     cdef TensorBase numbers = out if out.contiguous else empty_host(out.shape, out.dtype)
     drawn(kind, draw, None, numbers, a, b - a if draw == UNIFORM else b, seed, offset)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels.core import graph, host_sees
+from volta._kernels.core.indexing import all_within
 from volta.dtypes import HALVES, bool_, int8, int16, int32, int64, result_type, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, RankError, ShapeError
 from volta.nn.functional.activation import softplus
@@ -54,7 +56,11 @@ def _reduce(name, values, reduction):
         return values
     if not values._shape:
         return mean(values) if reduction == "mean" else sum(values)
-    return (mean_op if reduction == "mean" else sum_op)(values, dim=as_dims(name, None, len(values._shape)), keepdim=False)
+    dims = (0,) if len(values._shape) == 1 else as_dims(name, None, len(values._shape))
+    return graph.call(mean_op if reduction == "mean" else sum_op, (values,), {"dim": dims, "keepdim": False})
+
+
+_FEW = 65536                # labels that one thread looks at sooner than kernels do
 
 
 def _check_target(name, input, target, ignore_index):
@@ -72,6 +78,8 @@ def _check_target(name, input, target, ignore_index):
 
 def check_labels(name, classes, target, ignore_index):
     """Raise unless these are classes, as far as the host knows. Gives whether some may be `ignore_index`."""
+    if target.dtype is int64 and 0 < target._size <= _FEW and host_sees(target) and all_within(target, classes):
+        return 0 <= ignore_index < classes
     known = known_range(target)
     if known is None:
         return True
@@ -148,7 +156,8 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
             raise DTypeError(f"cross_entropy: target must hold class indices (int64), or probabilities of the input's shape {input.shape}, "
                              f"got {target.dtype} of shape {target.shape}; convert it with .long()")
         input = cast(input, result_type(input, target))
-    return _half_in_float32(_cross_entropy, input, target, weight, ignore_index, reduction, label_smoothing)
+    given = input, target, weight, ignore_index, reduction, label_smoothing
+    return _half_in_float32(_cross_entropy, *given) if input.dtype in HALVES else _cross_entropy(*given)
 
 
 def _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing):

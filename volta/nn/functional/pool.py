@@ -239,7 +239,21 @@ _ADAPTIVE = {rank: (case((2, 3, 5, 7, 4)[:rank + 2], 3), case((3, 5, 4, 6)[:rank
 
 
 # ---------------------------------------------------------------- averages
+@functools.lru_cache(maxsize=1024)
+def _averages(rank, sizes, kernel, stride, padding, ceil_mode, count_padding, divisor):
+    """Parameters of the record; kept, as those of `_square`."""
+    if divisor == 0:
+        raise ArgumentError(f"avg_pool{rank}d: divisor_override must not be 0")
+    return {**_geometry(f"avg_pool{rank}d", rank, sizes, kernel, stride, padding, None, ceil_mode), "count_padding": count_padding,
+            "divisor": divisor}
+
+
 def _avg_pool(rank, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    shape = input._shape
+    if type(kernel_size) is int and type(padding) is int and len(shape) == rank + 2 and input._size and input.dtype.is_floating_point and (
+            input._contiguous and (stride is None or type(stride) is int) and (divisor_override is None or type(divisor_override) is int)):
+        return graph.call(avg_pool_op, (input,), _averages(rank, shape[2:], kernel_size, stride, padding, bool(ceil_mode),
+                                                           bool(count_include_pad), divisor_override))
     op = f"avg_pool{rank}d"
     if divisor_override == 0:
         raise ArgumentError(f"{op}: divisor_override must not be 0")
