@@ -7,7 +7,7 @@ does not converge, or would not, as of NaN, raises.
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.cpu import eigen, singular
+from volta._kernels.cpu import eigen, exponential, singular
 from volta._kernels.cpu import lu as fast
 from volta._kernels.cpu import qr as reflected
 from volta._kernels.cpu.elimination import factors, inverted, signs, solution
@@ -286,80 +286,10 @@ def triangular(a, b, upper, unitriangular):
     return np.concatenate((y, x) if upper else (x, y), -2)
 
 
-# Of the Pade approximants of degree 7 and 13 of exp, and the norms up to which these are exact to float32 and to float64.
-# Source: Higham, The Scaling and Squaring Method for the Matrix Exponential Revisited, 2005.
-_PADE = {np.float32: (3.92, (17297280, 8648640, 1995840, 277200, 25200, 1512, 56, 1)),
-         np.float64: (5.37, (64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
-                             670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1))}
-
-
-class _Dual:
-    """A matrix and its derivative in a direction, None where it is not asked for: the upper blocks of [[X, dX], [0, X]]."""
-    def __init__(self, value, change):
-        self.value, self.change = value, change
-
-    def __matmul__(self, other):
-        change = None if self.change is None else self.value @ other.change + self.change @ other.value
-        return _Dual(self.value @ other.value, change)
-
-    def __add__(self, other):
-        return _Dual(self.value + other.value, None if self.change is None else self.change + other.change)
-
-    def __mul__(self, scale):
-        return _Dual(self.value * scale, None if self.change is None else self.change * scale)
-
-    def solve(self, other):
-        """X of self @ X = other."""
-        value = np.linalg.solve(self.value, other.value)
-        return _Dual(value, None if self.change is None else np.linalg.solve(self.value, other.change - self.change @ value))
-
-    def where(self, condition, other):
-        change = None if self.change is None else np.where(condition, self.change, other.change)
-        return _Dual(np.where(condition, self.value, other.value), change)
-
-
-def _exponential(a, change=None):
-    """Computed in float64: scaled below the norm for which the approximant is exact, and squared again."""
-    limit, pade = _PADE[a.dtype.type]
-    x = _Dual(a.astype(np.float64), change if change is None else change.astype(np.float64))
-    norm = np.abs(x.value).sum(-2).max(-1, initial=0)
-    squarings = np.ceil(np.log2(np.maximum(norm / limit, 1)))
-    squarings = np.where(np.isfinite(squarings), squarings, 0).astype(int)
-    x = x * 0.5 ** squarings[..., None, None]
-    one = np.eye(a.shape[-1])
-    powers = [x @ x]
-    powers += [powers[0] @ powers[0]]
-    powers += [powers[1] @ powers[0]]
-
-    def terms(first, *coefficients):
-        out = powers[0] * coefficients[0]
-        for power, coefficient in zip(powers[1:], coefficients[1:]):
-            out = out + power * coefficient
-        out.value += first * one
-        return out
-    odd, even = terms(*pade[1:8:2]), terms(*pade[:8:2])
-    if len(pade) > 8:
-        odd, even = powers[2] @ terms(0, *pade[9::2]) + odd, powers[2] @ terms(0, *pade[8::2]) + even
-    odd = x @ odd
-    out = (even + odd * -1).solve(even + odd)
-    for i in range(squarings.max(initial=0)):
-        out = (out @ out).where((i < squarings)[..., None, None], out)
-    return out
-
-
-def _matrix_exp(a):
-    return _exponential(a).value.astype(a.dtype)
-
-
-def _matrix_exp_grad(g, a):
-    return _exponential(np.swapaxes(a, -1, -2), g).change.astype(a.dtype)
-
-
 _BY_COLUMNS = {_inv: (0,), _solved: (0,), _cholesky: (0,), _svd: (0, 2), _qr: (0, 1), _eigh: (1,), triangular: (0,), _cholesky_solve: (0,),
                _cholesky_inverse: (0,), _cofactor: (0,), _solve_again: (0,)}
 _SLOW = {function.__name__.strip("_"): kernel(function, _BY_COLUMNS.get(function, ())) for function in (
-    _inv, _cholesky, _svd, _qr, _eigh, _slogdet, _cofactor, _pinv, triangular, _cholesky_solve, _cholesky_inverse, _matrix_exp,
-    _matrix_exp_grad, _det, _solve_again)}
+    _inv, _cholesky, _svd, _qr, _eigh, _slogdet, _cofactor, _pinv, triangular, _cholesky_solve, _cholesky_inverse, _det, _solve_again)}
 
 
 def _quick_cholesky_solve(b, a, upper):
@@ -403,4 +333,5 @@ _QUICK = {"inv": fast.inv, "det": fast.det, "slogdet": fast.slogdet, "solve": fa
           "cholesky_inverse": fast.cholesky_inverse, "pinv": _quick_pinv, "cholesky_solve": _quick_cholesky_solve,
           "solve_again": lambda a, b, lu, pivots, turn: fast.solve_again(lu, pivots, b, turn)}
 _SLOW["solve"] = kernel(_solved, (0,))
-KERNELS = {**_SLOW, **{name: eased(quick, _SLOW[name]) for name, quick in _QUICK.items()}}
+KERNELS = {**_SLOW, **{name: eased(quick, _SLOW[name]) for name, quick in _QUICK.items()},
+           "matrix_exp": exponential.matrix_exp, "matrix_exp_grad": exponential.matrix_exp_grad}

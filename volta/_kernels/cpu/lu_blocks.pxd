@@ -10,8 +10,8 @@ cdef void substitute(bint shared, Py_ssize_t n, Py_ssize_t k, const real* a, Py_
                      Py_ssize_t xd, real* spare) noexcept nogil
 cdef void add_product(bint shared, Py_ssize_t m, Py_ssize_t n, Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_column,
                       const real* b, real* c, Py_ssize_t ld) noexcept nogil
-cdef Py_ssize_t eliminate(bint shared, Py_ssize_t m, Py_ssize_t count, Py_ssize_t width, real* a, Py_ssize_t ld, Py_ssize_t first,
-                          Py_ssize_t last, int32_t* pivots) noexcept nogil
+cdef Py_ssize_t eliminate(int team, Py_ssize_t m, Py_ssize_t count, real* a, Py_ssize_t ld, Py_ssize_t first, Py_ssize_t last,
+                          int32_t* pivots, real* room) noexcept nogil
 cdef bint factor_symmetric(bint shared, Py_ssize_t n, real* a, real* spare, Py_ssize_t ld, Py_ssize_t first, Py_ssize_t last) noexcept nogil
 
 
@@ -21,3 +21,8 @@ cdef inline void swap_rows(real* a, real* b, Py_ssize_t n) noexcept nogil:
     for i in range(n):
         v = a[i]
         a[i], b[i] = b[i], v
+
+
+cdef inline Py_ssize_t panel_room(Py_ssize_t m) noexcept nogil:
+    """Elements in which `eliminate` turns a block of columns."""
+    return BLOCK * ((m + BLOCK - 1) // BLOCK * BLOCK + BLOCK)

@@ -18,7 +18,7 @@ cdef struct Batch:
     Py_ssize_t count, m, n, k               # a[m][n], b[n][k] (k 0: there is none)
     Py_ssize_t a_row, a_column, b_row, b_column
     Py_ssize_t ld, xd                       # rows of the copies of a and of b
-    int rank, threads
+    int rank, threads, team                 # threads over matrices, or a team in each
     bint shared                             # whether threads share a matrix
     Py_ssize_t shape[MAX_RANK]
     Py_ssize_t a_strides[MAX_RANK]
@@ -69,9 +69,9 @@ cdef inline int plan(Batch* p, TensorBase a, TensorBase b, tuple lead) except -1
             at = d + rank - 2 - p.rank
             p.b_strides[d] = b._strides[at] if at >= 0 and <Py_ssize_t>b.shape[at] != 1 else 0
     p.threads = threads_for(p.count * p.n * (8 + p.m * (p.n + p.k) // 16))
-    p.shared = p.count < p.threads
+    p.shared, p.team = p.count < p.threads, 1
     if p.shared:
-        p.threads = 1
+        p.team, p.threads = p.threads, 1
     return 0
 
 
