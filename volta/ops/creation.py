@@ -324,6 +324,8 @@ def fill_random_(t: Tensor, primitive, a: float, b: float, generator: Generator 
 # ---------------------------------------------------------------- like another
 def _laid(name, made, like, memory_format):
     """New numbers in the memory order that is asked for, which is that of `like` unless something else is said."""
+    if memory_format is None and like._contiguous and like._size:
+        return made
     if memory_format is not None and memory_format is not preserve_format:
         return arranged(name, made, memory_format)
     strides = None if core.stands_in(like) or core.stands_in(made) else dense_strides(like)
@@ -337,8 +339,7 @@ def _like(make, value=None):
                  memory_format: Layout | None = None) -> Tensor:
         dtype, device = dtype or input.dtype, device or input.device
         like = made(input._shape, dtype=dtype, device=device) if value is None else _filled(input._shape, value, dtype, device, False)
-        return finish(like if memory_format is None and input._contiguous else _laid(function.__name__, like, input, memory_format),
-                      requires_grad)
+        return finish(_laid(function.__name__, like, input, memory_format), requires_grad)
     return _named_like(function, make, samples=() if make is empty else (case((2, 3)),), kinds="fib", smooth=False,
                        numpy=np.zeros_like if make is zeros else np.ones_like)
 
@@ -349,8 +350,7 @@ def _random_like(make):
     def function(input: Tensor, *, generator: Generator | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
                  requires_grad: bool = False, memory_format: Layout | None = None) -> Tensor:
         like = made(input._shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device)
-        return finish(like if memory_format is None and input._contiguous else _laid(function.__name__, like, input, memory_format),
-                      requires_grad)
+        return finish(_laid(function.__name__, like, input, memory_format), requires_grad)
     return _named_like(function, make)
 
 
