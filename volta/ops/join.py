@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import graph
+from volta._kernels.core import graph, reshaped
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import all_bare, as_columns
 from volta._kernels.core.order import alike, by_pixels
@@ -103,6 +103,9 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     shape = tensors[0]._shape
     d = as_dim("stack", dim, len(shape) + 1)
     if d < len(shape) and alike(tensors):          # joined along d, the parts seen as a dimension of their own
+        if len(shape) < 4 and all_bare(tensors):
+            made = run_kernel(cat_op, tensors[0].device, tensors, {"dim": d})
+            return reshaped(made, shape[:d] + (len(tensors),) + shape[d:])
         return graph.call(reshape_op, (_joined(tensors, d),), {"shape": shape[:d] + (len(tensors),) + shape[d:]})
     if d == len(shape) and shape and alike(tensors):
         if all_bare(tensors):

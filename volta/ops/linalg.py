@@ -181,6 +181,8 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """
     if input.ndim != 1 or vec2.ndim != 1:
         raise ShapeError(f"outer: needs two vectors, got {input.shape} and {vec2.shape}")
+    if bare(input):
+        return view(input, (*input._shape, 1), (*input._strides, 1), input.offset) * vec2
     return reshape_op(input, shape=(input._size, 1)) * vec2
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from volta import dtypes
 from volta._kernels import core
 from volta._kernels.core import TensorBase, graph
+from volta._kernels.core.direct import bare
 from volta.dtypes import result_type
 from volta.errors import ArgumentError, DTypeError, warn_once
 from volta.ops.copy import cast, clone, promoted
@@ -222,7 +223,7 @@ def square(input: Tensor) -> Tensor:
     >>> volta.square(volta.tensor([3.0, -2.0]))
     tensor([9., 4.])
     """
-    return r.pow(input, 2)
+    return input * input if input.dtype in dtypes.HALVES and bare(input) else r.pow(input, 2)
 
 
 @composed(out="cast", samples=(*TERNARY_CASES, case((3, 4), (4,), (3, 1), value=2)), kinds="fi", rtol=2e-5, elementwise=True, inplace=True,

@@ -96,6 +96,9 @@ def getitem(x: Tensor, key: object) -> Tensor:
         parsed = indexing.parse(x, key)
     if parsed is not None:
         whole = isinstance(key, core.TensorBase) and key.dtype.code == 0 and key._shape == x._shape
+        if isinstance(key, core.TensorBase) and key.dtype.code == 0 and x._contiguous and len(key._shape) == 1 < len(x._shape) and (
+                key._shape == x._shape[:1] and core.host_sees(x) and core.host_sees(key)):
+            return index_select_op(x, true_places(key), dim=0)
         if whole and core.host_sees(x) and core.host_sees(key):
             return index_select_op(reshape_op(x, shape=(x._size,)), true_places(key), dim=0)
         if whole and x.device.is_gpu and key.device is x.device and x._size and not core.stands_in(x) and not (

@@ -313,28 +313,46 @@ cdef long long _integer(const char* data, int code) noexcept nogil:
     return (<const long long*>data)[0] if code == INT64 else (<const int*>data)[0] if code == INT32 else (<const unsigned char*>data)[0]
 
 
+cdef inline bint _row(const char* data, int code, Py_ssize_t step, Py_ssize_t n, long long length, bint first, long long* out) noexcept nogil:
+    """The same of n indices `step` bytes apart: whether all are within."""
+    cdef Py_ssize_t i
+    cdef long long value
+    cdef bint outside = False
+    if code == INT64 and step == sizeof(long long):             # a step that the compiler knows
+        for i in range(n):
+            value = (<const long long*>data)[i]
+            outside |= (value < -length) | (value >= length)
+            out[i] = (0 if first else out[i] * length) + value + (length if value < 0 else 0)
+        return not outside
+    for i in range(n):
+        value = _integer(data + i * step, code)
+        outside |= (value < -length) | (value >= length)
+        out[i] = (0 if first else out[i] * length) + value + (length if value < 0 else 0)
+    return not outside
+
+
 cdef bint _rows(TensorBase index, tuple shape, Py_ssize_t length, bint first, long long* out, long long* wrong) except -1:
     """out = out * length + index, broadcast to `shape`; whether all are within [-length, length), else `wrong` is one that is not."""
     cdef Py_ssize_t sizes[MAX_RANK]
     cdef Py_ssize_t strides[MAX_RANK]
     cdef Py_ssize_t position[MAX_RANK]
     cdef int rank = len(shape), lead = rank - len(index.shape), code = index.dtype.code, d
-    cdef Py_ssize_t i, count = 1, width = index.dtype.itemsize
+    cdef Py_ssize_t i, n, row, count = 1, width = index.dtype.itemsize
     cdef const char* data = address(index)
-    cdef long long value
     for d in range(rank):
         sizes[d], position[d] = shape[d], 0
         strides[d] = 0 if d < lead or index.shape[d - lead] == 1 else index._strides[d - lead] * width
         count *= sizes[d]
+    n = sizes[rank - 1] if rank else 1
     with nogil:
-        for i in range(count):
-            value = _integer(data, code)
-            if value < -length or value >= length:
-                wrong[0] = value
+        for row in range(count // n if n else 0):
+            if not _row(data, code, strides[rank - 1] if rank else 0, n, length, first, out + row * n):
+                for i in range(n):
+                    wrong[0] = _integer(data + i * (strides[rank - 1] if rank else 0), code)
+                    if wrong[0] < -length or wrong[0] >= length:
+                        break
                 return False
-            value = value + length if value < 0 else value
-            out[i] = value if first else out[i] * length + value
-            for d in range(rank - 1, -1, -1):
+            for d in range(rank - 2, -1, -1):
                 data += strides[d]
                 position[d] += 1
                 if position[d] < sizes[d]:

@@ -14,6 +14,7 @@ from volta.errors import ArgumentError, DTypeError
 
 cdef enum:
     BLOCK = 1024                # elements that are compared before it is asked whether all were equal
+    FEW = 131072                # elements whose runs are looked at once
     CHUNK = 256                 # elements whose places are found at once, without branches
 
 ctypedef fused number:
@@ -131,9 +132,10 @@ def all_between(TensorBase t not None, double low, double high):
 
 cdef tuple _runs(const number* x, TensorBase t, shape, bint inverse, bint counts):
     cdef Py_ssize_t i, k = 0, start = 0, n = t.size, count = 1
-    for i in range(1, n):
+    cdef bint few = n <= FEW and not counts     # which are then copied, rather than counted first
+    for i in range(1, 0 if few else n):
         count += x[i] != x[i - 1]
-    cdef TensorBase values = empty_host((count,), t.dtype), runs, lengths
+    cdef TensorBase values = empty_host((n if few else count,), t.dtype), runs, lengths
     cdef number* value = <number*>address(values)
     cdef int64_t* run = NULL
     cdef int64_t* length = NULL
@@ -157,7 +159,11 @@ cdef tuple _runs(const number* x, TensorBase t, shape, bint inverse, bint counts
         for i in range(1, n):
             k += x[i] != x[i - 1]
             value[k], run[i] = x[i], k
-    else:
+    if few:
+        lengths = empty_host((k + 1,), t.dtype)
+        memcpy(address(lengths), value, (k + 1) * sizeof(number))
+        return (lengths, *found[1:])
+    if counts:
         for i in range(1, n):
             start = i if x[i] != x[i - 1] else start
             k += x[i] != x[i - 1]

@@ -338,10 +338,28 @@ cdef extern from * nogil:
     VOLTA_INLINE uint8_t signbit_f32(float x) { return volta_bits(x) < 0; }
     VOLTA_INLINE uint8_t signbit_f64(double x) { return volta_bits64(x) < 0; }
 
+    /* x = m 2**e with |m| in [0.5, 1): the bits of x, of what is denormal those of a multiple; 0, NaN and infinities are their mantissas. */
+    VOLTA_INLINE float volta_normal(float x) { return volta_pick(fabsf(x) < 1.17549435e-38f, x * 33554432.0f, x); }
+    VOLTA_INLINE double volta_normal64(double x) { return volta_pick64(fabs(x) < 2.2250738585072014e-308, x * 18014398509481984.0, x); }
+    VOLTA_INLINE float frexp_mantissa_f32(float x) {
+        float m = volta_float((volta_bits(volta_normal(x)) & (int32_t)0x807fffff) | 0x3f000000);
+        return volta_pick((fabsf(x) < INFINITY) & (x != 0.0f), m, x);
+    }
+    VOLTA_INLINE double frexp_mantissa_f64(double x) {
+        double m = volta_double((volta_bits64(volta_normal64(x)) & (int64_t)0x800fffffffffffff) | 0x3fe0000000000000);
+        return volta_pick64((fabs(x) < INFINITY) & (x != 0.0), m, x);
+    }
+    VOLTA_INLINE float frexp_exponent_f32(float x) {
+        int32_t e = (volta_bits(volta_normal(x)) >> 23 & 0xff) - (fabsf(x) < 1.17549435e-38f ? 151 : 126);
+        return volta_pick((fabsf(x) < INFINITY) & (x != 0.0f), (float)e, 0.0f);
+    }
+    VOLTA_INLINE double frexp_exponent_f64(double x) {
+        int64_t e = (volta_bits64(volta_normal64(x)) >> 52 & 0x7ff) - (fabs(x) < 2.2250738585072014e-308 ? 1076 : 1022);
+        return volta_pick64((fabs(x) < INFINITY) & (x != 0.0), (double)e, 0.0);
+    }
+
     #define VOLTA_SPECIAL_FLOAT(T, s, F, PICK)                                                                         \
         VOLTA_INLINE T copysign_##s(T a, T b) { return copysign##F(a, b); }                                            \
-        VOLTA_INLINE T frexp_mantissa_##s(T x) { int e; return frexp##F(x, &e); }                                      \
-        VOLTA_INLINE T frexp_exponent_##s(T x) { int e = 0; frexp##F(x, &e); return fabs##F(x) < (T)INFINITY ? e : 0; } \
         VOLTA_INLINE T logaddexp_##s(T a, T b) {                                                                       \
             T m = maximum_##s(a, b), d = a == b ? 0 : fabs##F(a - b);                                                  \
             return m + log1p_##s(exp_##s(-d));                                                                         \
