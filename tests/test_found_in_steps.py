@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import volta
+import volta.optim
 
 torch = pytest.importorskip("torch")
 LIBRARIES = {"PyTorch": torch, "Volta": volta}
@@ -189,6 +190,67 @@ def test_copies_share_memory_as_what_is_copied():
     turned = x.t().requires_grad_()
     for found in copy.deepcopy(turned), pickle.loads(pickle.dumps(turned)):
         assert found.stride() == (1, 3) and found.requires_grad and found.is_leaf and found.tolist() == turned.tolist()
+
+
+WRITES = {"times": lambda v: v.mul_(2), "number": lambda v: v.__setitem__(0, 1.0), "zeros": lambda v: v.zero_(),
+          "filled": lambda v: v.index_fill_(0, volta.tensor([0]), 1.0), "positive": lambda v: v.relu_()}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_views_made_without_history_of_what_has_one_are_not_written_to(write):
+    base = volta.ones(2, 3, requires_grad=True) * 1
+    with volta.no_grad():
+        view, plain = base[0], volta.ones(2, 3)[0]
+    WRITES[write](plain)
+    with pytest.raises(RuntimeError, match=r"view made under no_grad\(\)"):
+        WRITES[write](view)
+    with volta.no_grad():
+        WRITES[write](view)
+
+
+def test_states_of_schedules_are_pytorchs():
+    class Share:
+        def __init__(self, base):
+            self.base = base
+
+        def __call__(self, epoch):
+            return self.base ** epoch
+
+    schedules = {
+        "LambdaLR": (lambda e: 0.9 ** e,), "MultiplicativeLR": (lambda e: 0.9,), "CyclicLR": (0.01, 0.1, 3), "StepLR": (3, 0.5)}
+    for name, arguments in schedules.items():
+        ours, theirs = ([o := lib.optim.SGD([lib.nn.Parameter(lib.ones(1))], lr=0.1, momentum=0.9),
+                         getattr(lib.optim.lr_scheduler, name)(o, *arguments)] for lib in (volta, torch))
+        for _ in range(3):
+            ours[0].step()
+            ours[1].step()
+        theirs[1].load_state_dict(ours[1].state_dict())
+        theirs[0].load_state_dict(ours[0].state_dict())
+        for optimizer, schedule in (ours, theirs):
+            optimizer.step()
+            schedule.step()
+        assert ours[0].param_groups[0]["lr"] == pytest.approx(theirs[0].param_groups[0]["lr"])
+    optimizer = volta.optim.SGD([volta.nn.Parameter(volta.ones(1))], lr=0.1)
+    first, second = (volta.optim.lr_scheduler.LambdaLR(optimizer, Share(base)) for base in (0.5, 0.9))
+    assert first.state_dict()["lr_lambdas"] == [{"base": 0.5}]
+    second.load_state_dict(first.state_dict())
+    assert second.lr_lambdas[0].base == 0.5
+
+
+@pytest.mark.parametrize("name, arguments", [
+    ("StepLR", (3, 0.5)), ("MultiStepLR", ([2, 3],)), ("ConstantLR", (0.3, 4)), ("ExponentialLR", (0.9,))])
+@pytest.mark.parametrize("epoch", [1, 2, 3])
+def test_schedules_that_go_on(name, arguments, epoch):
+    found = []
+    for lib in LIBRARIES.values():
+        optimizer = lib.optim.SGD([{"params": [lib.nn.Parameter(lib.ones(1))], "initial_lr": 1.0}], lr=0.1)
+        schedule = getattr(lib.optim.lr_scheduler, name)(optimizer, *arguments, last_epoch=epoch)
+        found.append([schedule.last_epoch, *schedule.get_last_lr()])
+        for _ in range(3):
+            optimizer.step()
+            schedule.step()
+            found[-1].append(schedule.get_last_lr()[0])
+    assert np.allclose(*found)
 
 
 def test_tensors_of_pytorch_are_refused():

@@ -19,7 +19,7 @@ from volta._kernels.core.graph import Node, is_grad_enabled
 from volta._kernels.core.paths import paths
 from volta._kernels.core.record import Primitive
 from volta.custom import Function, FunctionCtx, as_gradient
-from volta.errors import ArgumentError, AutogradError, ShapeError
+from volta.errors import ArgumentError, AutogradError, CallError, ShapeError
 from volta.saved import GradientEdge, RemovableHandle
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def _seed(name: str, output, gradient):
                                 f"element, so reduce it (.sum(), .mean()) or pass gradient=")
         return output, output.new_ones(output.shape)
     if not isinstance(gradient, core.TensorBase):
-        raise ArgumentError(f"{name}: gradient must be a tensor, got {type(gradient).__name__}")
+        raise CallError(f"{name}: gradient must be a tensor, got {type(gradient).__name__}")
     if gradient.shape != output.shape:
         raise ShapeError(f"{name}: gradient has shape {gradient.shape}, the output has {output.shape}")
     return output, gradient.to(output.device, output.dtype)
@@ -259,7 +259,7 @@ def _as_target(name: str, t: Any) -> Any:
 
 def _need_tensor(name, t):
     if not isinstance(t, core.TensorBase):
-        raise ArgumentError(f"{name}: needs tensors, got {type(t).__name__}")
+        raise CallError(f"{name}: needs tensors, got {type(t).__name__}")
 
 
 def _as_list(value) -> list:
@@ -321,6 +321,8 @@ def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor],
     if materialize_grads and allow_unused is False:
         raise ArgumentError("grad: materialize_grads=True gives zeros for unused inputs, which allow_unused=False forbids")
     targets = [_as_target("grad", t) for t in _as_list(inputs)]
+    if not targets:
+        raise ArgumentError("grad: inputs is empty")
     for t in targets:
         if not t.requires_grad:
             raise AutogradError(f"grad: an input of shape {t.shape} does not require grad; call requires_grad_() on it first")

@@ -131,6 +131,8 @@ def _arguments(name, inputs, create_graph):
             raise DTypeError(f"{name}: inputs must be a tensor or a tuple of tensors, got {type(x).__name__}")
     if not create_graph:
         given = tuple(x.detach() for x in given)
+    else:                                       # results have a graph, whether the inputs have one or not
+        given = tuple(x if x.requires_grad or not x.dtype.is_floating_point else x.detach().requires_grad_() for x in given)
     return given, tuple(range(len(given))) if isinstance(inputs, tuple) else 0
 
 

@@ -263,7 +263,7 @@ def jacrev(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool 
             for output in outputs:
                 if output._size:
                     rows = _for_units(lambda unit, output=output: _gradients([output], own, [unit]), output, chunk_size)
-                    rows = [reshape(row, (*output.shape, *x.shape)) for row, x in zip(rows, own)]
+                    rows = [reshape(row, (*output.shape, *x.shape)).contiguous() for row, x in zip(rows, own)]
                 else:
                     rows = [x.new_zeros((*output.shape, *x.shape)) for x in own]
                 blocks.append(rebuild(rows))

@@ -101,13 +101,15 @@ def arranged(name: str, x: Tensor, memory_format: Layout | None) -> Tensor:
     if memory_format is None or memory_format is preserve_format:
         return x
     if memory_format is contiguous_format:
-        return x if x._contiguous else contiguous_op(x)
+        return x if x._contiguous and (name == "contiguous" or x._strides == core.strides_of(x._shape)) else contiguous_op(x)
     if memory_format is not channels_last and memory_format is not channels_last_3d:
         raise ArgumentError(f"{name}: memory_format must be a volta.memory_format, got {memory_format!r}")
     if x.ndim != memory_format.value:
         raise ArgumentError(f"{name}: {memory_format} needs {memory_format.value} dimensions, got {tuple(x.shape)}")
     last = x.movedim(1, -1)
-    return x if last._contiguous else contiguous_op(last).movedim(-1, 1)
+    if last._contiguous and x._size and (name == "contiguous" or last._strides == core.strides_of(last._shape)):
+        return x
+    return (contiguous_op if x._size else clone_op)(last).movedim(-1, 1)
 
 
 def pixels_as(x: Tensor, out: Tensor) -> Tensor:

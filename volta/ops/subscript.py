@@ -253,6 +253,8 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
             value = value.to(x.device)
         if value.dtype is not x.dtype:
             value = cast(value, x.dtype)            # recorded, so that its gradient comes back in its own dtype
+    if x._view is not None:
+        inplace.check_inferred(x)
     parsed = indexing.parse(x, key, number or kind is x.dtype)
     if parsed is not None and len(parsed) == 4 and type(parsed) is tuple:
         return _assign_neighbours(x, parsed, value)

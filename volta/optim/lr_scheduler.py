@@ -8,7 +8,7 @@ from typing import Any
 from volta.errors import ArgumentError
 from volta.optim.checks import at_least, flag, function, integer, metric, number, one_of, positive, sequence, within
 from volta.optim.optimizer import Optimizer
-from volta.optim.schedule import LRScheduler, need_optimizer, need_state, per_group, set_momentum, set_value
+from volta.optim.schedule import LRScheduler, held, need_optimizer, need_state, per_group, set_momentum, set_value
 
 __all__ = ["ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
            "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau",
@@ -44,6 +44,8 @@ class MultiplicativeLR(LambdaLR):
 class StepLR(LRScheduler):
     """Times `gamma` every `step_size` epochs."""
 
+    _advances = True
+
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size, self.gamma = at_least("StepLR", "step_size", step_size, 1), number("StepLR", "gamma", gamma)
         super().__init__(optimizer, last_epoch)
@@ -60,6 +62,8 @@ def _reached(milestones, epoch):
 class MultiStepLR(LRScheduler):
     """Times `gamma` at each epoch of `milestones`."""
 
+    _advances = True
+
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
         epochs = sequence("MultiStepLR", "milestones", milestones, "epochs")
         self.milestones = sorted([number("MultiStepLR", "milestones", m) for m in epochs])
@@ -72,6 +76,8 @@ class MultiStepLR(LRScheduler):
 
 class ConstantLR(LRScheduler):
     """Times `factor` for the first `total_iters` epochs."""
+
+    _advances = True
 
     def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
         self.factor = within("ConstantLR", "factor", factor)
@@ -254,6 +260,14 @@ class CyclicLR(LRScheduler):
                 group.update(base_momentum=least, max_momentum=most)
         super().__init__(optimizer, last_epoch)
         self.base_lrs = lows
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "_scale_fn_custom": None if self.lr_lambdas is None else held(self.lr_lambdas)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        if vars(self).pop("_scale_fn_custom", None) and self.lr_lambdas is not None:
+            self.lr_lambdas.__dict__.update(state_dict["_scale_fn_custom"])
 
     def scale_fn(self, x: float) -> float:
         """The height of a cycle by its number, or in the mode "exp_range" and with scale_mode="iterations" by the step."""

@@ -1,6 +1,7 @@
 """The base of the learning-rate schedules: what `step`, resuming and state dicts do for all of them."""
 from __future__ import annotations
 
+import types
 import warnings
 from typing import Any
 
@@ -21,6 +22,8 @@ _EPOCH = ("The epoch parameter in `scheduler.step()` was not necessary and is be
 class LRScheduler:
     """Base. A subclass gives `scale(group index, epoch)`, the share of the first learning rate, or its own `get_lr()`. Call `step()`
     after each epoch (or each batch), behind `optimizer.step()`. A learning rate that is a tensor is changed in place."""
+
+    _advances = False                       # whether going on from an epoch takes the step to the next one, as it does for some in PyTorch
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         name = type(self).__name__
@@ -58,7 +61,7 @@ class LRScheduler:
         if self.last_epoch == 0:
             return lr * self.scale(index, 0)
         before, now = self.scale(index, self.last_epoch - 1), self.scale(index, self.last_epoch)
-        if before == now or self._resumed:
+        if before == now or self._resumed and not self._advances:
             return lr
         return lr * (now / before) if before else self.base_lrs[index] * now
 
@@ -97,8 +100,10 @@ class LRScheduler:
                          for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer and functions."""
-        return {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
+        """Everything but the optimizer and functions. Of callable objects, what they hold."""
+        state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
+        functions = self.__dict__.get("lr_lambdas")
+        return {**state, "lr_lambdas": [held(each) for each in functions]} if isinstance(functions, list) else state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from what `state_dict` gave; the optimizer gets its learning rates.
@@ -111,7 +116,16 @@ class LRScheduler:
         if len(rates) != len(self._last_lr):
             raise StateDictError(f"{type(self).__name__}: load_state_dict got {len(rates)} learning rates for {len(self._last_lr)} groups")
         self.__dict__.update({key: value for key, value in state_dict.items() if key not in ("optimizer", "lr_lambdas")})
-        self._set(rates)                                # PyTorch's states have a None for each function
+        functions = self.__dict__.get("lr_lambdas")
+        for each, kept in zip(functions, state_dict.get("lr_lambdas") or ()) if isinstance(functions, list) else ():
+            if kept is not None:
+                each.__dict__.update(kept)
+        self._set(rates)
+
+
+def held(call: Any) -> dict[str, Any] | None:
+    """What a state says of a function: None, but what a callable object holds."""
+    return None if isinstance(call, types.FunctionType) or not hasattr(call, "__dict__") else dict(call.__dict__)
 
 
 def set_value(group: dict, key: str, value: float) -> None:

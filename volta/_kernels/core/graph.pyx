@@ -432,12 +432,16 @@ def custom_node(object function, tuple inputs, tuple outputs):
 # has changed since replays how it was made when it is used next. A base whose geometry was changed in place (`x.squeeze_()`) is a view
 # from then on, of what stands for it as it was; views made before follow it there.
 
+of_recorded = "of what has a history",           # the mark of a view that was made under no_grad() of what has one
+
+
 cdef _track(Primitive op, TensorBase x, dict params, TensorBase out):
     """Note what a view shows, so that in-place changes of it reach its base's history, and the other way round."""
     if out.storage is not x.storage or not x.dtype.is_floating_point:
         return
     if not volta_grad_mode or (x._view is not None and x._base is None):
-        out._view = ()
+        out._view = of_recorded if x._node is not None or x._view is of_recorded or (
+            x._base is not None and x._base._node is not None) else ()
         return
     out._base = x if x._base is None else x._base
     out._view = (x._view, op, params, x.shape)

@@ -12,7 +12,7 @@ from volta._kernels import core as _core
 from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, DType, TensorBase, dtype_of, is_half, same_bytes
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted, refuse_dtype
 from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
-from volta._kernels.core.graph import custom_node
+from volta._kernels.core.graph import custom_node, of_recorded
 from volta._kernels.core.record cimport Op, Primitive
 
 # Set by volta.ops.
@@ -266,6 +266,9 @@ def check_inferred(TensorBase target not None):
 
 
 cdef inline int _check_inferred(TensorBase target) except -1:
+    if target._view is not None and target._base is None and target._view is of_recorded and grad_mode():
+        raise AutogradError(f"an operation in place: the tensor of shape {target.shape} is a view made under no_grad(), so a change of it "
+                            f"would be missing from the history of what it shows; make the view outside, or change it inside")
     if target.storage.version >= INFERRED and not _core.inferring():
         raise AutogradError("Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
                             "tensor before doing inplace update.")

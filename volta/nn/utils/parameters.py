@@ -1,6 +1,7 @@
 """Helpers over the parameters of a model: gradient clipping, and parameters as one vector."""
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -147,6 +148,8 @@ def skip_init(module_cls: type[M], *args: Any, **kwargs: Any) -> M:
     """
     if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
         raise ArgumentError(f"skip_init: needs a class of modules, got {module_cls!r}")
+    if "device" not in inspect.signature(module_cls).parameters:
+        raise ArgumentError(f"skip_init: {module_cls.__name__} takes no device, so it has no values to leave out")
     return module_cls(*args, **kwargs)
 
 
