@@ -3,7 +3,7 @@
 # Layout: x[N, C, (D,) H, W], weight[O, C / groups, (kd,) kh, kw], out[N, O, (od,) oh, ow], all made contiguous here.
 # A tile is some output channels by some vectors of places. It reads the input of its windows where it lies in the band (conv_plan.pxd);
 #   where rows are much shorter than vectors, im2col of a few vectors and a stretch of the taps is formed first. Kernels of 3 x 3 with
-#   many channels go Winograd's way (conv_winograd.pyx), and so do larger ones, block by block (conv_blocks.pyx).
+#   many channels go Winograd's way (conv_winograd.pxd), and so do larger ones, block by block (conv_blocks.pxd).
 # Threads: over groups, chunks of places and blocks of channels. Every sum has an order that depends on sizes only.
 # Sizes: the front end has checked them; `out` sizes are computed here.
 
