@@ -7,14 +7,14 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from volta._kernels.core.base cimport (
-    BFLOAT16, BOOL, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, MAX_RANK, UINT8, TensorBase, address, check_read, dtype_of, empty_host)
+    BFLOAT16, BOOL, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, MAX_RANK, UINT8, TensorBase, address, check_read, dtype_of, empty_host,
+    make_tensor)
 from volta._kernels.core.size cimport plain
 from volta.errors import ArgumentError, DTypeError
 
 
 cdef enum:
     BLOCK = 1024                # elements that are compared before it is asked whether all were equal
-    FEW = 131072                # elements whose runs are looked at once
     CHUNK = 256                 # elements whose places are found at once, without branches
 
 ctypedef fused number:
@@ -130,25 +130,29 @@ def all_between(TensorBase t not None, double low, double high):
 
 # ---------------------------------------------------------------- runs of equal elements
 
+cdef TensorBase _first(TensorBase x, Py_ssize_t n):
+    """The first n elements of a new vector: a copy where it is much longer."""
+    cdef TensorBase out
+    if 2 * n >= x.size:
+        return make_tensor(x.storage, (n,), (1,), 0, x.dtype)
+    out = empty_host((n,), x.dtype)
+    memcpy(address(out), address(x), n * x.dtype.itemsize)
+    return out
+
+
 cdef tuple _runs(const number* x, TensorBase t, shape, bint inverse, bint counts):
-    cdef Py_ssize_t i, k = 0, start = 0, n = t.size, count = 1
-    cdef bint few = n <= FEW and not counts     # which are then copied, rather than counted first
-    for i in range(1, 0 if few else n):
-        count += x[i] != x[i - 1]
-    cdef TensorBase values = empty_host((n if few else count,), t.dtype), runs, lengths
+    cdef Py_ssize_t i, k = 0, start = 0, n = t.size
+    cdef TensorBase values = empty_host((n,), t.dtype), runs = None, lengths = None
     cdef number* value = <number*>address(values)
     cdef int64_t* run = NULL
     cdef int64_t* length = NULL
-    cdef tuple found = (values,)
     value[0] = x[0]
     if inverse:
         runs = empty_host(plain(shape), dtype_of(INT64))
-        found += (runs,)
         run = <int64_t*>address(runs)
         run[0] = 0
     if counts:
-        lengths = empty_host((count,), dtype_of(INT64))
-        found += (lengths,)
+        lengths = empty_host((n,), dtype_of(INT64))
         length = <int64_t*>address(lengths)
         length[0] = 0                           # where each begins
     if not inverse and not counts:              # without branches, as the other loops
@@ -159,11 +163,7 @@ cdef tuple _runs(const number* x, TensorBase t, shape, bint inverse, bint counts
         for i in range(1, n):
             k += x[i] != x[i - 1]
             value[k], run[i] = x[i], k
-    if few:
-        lengths = empty_host((k + 1,), t.dtype)
-        memcpy(address(lengths), value, (k + 1) * sizeof(number))
-        return (lengths, *found[1:])
-    if counts:
+    else:
         for i in range(1, n):
             start = i if x[i] != x[i - 1] else start
             k += x[i] != x[i - 1]
@@ -173,7 +173,10 @@ cdef tuple _runs(const number* x, TensorBase t, shape, bint inverse, bint counts
         for i in range(k):
             length[i] = length[i + 1] - length[i]
         length[k] = n - length[k]
-    return found
+    values = _first(values, k + 1)
+    if counts:
+        lengths = _first(lengths, k + 1)
+    return tuple([each for each in (values, runs, lengths) if each is not None])
 
 
 def consecutive(TensorBase x not None, shape, bint inverse, bint counts):

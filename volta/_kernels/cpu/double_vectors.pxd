@@ -132,27 +132,54 @@ cdef extern from * nogil:
           for (i = 0; i < 8; i++) if (which >> i & 1) out[i] = function(in[i]);
           return _mm512_loadu_pd(out);
       }
+      static const double volta_cosines_low[16] = {0.0, 1.8546939997825006e-17, 1.7645047084336677e-17, 1.4073856984728024e-18,
+          -4.833646656726457e-17, 4.709410940561677e-17, -1.0050772696461588e-17, -7.991079068461731e-18, 0.0, 7.991079068461731e-18,
+          1.0050772696461588e-17, -4.709410940561677e-17, 4.833646656726457e-17, -1.4073856984728024e-18, -1.7645047084336677e-17,
+          -1.8546939997825006e-17};
+      /* k, in its lowest bits. OUT: r; s, sin(r) - r; c, cos(r) - 1. */
+      VOLTA_INLINE __m512i d_angle(volta_w x, volta_w *r, volta_w *s, volta_w *c) {
+          volta_w t = W_FMA(x, W_SET(5.092958178940651), W_SET(VOLTA_ROUNDER64)), k = W_SUB(t, W_SET(VOLTA_ROUNDER64)), z, low;
+          volta_w a = W_NEG_FMA(k, W_SET(0.1963495408417657), x), h = W_MUL(k, W_SET(7.59637563313274e-12));
+          volta_w p = W_SET(2.7552489499658335e-06), q = W_SET(2.479627469063046e-05);
+          *r = W_SUB(a, h);
+          low = W_ADD(W_NEG_FMA(k, W_SET(7.59637563313274e-12), h), W_SUB(W_SUB(a, *r), h));
+          low = W_NEG_FMA(k, W_SET(4.401949831479e-28), low);
+          z = W_MUL(*r, *r);
+          p = W_FMA(p, z, W_SET(-0.00019841269550281728)); p = W_FMA(p, z, W_SET(0.008333333333327723));
+          p = W_FMA(p, z, W_SET(-0.16666666666666666));
+          q = W_FMA(q, z, W_SET(-0.0013888888568808976)); q = W_FMA(q, z, W_SET(0.04166666666660496)); q = W_FMA(q, z, W_SET(-0.5));
+          *s = W_FMA(p, W_MUL(*r, z), low);
+          *c = W_MUL(q, z);
+          return _mm512_castpd_si512(t);
+      }
+      #define VOLTA_FAR(x) _mm512_cmp_pd_mask(W_ABS(x), W_SET(VOLTA_TRIG_LIMIT64), _CMP_GT_OQ)
       VOLTA_INLINE volta_w d_trig(volta_w x, int turn, double (*function)(double)) {
-          volta_w t = W_FMA(x, W_SET(5.092958178940651), W_SET(VOLTA_ROUNDER64)), k = W_SUB(t, W_SET(VOLTA_ROUNDER64));
-          volta_w a = W_NEG_FMA(k, W_SET(0.1963495408417657), x), h = W_MUL(k, W_SET(7.59637563313274e-12)), r = W_SUB(a, h);
-          volta_w rest = W_ADD(W_NEG_FMA(k, W_SET(7.59637563313274e-12), h), W_SUB(W_SUB(a, r), h)), z = W_MUL(r, r);
-          volta_w low = W_NEG_FMA(k, W_SET(4.401949831479e-28), rest);
-          volta_w s = W_SET(2.7552489499658335e-06), c = W_SET(2.479627469063046e-05), y;
-          const __m512i at = _mm512_add_epi64(_mm512_castpd_si512(t), _mm512_set1_epi64(turn));
+          volta_w r, s, c, y;
+          const __m512i at = _mm512_add_epi64(d_angle(x, &r, &s, &c), _mm512_set1_epi64(turn));
           volta_w sine = W_OF_16(at, volta_sines), cosine = W_OF_16(at, volta_cosines);
-          __mmask8 far = _mm512_cmp_pd_mask(W_ABS(x), W_SET(VOLTA_TRIG_LIMIT64), _CMP_GT_OQ);
-          s = W_FMA(s, z, W_SET(-0.00019841269550281728)); s = W_FMA(s, z, W_SET(0.008333333333327723));
-          s = W_FMA(s, z, W_SET(-0.16666666666666666));
-          c = W_FMA(c, z, W_SET(-0.0013888888568808976)); c = W_FMA(c, z, W_SET(0.04166666666660496)); c = W_FMA(c, z, W_SET(-0.5));
-          s = W_FMA(s, W_MUL(r, z), low);
-          c = W_FMA(c, W_MUL(sine, z), W_OF_16(at, volta_sines_low));
-          y = W_ADD(sine, W_FMA(cosine, r, W_FMA(cosine, s, c)));
+          __mmask8 far = VOLTA_FAR(x);
+          y = W_ADD(sine, W_FMA(cosine, r, W_FMA(cosine, s, W_FMA(sine, c, W_OF_16(at, volta_sines_low)))));
           y = _mm512_castsi512_pd(_mm512_xor_epi64(_mm512_castpd_si512(y),
                                                    _mm512_slli_epi64(_mm512_and_epi64(at, _mm512_set1_epi64(16)), 59)));
           return __builtin_expect(far != 0, 0) ? d_again(y, x, far, function) : y;
       }
       VOLTA_INLINE volta_w d_sin(volta_w x) { return W_PICK(_mm512_cmp_pd_mask(x, W_SET(0), _CMP_EQ_OQ), x, d_trig(x, 0, sin)); }
       VOLTA_INLINE volta_w d_cos(volta_w x) { return d_trig(x, 8, cos); }
+      VOLTA_INLINE volta_w d_tan(volta_w x) {
+          volta_w r, s, c, y, q, above, below;
+          const __m512i at = d_angle(x, &r, &s, &c);
+          volta_w sine = W_OF_16(at, volta_sines), cosine = W_OF_16(at, volta_cosines);
+          __mmask8 far = VOLTA_FAR(x);
+          above = W_ADD(sine, W_FMA(cosine, r, W_FMA(cosine, s, W_FMA(sine, c, W_OF_16(at, volta_sines_low)))));
+          below = W_ADD(cosine, W_NEG_FMA(sine, r, W_NEG_FMA(sine, s, W_FMA(cosine, c, W_OF_16(at, volta_cosines_low)))));
+          y = _mm512_rcp14_pd(below);
+          y = W_FMA(y, W_NEG_FMA(below, y, W_SET(1)), y);
+          y = W_FMA(y, W_NEG_FMA(below, y, W_SET(1)), y);
+          q = W_MUL(above, y);
+          q = W_FMA(y, W_NEG_FMA(below, q, above), q);
+          q = W_PICK(_mm512_cmp_pd_mask(x, W_SET(0), _CMP_EQ_OQ), x, q);
+          return __builtin_expect(far != 0, 0) ? d_again(q, x, far, tan) : q;
+      }
 
       /* As v_sqrt; OUT: half, 1 / (2 sqrt(x)). Of 0 both are NaN, where it is not near the ends by the instruction. */
       VOLTA_INLINE volta_w d_root(volta_w x, volta_w *half) {
@@ -329,6 +356,7 @@ cdef extern from * nogil:
     VOLTA_LINE64(volta_erf_line64, d_erf(v))
     VOLTA_LINE64(volta_sin_line64, d_sin(v))
     VOLTA_LINE64(volta_cos_line64, d_cos(v))
+    VOLTA_LINE64(volta_tan_line64, d_tan(v))
     #endif
     """
     Py_ssize_t exp_line64 "volta_exp_line64"(double* out, const double* x, Py_ssize_t n)
@@ -342,4 +370,5 @@ cdef extern from * nogil:
     Py_ssize_t atan_line64 "volta_atan_line64"(double* out, const double* x, Py_ssize_t n)
     Py_ssize_t sin_line64 "volta_sin_line64"(double* out, const double* x, Py_ssize_t n)
     Py_ssize_t cos_line64 "volta_cos_line64"(double* out, const double* x, Py_ssize_t n)
+    Py_ssize_t tan_line64 "volta_tan_line64"(double* out, const double* x, Py_ssize_t n)
     Py_ssize_t erf_line64 "volta_erf_line64"(double* out, const double* x, Py_ssize_t n)
