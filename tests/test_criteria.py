@@ -149,7 +149,7 @@ def test_smoothed_labels(weighted, reduction, shape, device):
             found.append((losses.detach().cpu().numpy(), logits.grad.cpu().numpy()))
         for theirs, ours in zip(*found):
             np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
-    if device != "cpu" and not weighted:
+    if device != "cpu" and not weighted and len(shape) == 2:
         before = volta.gpu.stats()
         volta.nn.functional.cross_entropy(logits, volta.tensor(labels, device=device), **options)
         assert (volta.gpu.stats() - before).dispatches <= 7
