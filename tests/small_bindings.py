@@ -145,6 +145,8 @@ OWN = {
     "grid_sample_grid": [case(x[:2] + grid[1:-1], x, grid, None, **options) for x, grid, options in SAMPLED],
     "fold": [case((3, 36, 200), size=(21, 11), kernel=(2, 2), stride=(1, 1), padding=(0, 0), dilation=(1, 1)),
              case((1, 8, 210), size=(14, 15), kernel=(2, 2), stride=(1, 1), padding=(1, 1), dilation=(2, 2))],
+    "columns": [case((3, 9, 21, 11), kernel=(2, 2), stride=(1, 1), padding=(0, 0), dilation=(1, 1)),
+                case((1, 8, 14, 15), kernel=(2, 1), stride=(1, 1), padding=(1, 1), dilation=(2, 2))],
     "avg_pool_grad": [case(_pooled(s, k, p), size=s[2:], kernel=k, **_average(p)) for s, k, p in POOLS],
     "bag_sum": [case((rows, width), Labels((n,), rows), listed and Derived(lambda *_: np.array([0, 3, 3, 100])), scaled and (n,),
                      bags=4, padding=2, mean=not scaled)

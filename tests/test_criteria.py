@@ -126,3 +126,30 @@ def test_ctc_of_nan_is_nan(zero_infinity, device, rng):
     losses = F.ctc_loss(volta.tensor(values, device=device), volta.tensor([[1, 2], [1, 3], [2, 2]], device=device), [6, 6, 2], [2, 2, 2],
                         reduction="none", zero_infinity=zero_infinity).tolist()
     assert np.isnan(losses[1]) and np.isfinite(losses[0]) and losses[2] == (0.0 if zero_infinity else np.inf)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("shape", [(6, 5), (3, 4, 5)])
+def test_smoothed_labels(weighted, reduction, shape, device):
+    """As in PyTorch, beside infinity, labels to ignore and batches of these alone, too; of few kernels."""
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    rng = np.random.default_rng(0)
+    for ignored, planted in ((-100, 0.0), (1, 0.0), (-100, -np.inf), ("all", 0.0)):
+        x, labels = rng.normal(size=shape).astype(np.float32), rng.integers(0, shape[1], (shape[0], *shape[2:]))
+        x.reshape(-1)[3] += planted
+        labels = np.full_like(labels, -100) if ignored == "all" else labels
+        options = {"ignore_index": -100 if ignored == "all" else ignored, "reduction": reduction, "label_smoothing": 0.1}
+        found = []
+        for library, where in ((torch, {}), (volta, {"device": device})):
+            logits = library.tensor(x, **where).requires_grad_()
+            weight = library.tensor(np.linspace(0.1, 1, shape[1]).astype(np.float32), **where) if weighted else None
+            losses = library.nn.functional.cross_entropy(logits, library.tensor(labels, **where), weight, **options)
+            losses.sum().backward()
+            found.append((losses.detach().cpu().numpy(), logits.grad.cpu().numpy()))
+        for theirs, ours in zip(*found):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+    if device != "cpu" and not weighted and len(shape) == 2:
+        before = volta.gpu.stats()
+        volta.nn.functional.cross_entropy(logits, volta.tensor(labels, device=device), **options)
+        assert (volta.gpu.stats() - before).dispatches <= 7

@@ -199,3 +199,12 @@ def test_least_squares_of_full_and_of_lower_rank(shape, rng):
         found = linalg.lstsq(volta.tensor(matrix), volta.tensor(b))
         np.testing.assert_allclose(found.solution.numpy(), np.linalg.pinv(matrix) @ b, rtol=1e-9, atol=1e-9)
         np.testing.assert_array_equal(found.rank.numpy(), np.linalg.matrix_rank(matrix))
+
+
+@pytest.mark.parametrize("matrices, sides", [((2, 3, 3), (2, 3, 0)), ((0, 0), (0, 4)), ((0, 3, 3), (0, 3, 2)), ((2, 0, 0), (2, 0, 3))])
+@pytest.mark.parametrize("adjoint", [False, True])
+def test_factors_solve_for_nothing(matrices, sides, adjoint):
+    lu, b = volta.ones(*matrices, requires_grad=True), volta.zeros(*sides, requires_grad=True)
+    found = volta.linalg.lu_solve(lu, volta.ones(*matrices[:-1], dtype=volta.int32), b, adjoint=adjoint)
+    found.sum().backward()
+    assert (found.shape, b.grad.shape, lu.grad.tolist()) == (sides, sides, volta.zeros(*matrices).tolist())

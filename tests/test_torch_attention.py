@@ -231,3 +231,28 @@ def test_wrong_arguments(error, shapes, options, text):
     with pytest.raises(error, match="scaled_dot_product_attention: ") as raised:
         F.scaled_dot_product_attention(*map(volta.zeros, shapes), **options)
     assert text in str(raised.value)
+
+
+@pytest.mark.parametrize("names", ["xxx", "xyy", "xyx", "xxy"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_what_stands_in_several_places_is_projected_once(names, bias, device):
+    """With the results and gradients of projections by themselves."""
+    volta.manual_seed(0)
+    layer = volta.nn.MultiheadAttention(8, 2, bias=bias, batch_first=True).to(device)
+    arrays = {name: volta.randn(2, 5, 8).numpy() for name in "xy"}
+    found = []
+    for shared in (True, False):
+        tensors = {name: volta.tensor(a, device=device, requires_grad=True) for name, a in arrays.items()}
+        given = [tensors[name] if shared else tensors[name] * 1 for name in names]
+        out, weights = layer(*given)
+        (out.sin().sum() + weights.square().sum()).backward()
+        grads = [x.grad for x in (*tensors.values(), *layer.parameters()) if x.grad is not None]
+        found.append([x.detach().cpu().numpy().copy() for x in (out, weights, *grads)])
+        layer.zero_grad()
+    assert len(found[0]) == len(found[1])
+    for a, b in zip(*found):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    if device != "cpu" and names == "xxx":
+        before = volta.gpu.stats()
+        layer(tensors["x"], tensors["x"], tensors["x"], need_weights=False)
+        assert (volta.gpu.stats() - before).dispatches == 3

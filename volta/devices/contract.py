@@ -103,6 +103,9 @@ conv         stride, padding, dilation: (height, width) tuples; groups: int; lay
              conv3d_grad_input(g, weight, size, stride, padding, dilation, groups)        size: x's depth, height and width
              conv3d_grad_weight(g, x, kernel, stride, padding, dilation, groups)
 
+fold         columns(x, kernel, stride, padding, dilation)   [N, C * kh * kw, windows]: the windows of images, one a column
+             fold(x, size, kernel, stride, padding, dilation)   [N, C, *size]: such columns added where they were
+
 resample     windowed(x, places[K, L], weights[K, L], dim)   along dim, L sums over k of weights[k, j] times the element at places[k, j]
              windowed_grad(g, places, weights, size, dim)   its transpose for an x of this size; windows go on from places[0] to
                                                    places[-1], which may be repeated, and both grow along L

@@ -10,6 +10,7 @@ from volta.errors import ArgumentError, ShapeError
 from volta.nn import functional, init
 from volta.nn.container import ModuleList
 from volta.nn.dropouts import Dropout
+from volta.nn.functional.attention import each_once
 from volta.nn.linear import Linear, NonDynamicallyQuantizableLinear, sizes
 from volta.nn.module import Module
 from volta.nn.norm import LayerNorm
@@ -75,7 +76,7 @@ class MultiheadAttention(Module):
         """Masks and options as of `functional.multi_head_attention_forward`."""
         turned = self.batch_first and query.ndim == 3
         if turned:
-            query, key, value = (transpose(x, 0, 1) for x in (query, key, value))
+            query, key, value = each_once(lambda x: transpose(x, 0, 1), query, key, value)
         out, weights = functional.multi_head_attention_forward(
             query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k, self.bias_v,
             self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias, training=self.training,

@@ -57,6 +57,8 @@ def _known_swaps(name, lu, pivots):
 
 
 def _rows_exchanged(x, pivots, back=False):
+    if not x.size:
+        return x
     return exchanged(np.reshape(x, (-1, *x.shape[-2:])), np.reshape(pivots, (-1, pivots.shape[-1])), back).reshape(x.shape)
 
 

@@ -13,6 +13,9 @@ from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.real cimport real
 
+from volta._kernels.core.base import reshaped, view
+from volta._kernels.cpu.copy import contiguous, place
+
 cdef extern from *:
     """
     #if defined(_MSC_VER)
@@ -96,4 +99,18 @@ def fold(TensorBase x not None, size, tuple kernel, tuple stride, tuple padding,
     return out
 
 
-KERNELS = {"fold": fold}
+def columns(TensorBase x not None, tuple kernel, tuple stride, tuple padding, tuple dilation):
+    """The windows of images x[N, C, H, W], padded by zeros, as columns [N, C * kh * kw, windows]: a copy."""
+    cdef Py_ssize_t count = 1, d
+    cdef list sizes = list(x.shape[:2]), strides, windows = []
+    if any(padding):
+        x = place(x, (*x.shape[:2], *[n + 2 * p for n, p in zip(x.shape[2:], padding)]), (0, 0, *padding), (1, 1, 1, 1), 0.0)
+    for d in range(2):
+        windows.append((<Py_ssize_t>x.shape[2 + d] - <Py_ssize_t>dilation[d] * (<Py_ssize_t>kernel[d] - 1) - 1) // <Py_ssize_t>stride[d] + 1)
+        count *= <Py_ssize_t>kernel[d]
+    strides = [*x._strides[:2], *[s * n for s, n in zip(x._strides[2:], dilation)], *[s * n for s, n in zip(x._strides[2:], stride)]]
+    found = contiguous(view(x, (*sizes, *kernel, *windows), tuple(strides), x.offset))
+    return reshaped(found, (sizes[0], sizes[1] * count, windows[0] * windows[1]))
+
+
+KERNELS = {"fold": fold, "columns": columns}

@@ -209,13 +209,11 @@ def multi_head_attention_forward(
         raise ArgumentError("multi_head_attention_forward: is_causal is a hint about attn_mask; give that too")
     single = query.ndim == 2
     if single:
-        query, key, value = (unsqueeze(x, 1) for x in (query, key, value))
+        query, key, value = each_once(lambda x: unsqueeze(x, 1), query, key, value)
         key_padding_mask = None if key_padding_mask is None else unsqueeze(key_padding_mask, 0)
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else (in_proj_weight,) * 3
     _check_mha(query, key, value, embed_dim_to_check, num_heads, weights, bias_k, bias_v, static_k, static_v)
-    weights = weights if use_separate_proj_weight else chunk(in_proj_weight, 3)
-    biases = (None,) * 3 if in_proj_bias is None else chunk(in_proj_bias, 3)
-    q, k, v = (_projected(x, w, b) for x, w, b in zip((query, key, value), weights, biases))
+    q, k, v = _projections((query, key, value), weights if use_separate_proj_weight else in_proj_weight, in_proj_bias)
     if bias_k is not None:
         k, v = (cat([x, expand(b, (len(x), 1, -1))], 1) for x, b in ((k, bias_k), (v, bias_v)))
     q, k, v = (transpose(unflatten(x, 2, (num_heads, -1)), 1, 2) for x in (q, k, v))
@@ -254,6 +252,27 @@ def _check_mha(query, key, value, width, heads, weights, bias_k, bias_v, static_
     for name, s in (("static_k", static_k), ("static_v", static_v)):
         if s is not None and (s.ndim != 3 or s.shape[0] != query.shape[1] * heads or s.shape[2] != width // heads):
             raise ShapeError(f"{op}: {name} must have shape ({query.shape[1] * heads}, S, {width // heads}), got {s.shape}")
+
+
+def each_once(function, *given):
+    """`function` of each, of one that stands in several places once."""
+    made = {key: function(x) for key, x in {id(x): x for x in given}.items()}
+    return [made[id(x)] for x in given]
+
+
+def _projections(given, weights, bias):
+    """Of query, key and value, as (N, L, E): of those that are one tensor by one product, where the weights are one."""
+    query, key, value = given
+    if isinstance(weights, (tuple, list)):
+        biases = (None,) * 3 if bias is None else chunk(bias, 3)
+        return [_projected(x, w, b) for x, w, b in zip(given, weights, biases)]
+    if query is key is value:
+        return chunk(_projected(query, weights, bias), 3, 2)
+    first, biases = weights.shape[0] // 3, (None,) * 3 if bias is None else chunk(bias, 3)
+    if key is value:
+        q = _projected(query, weights[:first], biases[0])
+        return q, *chunk(_projected(key, weights[first:], None if bias is None else bias[first:]), 2, 2)
+    return [_projected(x, w, b) for x, w, b in zip(given, chunk(weights, 3), biases)]
 
 
 def _projected(x, weight, bias):

@@ -173,8 +173,11 @@ def _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothi
     ignoring = _check_target("cross_entropy", x, labels, ignore_index)
     labels = cast(labels, int64)
     _check_weight("cross_entropy", weight, x.shape[1])
-    if label_smoothing or not x.shape[1]:
-        return _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, label_smoothing)
+    if not x.shape[1]:
+        return _without_classes(x, labels, shape, weight, ignore_index, ignoring, reduction, label_smoothing)
+    if label_smoothing:
+        losses = _smoothed(x, labels, weight, ignore_index, ignoring, reduction, label_smoothing)
+        return reshape_op(losses, shape=shape) if reduction == "none" else losses
     losses = cross_entropy_op(x, labels, ignore_index=int(ignore_index))
     _check_reduction("cross_entropy", reduction)
     if weight is not None or ignoring and reduction == "mean":
@@ -224,13 +227,22 @@ def _finished(name, losses, weights, shape, reduction, weighted):
     return where_op(empty, math.nan, sum(losses) / where_op(empty, 1.0, count))
 
 
-def _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, smoothing):
-    """Class weights and label smoothing, composed."""
-    logp = log_softmax(x, 1)
-    losses, kept, scale = _picked(logp, labels, weight, ignore_index, ignoring)
-    if smoothing:
-        even = sum(logp if weight is None else logp * weight, 1, True) * (smoothing / x.shape[1] if x.shape[1] else math.nan)
-        losses = losses * (1 - smoothing) - (even if kept is None else where_op(kept, even, 0.0))
+def _smoothed(x, labels, weight, ignore_index, ignoring, reduction, smoothing):
+    """Losses of labels and those of all classes alike, each reduced."""
+    _check_reduction("cross_entropy", reduction)
+    logp, weight = log_softmax(x, 1), None if weight is None else cast(weight, x.dtype)
+    losses, total = nll_op(logp, labels, weight, ignore_index=int(ignore_index), reduction=reduction, picked=False)
+    even = mean(logp if weight is None else logp * weight, 1)
+    among = "sum" if weight is not None and reduction == "mean" else reduction
+    even = _of_labels(even, labels, None, ignore_index, among, True) if ignoring else _reduce("cross_entropy", even, among)
+    even = even if among == reduction else even / reshape_op(total, shape=())
+    return losses * (1 - smoothing) - even * smoothing
+
+
+def _without_classes(x, labels, shape, weight, ignore_index, ignoring, reduction, smoothing):
+    losses, _, scale = _picked(log_softmax(x, 1), labels, weight, ignore_index, ignoring)
+    if smoothing:                                       # by no classes
+        losses = losses * math.nan
     return _finished("cross_entropy", losses, scale, shape, reduction, weight is not None)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from volta._kernels.core import graph, host_sees, view
 from volta.errors import ArgumentError, RankError, ShapeError
 from volta.ops.copy import clone, pixels_as
-from volta.ops.records.fold import columns, fold_op, np_fold
+from volta.ops.records.fold import columns_op, fold_op, np_fold
 from volta.ops.records.view import contiguous_op, permute_op, reshape_op
 from volta.ops.table import case, composed
 from volta.shapes import per_dim
@@ -72,7 +72,8 @@ def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequ
     if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
         raise RankError(f"unfold: needs images (N, C, H, W) or (C, H, W) that are not empty, got {input.shape}")
     kernel, dilation, padding, stride, _ = _geometry("unfold", input.shape[-2:], kernel_size, dilation, padding, stride)
-    found = columns(input if input.ndim == 4 else reshape_op(input, shape=(1, *input.shape)), kernel, stride, padding, dilation)
+    x = input if input.ndim == 4 else reshape_op(input, shape=(1, *input.shape))
+    found = columns_op(x, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
     return found if input.ndim == 4 else reshape_op(found, shape=found.shape[1:])
 
 

@@ -1,4 +1,4 @@
-"""The record of folding: the windows of images, one a column, added where they were; and the columns, which are views and a copy."""
+"""The windows of images as columns, and columns added where they were: two records that are each other's derivatives."""
 from __future__ import annotations
 
 import math
@@ -18,7 +18,7 @@ def window_views(x, kernel, stride, dilation):
     return x
 
 
-def columns(x, kernel, stride, padding, dilation):
+def _columns(x, kernel, stride, padding, dilation):
     """The windows of images (N, C, H, W), padded by zeros, as columns (N, C * kh * kw, windows)."""
     if any(padding):
         shape = x.shape[:2] + tuple([n + 2 * p for n, p in zip(x.shape[2:], padding)])
@@ -39,13 +39,27 @@ def np_fold(x, size, kernel, stride, padding, dilation):
     return out[..., padding[0]:whole[0] - padding[0], padding[1]:whole[1] - padding[1]]
 
 
+def _np_columns(x, kernel, stride, padding, dilation):
+    x = np.pad(x, [(0, 0)] * 2 + [(p, p) for p in padding])
+    windows = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], kernel, stride, dilation)]
+    parts = [x[(..., *[slice(i * d, i * d + (n - 1) * s + 1, s) for i, d, n, s in zip(k, dilation, windows, stride)])]
+             for k in np.ndindex(*kernel)]
+    return np.stack(parts, 2).reshape(x.shape[0], x.shape[1] * math.prod(kernel), math.prod(windows))
+
+
 def _window(kernel, stride=(1, 1), padding=(0, 0), dilation=(1, 1)):
     return {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
 
 
 fold_op = register(
     "fold", ("x",), family="fold", takes="f", numpy=np_fold,
-    vjp=(lambda g, kernel, stride, padding, dilation: columns(g, kernel, stride, padding, dilation),),
+    vjp=(lambda g, kernel, stride, padding, dilation: columns_op(g, kernel=kernel, stride=stride, padding=padding, dilation=dilation),),
     cases=(case((2, 12, 12), size=(4, 5), **_window((2, 2))), case((1, 8, 6), size=(5, 4), **_window((2, 2), (2, 2), (1, 1), (2, 2))),
            case((2, 18, 70), size=(7, 10), **_window((3, 3), padding=(1, 1))),
            case((1, 6, 7), size=(3, 8), **_window((3, 2), (1, 1), (0, 1), (1, 3)))))
+columns_op = register(
+    "columns", ("x",), family="fold", takes="fb", kinds="fb", numpy=_np_columns, reference=_columns,
+    vjp=(lambda g, x_shape, kernel, stride, padding, dilation: fold_op(
+            g, size=x_shape[2:], kernel=kernel, stride=stride, padding=padding, dilation=dilation),),
+    cases=(case((2, 3, 4, 5), **_window((2, 2))), case((1, 2, 5, 4), **_window((2, 2), (2, 2), (1, 1), (2, 2))),
+           case((1, 1, 3, 8), **_window((3, 2), (1, 1), (0, 1), (1, 3))), case((2, 3, 4, 4), **_window((1, 1)))))
