@@ -8,6 +8,8 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core import graph
+from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import bare
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import promoted
 from volta.ops.join import cat
@@ -158,8 +160,12 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         raise ShapeError(f"pdist: needs a matrix, got shape {input.shape}")
     if not p >= 0:
         raise ArgumentError(f"pdist: p must be >= 0, got {p}")
-    rows = reshape_op(input, shape=(1, *input.shape))
-    if _has_kernel(input, p, input.shape[0] ** 2):
-        return reshape_op(distances_op(rows, None, p=float(p)), shape=(input.shape[0] * (input.shape[0] - 1) // 2,))
+    n, m = input._shape
+    if _has_kernel(input, p, n * n):
+        pairs = (n * (n - 1) // 2,)
+        if bare(input) and input._contiguous:
+            return core.reshaped(run_kernel(distances_op, input.device, (core.reshaped(input, (1, n, m)), None), {"p": float(p)}), pairs)
+        return reshape_op(distances_op(reshape_op(input, shape=(1, n, m)), None, p=float(p)), shape=pairs)
+    rows = reshape_op(input, shape=(1, n, m))
     first, second = pairs_of(rows)
     return _length(index_select_op(input, first, dim=0) - index_select_op(input, second, dim=0), p)
