@@ -102,6 +102,9 @@ fn mish_f(x: f32) -> f32 { return x * mish_parts(x).x; }
 fn relu_grad_f(g: f32, y: f32) -> f32 { return select(g, 0.0, not_positive(y)); }
 fn sigmoid_grad_f(g: f32, y: f32) -> f32 { return g * (y * (1.0 - y)); }
 fn tanh_grad_f(g: f32, y: f32) -> f32 { return g * (1.0 - y * y); }
+fn reciprocal_grad_f(g: f32, y: f32) -> f32 { return -g * y * y; }
+fn sqrt_grad_f(g: f32, y: f32) -> f32 { return g * 0.5 / y; }
+fn rsqrt_grad_f(g: f32, y: f32) -> f32 { return g * -0.5 * y * y * y; }
 fn root_grad_f(g: f32, y: f32) -> f32 { return select(g * 0.5 / y, 0.0, y == 0.0); }
 fn gelu_grad_f(g: f32, x: f32) -> f32 { return g * gelu_slope(x); }
 fn sinc_grad_f(g: f32, x: f32) -> f32 { return g * sinc_slope(x); }

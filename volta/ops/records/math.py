@@ -26,10 +26,10 @@ def zero(g):
 neg = unary("neg", lambda g: -g, numpy=np.negative, takes="fi", operator="neg", aliases=("negative",))
 abs = unary("abs", lambda g, x: g * sign(x), numpy=np.abs, takes="fi", operator="abs", aliases=("absolute",))
 sign = unary("sign", zero, numpy=np.sign, takes="fib", kinds="fi", aliases=("sgn",))
-reciprocal = unary("reciprocal", lambda g, out: -g * out * out, numpy=np.reciprocal, domain=(0.3, 3.0), aliases=("recip",))
-sqrt = unary("sqrt", lambda g, out: g * 0.5 / out, numpy=np.sqrt, domain=(0.2, 4.0))
+reciprocal = unary("reciprocal", lambda g, out: reciprocal_grad(g, out), numpy=np.reciprocal, domain=(0.3, 3.0), aliases=("recip",))
+sqrt = unary("sqrt", lambda g, out: sqrt_grad(g, out), numpy=np.sqrt, domain=(0.2, 4.0))
 root_op = unary("root", lambda g, out: root_grad(g, out), numpy=np.sqrt, domain=(0.2, 4.0), public=False)    # with gradient 0 at 0
-rsqrt = unary("rsqrt", lambda g, out: g * -0.5 * out * out * out, numpy=lambda x: 1 / np.sqrt(x), domain=(0.2, 4.0))
+rsqrt = unary("rsqrt", lambda g, out: rsqrt_grad(g, out), numpy=lambda x: 1 / np.sqrt(x), domain=(0.2, 4.0))
 exp = unary("exp", lambda g, out: g * out, numpy=np.exp)
 exp2 = unary("exp2", lambda g, out: g * out * math.log(2), numpy=np.exp2, aliases=("special.exp2",))
 expm1 = unary("expm1", lambda g, out: g * (out + 1.0), numpy=np.expm1, aliases=("special.expm1",))
@@ -109,6 +109,15 @@ sigmoid_grad = gradient("sigmoid_grad", "out", (
 tanh_grad = gradient("tanh_grad", "out", (
     lambda gg, out: tanh_grad(gg, out), lambda gg, g, out: gg * g * out * -2.0),
     numpy=lambda g, out: g * (1 - out * out), domain=(-0.95, 0.95))
+reciprocal_grad = gradient("reciprocal_grad", "out", (
+    lambda gg, out: reciprocal_grad(gg, out), lambda gg, g, out: gg * g * out * -2.0),
+    numpy=lambda g, out: -g * out * out, domain=(0.3, 3.0))
+sqrt_grad = gradient("sqrt_grad", "out", (
+    lambda gg, out: sqrt_grad(gg, out), lambda gg, g, out: sqrt_grad(gg, out) * g / -out),
+    numpy=lambda g, out: g * 0.5 / out, domain=(0.2, 4.0))
+rsqrt_grad = gradient("rsqrt_grad", "out", (
+    lambda gg, out: rsqrt_grad(gg, out), lambda gg, g, out: gg * g * -1.5 * out * out),
+    numpy=lambda g, out: g * -0.5 * out ** 3, domain=(0.2, 4.0))
 root_grad = gradient("root_grad", "out", (
     lambda gg, out: root_grad(gg, out), lambda gg, g, out: root_grad(root_grad(gg, out) * g, out) * -2.0),
     numpy=lambda g, out: g * 0.5 / out, domain=(0.2, 4.0))
