@@ -100,8 +100,8 @@ class StateMethods:
             if module is not None:
                 module.state_dict(destination=out, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for hook in tuple(self.__dict__.get("_state_dict_post_hooks", {}).values()):
-            changed = hook(self, out, prefix, local)
-            out = out if changed is None else changed
+            if hook(self, out, prefix, local) is not None:
+                raise StateDictError("state_dict post-hook must return None; it may change the dict that it is given")
         return out
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
