@@ -10,7 +10,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta.autograd import no_grad
-from volta.errors import DTypeError, StateDictError
+from volta.errors import CallError, DTypeError, StateDictError
 from volta.ops.from_data import tensor
 from volta.saved import RemovableHandle, hooked
 from volta.tensor import Tensor
@@ -125,7 +125,7 @@ class StateMethods:
         as it was.
         """
         if not hasattr(state_dict, "keys"):
-            raise StateDictError(f"load_state_dict: needs a dict of tensors, got {type(state_dict).__name__}")
+            raise CallError(f"load_state_dict: needs a dict of tensors, got {type(state_dict).__name__}")
         given, missing, unexpected, problems = OrderedDict(state_dict), [], [], []
         modules, metadata = list(self.named_modules(remove_duplicate=False)), getattr(state_dict, "_metadata", None) or {}
         for path, module in modules:
