@@ -37,6 +37,7 @@ def _names(names: str) -> re.Pattern:
 RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
               for names, form, text, why in (
     ("*", "out|layout", "(.* afterwards: )?strides of (nothing|ones)", "a dimension that has no step has no stride"),
+    ("isinf to_sparse *.rms_norm *.pad/constant constant_pad_nd", "", "(.* afterwards: )?strides of (nothing|ones)", "what others leave there"),
     ("*", "grad", "accepted.*derivative for", "derivatives that PyTorch has not"),
     ("*", "grad grad", "accepted.*does not require grad|type: str 'none'", "second derivatives that are zeros here, and none in PyTorch"),
     ("*", "grad", r"type: NoneType None and Fact Fact\(values=array\((\[\], shape=\([0-9, ]*\), |[^1-9]*)(dtype|\Z)",
@@ -92,7 +93,8 @@ RULES = tuple((_names(names), re.compile(form), re.compile(text), why)
      "values|dtype|accepted|raised: DTypeError",
      "integers beside floats in losses"),
     ("float_power", "", "accepted.*(dtype Double|dtype Float but)", "float32 in the place of float64 on a GPU"),
-    ("*.conv3d", "dtype", "raised.*bias must be", "a bias of another dtype, which PyTorch takes beside weights of one element"),
+    ("*.conv3d *.conv_transpose2d", "dtype", "raised.*bias must be",
+     "a bias of another dtype, which PyTorch takes beside weights of one element, and in groups where the output is padded by a stride"),
     ("*.conv_transpose*", "dtype", "accepted.*not implemented for", "transposed convolutions of integers, some of which PyTorch has"),
     ("*.batch_norm *.instance_norm", r"no \d", r"accepted.*select\(\)", "norms without channels or elements"),
     ("gcd", "integer least", "values", "the greatest divisor of the least integer"),
