@@ -288,6 +288,12 @@ def test_jacobians_of_sums():
         volta.autograd.grad(volta.ones(2, requires_grad=True).sum(), [])
 
 
+@pytest.mark.parametrize("dtype", ["int64", "int32", "bool", "float16"])
+def test_factors_of_any_dtype_are_unpacked(dtype):
+    found = [lib.lu_unpack(lib.eye(3, 4).to(getattr(lib, dtype)), lib.tensor([2, 2, 3], dtype=lib.int32)) for lib in LIBRARIES.values()]
+    assert [(str(x.dtype).rpartition(".")[2], x.tolist()) for x in found[0]] == [(x.dtype.name, x.tolist()) for x in found[1]]
+
+
 def test_tensors_of_pytorch_are_refused():
     with pytest.raises(TypeError, match="sin: input must be a tensor or a number, got Tensor"):
         volta.sin(torch.ones(2))
