@@ -156,7 +156,7 @@ CASES = [
      r"max_pool2d: padding \(2, 2\) must be at most half of the kernel \(2, 2\)"),
     (lambda d: volta.nn.functional.mse_loss(make(2, device=d), make(2, device=d), reduction="avg"), ArgumentError,
      "mse_loss: reduction must be 'mean', 'sum' or 'none', got 'avg'"),
-    (lambda d: volta.manual_seed(1.5), ArgumentError, "manual_seed: seed must be an integer, got 1.5"),
+    (lambda d: volta.manual_seed("1"), ArgumentError, "manual_seed: seed must be an integer, got '1'"),
     (lambda d: volta.set_default_dtype(volta.int64), DTypeError,
      "set_default_dtype: needs a floating point dtype such as volta.float32, got volta.int64"),
 ]

@@ -14,7 +14,8 @@ torch = pytest.importorskip("torch")
 LIBRARIES = {"PyTorch": torch, "Volta": volta}
 
 STRIDES = {
-    "new dimensions": lambda lib, x, z, e: (x[..., None], x[None], x[:, None], x[None, :, None], z[:, None, None], z[1:2, None],
+    "new dimensions": lambda lib, x, z, e: (x[::4], x[::100], x[..., None], x[None], x[:, None],
+                                            x[None, :, None], z[:, None, None], z[1:2, None],
                                             z[0, None], z[None, 0], z[None, 0, None], x[True], x[:, True], x[None, lib.tensor([1, 2])]),
     "unsqueeze": lambda lib, x, z, e: (x.unsqueeze(-1), z.unsqueeze(1), z.unsqueeze(0), z.unsqueeze(-1), e.unsqueeze(0), e.unsqueeze(1)),
     "squeeze": lambda lib, x, z, e: (x[:, None].squeeze(), x[None, :, None].squeeze(0), x[None, :, None].squeeze((0, 2)),
@@ -251,6 +252,46 @@ def test_schedules_that_go_on(name, arguments, epoch):
             schedule.step()
             found[-1].append(schedule.get_last_lr()[0])
     assert np.allclose(*found)
+
+
+def test_a_leaf_that_wants_no_gradient_any_more_gets_none():
+    x, y = volta.ones(2, requires_grad=True), volta.ones(2, requires_grad=True)
+    out = (x * y).sum()
+    x.requires_grad_(False)
+    out.backward()
+    assert x.grad is None and y.grad.tolist() == [1.0, 1.0]
+
+
+def test_hooks_of_state_dicts_change_the_dict_that_they_are_given():
+    layer = volta.nn.Linear(2, 1)
+    layer.register_state_dict_post_hook(lambda module, state, prefix, metadata: state.pop("bias"))
+    with pytest.raises(RuntimeError, match="state_dict post-hook must return None"):
+        layer.state_dict()
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 2, 2), (2, 3, 1, 1), (2, 3, 2, 2), (0, 3, 2, 2)])
+def test_pixels_of_one_channel_or_element(shape):
+    found = []
+    for lib in LIBRARIES.values():
+        x, last = lib.zeros(shape), {"memory_format": lib.channels_last}
+        found.append([y.stride() for y in (x.clone(**last), x.to(**last), x.contiguous(**last), lib.empty(*shape, **last),
+                                           lib.empty_like(x, **last), x.to(lib.float64, **last))])
+    assert found[0] == found[1]
+
+
+def test_jacobians_of_sums():
+    first, second = volta.func.jacrev(lambda x: (x.sum(), x * x))(volta.arange(3.0))
+    first[0] = 2.0
+    assert first.tolist() == [2.0, 1.0, 1.0] and second.stride() == (3, 1)
+    assert volta.autograd.functional.jacobian(lambda x: x * x, volta.ones(2), create_graph=True).requires_grad
+    with pytest.raises(RuntimeError, match="grad: inputs is empty"):
+        volta.autograd.grad(volta.ones(2, requires_grad=True).sum(), [])
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "bool", "float16"])
+def test_factors_of_any_dtype_are_unpacked(dtype):
+    found = [lib.lu_unpack(lib.eye(3, 4).to(getattr(lib, dtype)), lib.tensor([2, 2, 3], dtype=lib.int32)) for lib in LIBRARIES.values()]
+    assert [(str(x.dtype).rpartition(".")[2], x.tolist()) for x in found[0]] == [(x.dtype.name, x.tolist()) for x in found[1]]
 
 
 def test_tensors_of_pytorch_are_refused():

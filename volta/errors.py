@@ -91,7 +91,7 @@ class DownloadError(VoltaError, OSError, RuntimeError):
     """A file that could not be downloaded, or is not the one that was meant."""
 
 
-class StateDictError(VoltaError, RuntimeError, KeyError):
+class StateDictError(VoltaError, RuntimeError, KeyError, ValueError):
     """A state dict or checkpoint that does not fit the module."""
 
     def __str__(self) -> str:

@@ -26,7 +26,7 @@ _BENT = """*.elu *.celu *.selu *.relu6 *.hardtanh *.hardshrink *.softshrink *.ha
 *.leaky_relu *.prelu"""
 _ARGUMENT = r" at | for "
 _SMALL = r"-?(0\.0|[\d.]+e-(0[5-9]|[1-9]\d)|0\.000\d+)"        # next to nothing
-_ROWS = "*.avg_pool1d *.adaptive_avg_pool1d *.adaptive_max_pool1d *.conv1d *.conv2d *.conv_transpose1d *.interpolate/area *.glu"
+_ROWS = "*.conv1d *.conv2d *.conv_transpose1d"
 
 
 def _names(names: str) -> re.Pattern:
@@ -39,7 +39,9 @@ def _rules(*rules: tuple[str, str, str, str]) -> tuple:
 
 
 RULES = _rules(
-    ("*", "", "(.* afterwards: )?strides of (nothing|ones)", "a dimension that has no step has no stride"),
+    ("*", "out|layout", "(.* afterwards: )?strides of (nothing|ones)", "a dimension that has no step has no stride"),
+    ("isinf to_sparse *.rms_norm *.pad/constant constant_pad_nd", "", "(.* afterwards: )?strides of (nothing|ones)",
+     "steps of dimensions without any, as some ways to make a result leave them"),
     ("*", "grad", "accepted.*derivative for", "derivatives that PyTorch has not"),
     ("*", "grad grad", "accepted.*does not require grad|type: str 'none'", "second derivatives that are zeros here, and none in PyTorch"),
     ("*", "grad", r"type: NoneType None and Fact Fact\(values=array\((\[\], shape=\([0-9, ]*\), |[^1-9]*)(dtype|\Z)",
@@ -95,7 +97,8 @@ RULES = _rules(
      "values|dtype|accepted|raised: DTypeError",
      "integers beside floats in losses"),
     ("float_power", "", "accepted.*(dtype Double|dtype Float but)", "float32 in the place of float64 on a GPU"),
-    ("*.conv3d *.conv_transpose*", "dtype", "raised.*bias must be", "a bias of another dtype, which some of PyTorch's convolutions take"),
+    ("*.conv3d *.conv_transpose2d", "dtype", "raised.*bias must be",
+     "a bias of another dtype, which PyTorch takes beside weights of one element, and in groups where the output is padded by a stride"),
     ("*.conv_transpose*", "dtype", "accepted.*not implemented for", "transposed convolutions of integers, some of which PyTorch has"),
     ("*.batch_norm *.instance_norm", r"no \d", r"accepted.*select\(\)", "norms without channels or elements"),
     ("gcd", "integer least", "values", "the greatest divisor of the least integer"),

@@ -112,7 +112,8 @@ class ConcatDataset(Dataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         if not -len(self) <= index < len(self):
-            raise IndexRangeError(f"ConcatDataset: index {index} is out of range for {len(self)} samples")
+            error = ArgumentError if index < 0 else IndexRangeError            # as in PyTorch
+            raise error(f"ConcatDataset: index {index} is out of range for {len(self)} samples")
         index %= len(self)
         number = bisect.bisect_right(self.cumulative_sizes, index)
         return self.datasets[number][index - (self.cumulative_sizes[number - 1] if number else 0)]

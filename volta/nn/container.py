@@ -18,7 +18,7 @@ class _Indexed(Module):
 
     def _key(self, index):
         if not hasattr(index, "__index__"):
-            raise ArgumentError(f"{type(self).__name__}: the index must be an integer or a slice, got {index!r}")
+            raise CallError(f"{type(self).__name__}: the index must be an integer or a slice, got {index!r}")
         i, n = operator.index(index), len(self)
         if not -n <= i < n:
             raise IndexRangeError(f"{type(self).__name__}: index {i} is out of range for {n} modules")
@@ -38,11 +38,9 @@ class _Indexed(Module):
 
     def __delitem__(self, index) -> None:
         keys = list(self._modules)[index] if isinstance(index, slice) else [self._key(index)]
-        numbered = list(self._modules) == [str(i) for i in range(len(self))]
         for key in keys:
             del self._modules[key]
-        if numbered:
-            self._refill(list(self._modules.values()))
+        self._refill(list(self._modules.values()))
 
     def _refill(self, modules):
         self._modules.clear()
@@ -318,5 +316,5 @@ def _need_module(owner, module):
 
 def _need_iterable(owner, what, values):
     if not isinstance(values, Iterable):
-        raise ArgumentError(f"{type(owner).__name__}: needs {what}, got {type(values).__name__}")
+        raise CallError(f"{type(owner).__name__}: needs {what}, got {type(values).__name__}")
     return values

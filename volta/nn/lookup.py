@@ -29,6 +29,8 @@ class _Lookup(Module):
         if weight is None:
             self.weight = Parameter(empty(self.num_embeddings, self.embedding_dim, device=device, dtype=dtype))
             self.reset_parameters()
+        elif tuple(weight.shape) != (self.num_embeddings, self.embedding_dim):
+            raise ShapeError(f"{name}: the weight must have shape {(self.num_embeddings, self.embedding_dim)}, got {weight.shape}")
         else:
             self.weight = weight if isinstance(weight, Parameter) else Parameter(weight)
 

@@ -369,8 +369,8 @@ class Module(HookMethods, StateMethods):
         raise ArgumentError("Module.share_memory: tensors cannot be shared between processes; send a state_dict instead")
 
     def type(self, dst_type: DTypeLike) -> Self:
-        """To another floating point dtype."""
-        return Module.to(self, dtype=dst_type)
+        """All parameters and buffers to another dtype, those of integers too."""
+        return self._apply(lambda t: t.type(dst_type))
 
     def float(self) -> Self:
         """To float32."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta.autograd import no_grad
-from volta.errors import DTypeError, StateDictError
+from volta.errors import CallError, DTypeError, StateDictError
 from volta.ops.from_data import tensor
 from volta.saved import RemovableHandle, hooked
 from volta.tensor import Tensor
@@ -100,8 +100,8 @@ class StateMethods:
             if module is not None:
                 module.state_dict(destination=out, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for hook in tuple(self.__dict__.get("_state_dict_post_hooks", {}).values()):
-            changed = hook(self, out, prefix, local)
-            out = out if changed is None else changed
+            if hook(self, out, prefix, local) is not None:
+                raise StateDictError("state_dict post-hook must return None; it may change the dict that it is given")
         return out
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
@@ -125,7 +125,7 @@ class StateMethods:
         as it was.
         """
         if not hasattr(state_dict, "keys"):
-            raise StateDictError(f"load_state_dict: needs a dict of tensors, got {type(state_dict).__name__}")
+            raise CallError(f"load_state_dict: needs a dict of tensors, got {type(state_dict).__name__}")
         given, missing, unexpected, problems = OrderedDict(state_dict), [], [], []
         modules, metadata = list(self.named_modules(remove_duplicate=False)), getattr(state_dict, "_metadata", None) or {}
         for path, module in modules:

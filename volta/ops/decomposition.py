@@ -77,7 +77,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     tensor([[1.]])
     """
     warn_once("cholesky is deprecated; write linalg.cholesky(A), or linalg.cholesky(A).mH for upper=True")
-    if not input._size and (input.ndim < 2 or input.shape[-1] != input.shape[-2] or not input.dtype.is_floating_point):
+    if not input._size:
         return input.clone()
     return linalg_cholesky(input, upper=upper)
 

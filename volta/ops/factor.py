@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import graph
-from volta.dtypes import HALVES, int32, to_numpy
+from volta.dtypes import HALVES, float32, float64, int32, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError, warn_once
 from volta.ops.creation import new_empty
 from volta.ops.decomposition import linalg_qr, linalg_svd
@@ -164,7 +164,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
             [1., 0.]])
     """
     _matrices("lu_unpack", LU_data)
-    if unpack_data and unpack_pivots and LU_data.dtype.itemsize > 2 and not graph.wants_derivative(LU_data):
+    if unpack_data and unpack_pivots and LU_data.dtype in (float32, float64) and not graph.wants_derivative(LU_data):
         _check_pivots("lu_unpack", LU_data, LU_pivots)
         return PLU(*lu_unpack_op(LU_data, LU_pivots))
     order, k = _order("lu_unpack", LU_data, LU_pivots), min(LU_data.shape[-2:])

@@ -246,9 +246,9 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """
     shape = input._shape
     d = as_dim("unsqueeze", dim, len(shape) + 1)
-    if not input._contiguous or input._size < 2:                # strides that reshape would not keep
-        return slice_op(input, **geometry.unsqueezed(input, d))
-    return reshape_op(input, shape=shape[:d] + (1,) + shape[d:])
+    if input._size > 1 and (d < len(shape) or input._contiguous) and (1 not in shape or input._strides == core.strides_of(shape)):
+        return reshape_op(input, shape=shape[:d] + (1,) + shape[d:])
+    return slice_op(input, **geometry.unsqueezed(input, d))                 # strides that reshape would not keep
 
 
 @composed(samples=(case((1, 3, 1)), case((1, 3, 1), dim=0), case((2,), dim=0)), kinds="fib", geometry=True,
@@ -262,9 +262,9 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     shape = input._shape
     dims = None if dim is None else () if dim in ((), []) else as_dims("squeeze", dim, len(shape))
     left = squeezed(shape, dims)
-    if not input._contiguous or dims is not None and 1 in left or not input._size:      # strides that reshape would not keep
-        return slice_op(input, **geometry.squeezed(input, dims))
-    return reshape_op(input, shape=left)
+    if input._size and (dims is None or 1 not in left):
+        return reshape_op(input, shape=left)
+    return slice_op(input, **geometry.squeezed(input, dims))                # strides that reshape would not keep
 
 
 # ---------------------------------------------------------------- order

@@ -66,7 +66,7 @@ class Optimizer(Hooks):
         """
         name = type(self).__name__
         if not isinstance(param_group, dict) or "params" not in param_group:
-            raise ArgumentError(f"{name}: a parameter group must be a dict with 'params', got {param_group!r}")
+            raise CallError(f"{name}: a parameter group must be a dict with 'params', got {param_group!r}")
         params = param_group["params"]
         params = [params] if isinstance(params, core.TensorBase) else sequence(name, "params of a group", params, "tensors")
         names = {}

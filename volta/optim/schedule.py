@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from volta._kernels import core
-from volta.errors import ArgumentError, StateDictError
+from volta.errors import ArgumentError, CallError, StateDictError
 from volta.optim.checks import integer, number
 from volta.optim.optimizer import Optimizer
 
@@ -151,7 +151,7 @@ def need_optimizer(scheduler: object, optimizer: object) -> Optimizer:
     Raises: ArgumentError naming the scheduler.
     """
     if not isinstance(optimizer, Optimizer):
-        raise ArgumentError(f"{type(scheduler).__name__}: needs an optimizer, got {type(optimizer).__name__}")
+        raise CallError(f"{type(scheduler).__name__}: needs an optimizer, got {type(optimizer).__name__}")
     return optimizer
 
 

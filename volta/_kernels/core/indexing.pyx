@@ -284,7 +284,7 @@ def parse(TensorBase x not None, key, bint quick=False):
         elif PySlice_Check(item):
             PySlice_Unpack(item, &at, &stop, &step)
             sizes[d] = PySlice_AdjustIndices(x.shape[d], &at, &stop, step)
-            starts[d], steps[d] = at, step if sizes[d] > 1 else 1        # the step of a single element may be any number
+            starts[d], steps[d] = at, step if sizes[d] > 1 or 0 < step < 1 << 31 else 1         # that of a single element may be huge
             axes.append(d)
             d += 1
         else:

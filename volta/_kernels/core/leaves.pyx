@@ -74,6 +74,8 @@ cdef set_gradient(TensorBase leaf, object gradient, bint owned, bint create_grap
     """leaf.grad += gradient, after the leaf's hooks. The buffer is taken over where nothing else can see it, else copied; it lies as the
     leaf does, row-major where that has gaps."""
     cdef TensorBase g
+    if not leaf._requires_grad:             # no more, since it was recorded
+        return
     if leaf._hooks is not None:
         gradient, owned = after_hooks(leaf, gradient), False       # a hook may have kept it
     g = <TensorBase>gradient

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import graph, host_sees, view
+from volta._kernels.core import graph, host_sees, strides_of, view
 from volta.errors import ArgumentError, RankError, ShapeError
 from volta.ops.copy import clone, pixels_as
 from volta.ops.records.fold import columns_op, fold_op, np_fold
@@ -108,8 +108,8 @@ def fold(input: Tensor, output_size: int | Sequence[int], kernel_size: int | Seq
 def _lies(shape, dims, out):
     """(the shape and the strides of what has `shape` with its dimensions in this order, the strides of what has the shape `out`). Kept,
     since small shuffles take no longer than this."""
-    steps, ends = ([math.prod(sizes[d + 1:]) for d in range(len(sizes))] for sizes in (shape, out))
-    return tuple([shape[d] for d in dims]), tuple([steps[d] for d in dims]), tuple(ends)
+    steps, ends = strides_of(shape), strides_of(out)
+    return tuple([shape[d] for d in dims]), tuple([steps[d] for d in dims]), ends
 
 
 def _shuffled(input, shape, dims, out):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from volta._kernels import core
 from volta.dtypes import to_numpy
 from volta.errors import AutogradError
 from volta.ops.records.copy import cat_op, from_array, transfer
@@ -14,7 +15,7 @@ from volta.ops.records.join import triangle_op
 from volta.ops.records.linalg import matmul_op, turned
 from volta.ops.records.math import where_op
 from volta.ops.records.reduce import sum_op
-from volta.ops.records.view import clone_op, reshape_op, row_major, slice_op
+from volta.ops.records.view import clone_op, contiguous_op, reshape_op, slice_op
 from volta.ops.table import Definite, Derived, case, register
 
 
@@ -53,7 +54,8 @@ def _scalar(x):
 
 def by_columns(x):
     """Matrices that lie in memory column by column, as LAPACK gives them."""
-    return turned(row_major(turned(x)) if x._size else clone_op(turned(x)))
+    y = turned(x)
+    return turned(clone_op(y) if not x._size else y if y._strides == core.strides_of(y._shape) else contiguous_op(y))
 
 
 def leading(x, dim, count):
