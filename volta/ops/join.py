@@ -9,7 +9,7 @@ import numpy as np
 
 from volta._kernels.core import graph, reshaped
 from volta._kernels.core.call import run_kernel
-from volta._kernels.core.direct import all_bare, as_columns
+from volta._kernels.core.direct import all_bare, as_columns, bare
 from volta._kernels.core.order import alike, by_pixels
 from volta.dtypes import as_integer, check_held, promote_types, uint8
 from volta.errors import ArgumentError, IndexRangeError, RankError, ShapeError
@@ -256,6 +256,12 @@ def _extended(x, pad, mode):
     if cut:
         x = slice_view(x, cut)
     out = x if steps else contiguous_op(x)
+    if steps and x._contiguous and bare(x):
+        for planes, window, shape in steps:
+            given = out if planes is None else reshaped(out, planes)
+            out = run_kernel(extend_op, x.device, (given,), {"mode": mode, **window})
+            out = out if planes is None else reshaped(out, shape)
+        return out if mode == "circular" else pixels_as(x, out)
     for planes, window, shape in steps:
         out = extend_op(out if planes is None else reshape_op(out, shape=planes), mode=mode, **window)
         out = out if planes is None else reshape_op(out, shape=shape)

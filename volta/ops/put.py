@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, graph, host_sees, indexing, inplace, stands_in, view
+from volta._kernels.core import TensorBase, graph, host_sees, indexing, inplace, reshaped, stands_in, view
 from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import bare
 from volta._kernels.core.order import dense_strides
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
@@ -118,6 +119,9 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     [2, 4]
     """
     at = positions("take", flat(index), input._size, wrap=True)
+    if input._contiguous and bare(input, index):
+        out = run_kernel(index_select_op, input.device, (reshaped(input, (input._size,)), at), {"dim": 0})
+        return out if len(index._shape) == 1 else reshaped(out, index._shape)
     out = index_select_op(flat(input), at, dim=0)
     return out if len(index._shape) == 1 else reshape_op(out, shape=index._shape)
 
@@ -197,9 +201,9 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         if rows._size > source._size:
             raise ShapeError(f"masked_scatter: the mask holds {rows._size} times, but source has {source._size} elements")
         if rows._size:
-            x = flat(source) if source._contiguous else contiguous_op(flat(source))
+            x = source if source._contiguous else contiguous_op(source)
             values = view(x, rows._shape, (1,), x.offset)
-            run_kernel(index_put_op, input.device, (flat(out), rows, values), {"rank": 1, "unique": True})
+            run_kernel(index_put_op, input.device, (reshaped(out, (out._size,)), rows, values), {"rank": 1, "unique": True})
         return out
     place = cumsum_op(flat(mask), dim=0) - 1
     if not mask.device.is_gpu and mask._size > source._size and int(place[-1]) >= source._size:

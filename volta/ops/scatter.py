@@ -29,7 +29,7 @@ from volta.ops.records.math import clamp_min, where_op
 from volta.ops.records.view import clone_op, contiguous_op, expand_op, reshape_op, row_major
 from volta.ops.reduce import sum as reduce_sum
 from volta.ops.subscript import setitem
-from volta.ops.table import Derived, Labels, case, composed, create
+from volta.ops.table import Derived, Labels, case, composed
 from volta.shapes import as_dim, moved_one
 
 if TYPE_CHECKING:
@@ -170,7 +170,8 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None 
         return contiguous_op(input)
     if not isinstance(src, TensorBase):
         held = as_held(x, src)
-        src = full_like(at, held, dtype=x.dtype) if stands_in(at) else create(full_op, at._shape, held, dtype=x.dtype, device=at.device)
+        src = full_like(at, held, dtype=x.dtype) if stands_in(at) else run_kernel(
+            full_op, at.device, (at._shape, held), {"dtype": x.dtype, "device": at.device})
     return _combined("scatter", input, x, d, at, src, "last")
 
 
