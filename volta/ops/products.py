@@ -55,6 +55,8 @@ def _cross(name, input, other, dim):
     sizes = input.shape[dim:][:1] + other.shape[dim:][:1]
     if sizes != (3, 3):
         raise RankError(f"{name}: dimension {dim} must have size 3 in both, got {input.shape} and {other.shape}")
+    if input._shape == other._shape:
+        return cross_op(input, other, dim=dim)
     shape = broadcast_shapes(input.shape, other.shape)
     return cross_op(expand_op(input, shape=shape), expand_op(other, shape=shape), dim=dim)
 
@@ -89,7 +91,9 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     >>> volta.linalg.cross(volta.tensor([1, 0, 0]), volta.tensor([0, 1, 0]))
     tensor([0, 0, 1])
     """
-    return cross(input, other, dim)
+    if input.ndim != other.ndim:
+        return cross(input, other, dim)                     # which says what is wrong
+    return _cross("cross", input, other, as_dim("cross", dim, input.ndim))
 
 
 @composed(name="linalg.vecdot", function=False, method=False,
