@@ -164,7 +164,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
             [1., 0.]])
     """
     _matrices("lu_unpack", LU_data)
-    if unpack_data and unpack_pivots and LU_data.dtype in (float32, float64) and not graph.wants_derivative(LU_data):
+    if unpack_data and unpack_pivots and LU_data.dtype in (float32, float64):
         _check_pivots("lu_unpack", LU_data, LU_pivots)
         return PLU(*lu_unpack_op(LU_data, LU_pivots))
     order, k = _order("lu_unpack", LU_data, LU_pivots), min(LU_data.shape[-2:])

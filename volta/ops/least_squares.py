@@ -70,11 +70,15 @@ def _quick(A, b, rtol, driver):
     X = X if A.shape[-2] == A.shape[-1] else leading(X, -2, A.shape[-1])
     rank, doubtful = A.new_full(A.shape[:-2], A.shape[-1], dtype=int64), ~(bounds.numpy() * rtol < CERTAIN)
     if doubtful.any():
-        if driver == "gels" or doubtful.mean() > FEW:
+        if doubtful.mean() > FEW:
             return None
         some, right = (from_array(np.ascontiguousarray(x.detach().numpy()[doubtful])) for x in (A, b))
-        X.numpy()[doubtful] = _solution(some, right, rtol, None).numpy()
-        rank.numpy()[doubtful] = matrix_rank(some, rtol=rtol).numpy()
+        try:
+            X.numpy()[doubtful] = _solution(some, right, 0.0 if driver == "gels" else rtol, driver).numpy()
+        except LinAlgError:                     # whose text names a matrix of the whole batch
+            return None
+        if driver != "gels":
+            rank.numpy()[doubtful] = matrix_rank(some, rtol=rtol).numpy()
     return X, rank
 
 

@@ -39,10 +39,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     if a[-1] != b[-2 if len(b) > 1 else 0]:
         raise ShapeError(f"matmul: inner sizes differ, got {a} @ {b}")
     if len(a) == 2 and len(b) == 2:
-        try:
-            return matmul_op(input, other)
-        except DTypeError:
-            return of_nothing(input, other)
+        return _multiplied(input, other)
     if len(b) == 1 and len(a) == 1:
         return dot_op(input, other)
     if len(a) + len(b) == 3 and (found := _by_vector(input, other)) is not None:
@@ -58,10 +55,15 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     for i in range(1, min(len(a), len(b)) - 1):
         if a[-2 - i] != b[-2 - i] and 1 not in (a[-2 - i], b[-2 - i]):
             raise ShapeError(f"matmul: batch sizes do not broadcast, got {a} @ {b}")
+    return _multiplied(input, other)
+
+
+def _multiplied(a, b):
+    """Products of matrices whose sizes fit."""
     try:
-        return matmul_op(input, other)
+        return matmul_op(a, b)
     except DTypeError:
-        return of_nothing(input, other)
+        return of_nothing(a, b)
 
 
 def of_nothing(a, b):
@@ -88,10 +90,7 @@ def _matrices(input, mat2):
     a, b = input._shape, mat2._shape
     if len(a) != 2 or len(b) != 2:
         raise ShapeError(f"mm: needs two matrices, got {input.shape} @ {mat2.shape}")
-    try:
-        return matmul_op(input, mat2) if a[1] == b[0] else matmul(input, mat2)
-    except DTypeError:
-        return of_nothing(input, mat2)
+    return _multiplied(input, mat2) if a[1] == b[0] else matmul(input, mat2)
 
 
 @composed(samples=(case((3, 4), (4,)), case((2, 0), (0,))), numpy=np.matmul, kinds="fi", rtol=1e-4)
@@ -141,10 +140,7 @@ def _batches(input, mat2):
     a, b = input._shape, mat2._shape
     if len(a) != 3 or len(b) != 3 or a[0] != b[0]:
         raise RankError(f"bmm: needs (b, m, k) @ (b, k, n), got {input.shape} @ {mat2.shape}")
-    try:
-        return matmul_op(input, mat2) if a[2] == b[1] else matmul(input, mat2)
-    except DTypeError:
-        return of_nothing(input, mat2)
+    return _multiplied(input, mat2) if a[2] == b[1] else matmul(input, mat2)
 
 
 @composed(samples=(case((4,), (4,)), case((0,), (0,))), numpy=np.matmul, kinds="fi", rtol=1e-4)

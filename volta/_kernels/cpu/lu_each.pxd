@@ -222,7 +222,8 @@ cdef inline void copy_rows(const Batch* p, const real* a, real* out) noexcept no
         copy_in(p.m, p.n, a, p.a_row, p.a_column, out, p.ld)
     else:
         for s in prange(strips, num_threads=p.team, schedule="static"):
-            copy_in(min(<Py_ssize_t>STRIP, p.m - s * STRIP), p.n, a + s * STRIP * p.a_row, p.a_row, p.a_column, out + s * STRIP * p.ld, p.ld)
+            copy_in(min(<Py_ssize_t>STRIP, p.m - s * STRIP), p.n, a + s * STRIP * p.a_row, p.a_row, p.a_column,
+                    out + s * STRIP * p.ld, p.ld)
 
 
 cdef inline bint give_some(const Batch* p, const Task* task, Py_ssize_t item, Py_ssize_t first, Py_ssize_t last, real* a) noexcept nogil:
@@ -247,7 +248,7 @@ cdef inline bint give_some(const Batch* p, const Task* task, Py_ssize_t item, Py
 
 
 cdef inline bint give_factors(const Batch* p, const Task* task, Py_ssize_t item, real* a) noexcept nogil:
-    """The factors into their place, but for INV; negative off their diagonal where one is to solve by them. False where one is not finite."""
+    """The factors into their place, but for INV; negative off their diagonal where one is to solve by them. False for what is not finite."""
     cdef Py_ssize_t strips = (p.m + STRIP - 1) // STRIP, s
     cdef int fine = 0
     if p.team == 1:

@@ -11,11 +11,12 @@ from libc.string cimport memcpy, memset
 from volta._kernels.core.base cimport Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport turn
-from volta._kernels.cpu.lu_blocks cimport BLOCK, add_product, substitute
+from volta._kernels.cpu.lu_blocks cimport BLOCK, add_product, panel_room, substitute
 from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, batch_of, by_columns, copy_in, do_all, offset, plan, some_t
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.reflect_blocks cimport PANEL, apply_left, collect, reflect_panel
+from volta._kernels.cpu.reflect_columns cimport TALL, columns_of_q, columns_t, reflect_columns
 
 cdef enum:
     STRIP = 64                  # columns of an inverse that begin at one row
@@ -38,14 +39,18 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t fi
     cdef real* t = v + m * vd
     cdef real* tau = t + up(count, PANEL) * PANEL
     cdef real* q = tau + up(count, PANEL)
+    cdef real* room = q + m * qd
     cdef real* out
     memset(t, 0, up(count, PANEL) * PANEL * sizeof(real))
+    if m >= TALL and n <= BLOCK and k <= n:
+        return do_narrow(p, task, a, first, last, t, tau, room)
     for item in range(first, last):
         copy_in(m, n, a + offset(p, p.a_strides, item), p.a_row, p.a_column, space, ld)
         at = 0
         while at < count:
             some = min(<Py_ssize_t>PANEL, count - at)
-            if not reflect_panel(p.shared, m - at, some, space + at * (ld + 1), ld, tau + at, v, vd, t + at * PANEL, 0, up(some, BLOCK), 0):
+            if not reflect_panel(p.shared, m - at, some, space + at * (ld + 1), ld, tau + at, v, vd, t + at * PANEL, 0, up(some, BLOCK), 0,
+                                 room):
                 return False
             if at + up(some, BLOCK) < ld:
                 apply_left(p.shared, True, m - at, some, v, vd, t + at * PANEL, space + at * ld + at + up(some, BLOCK), ld,
@@ -77,6 +82,44 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t fi
     return True
 
 
+cdef bint do_narrow(const Batch* p, const Task* task, const real* a, Py_ssize_t first, Py_ssize_t last, real* t, real* tau,
+                    real* room) noexcept nogil:
+    """The same of at most a block of columns, each of which is taken as it lies. IN: room of `panel_room`."""
+    cdef Py_ssize_t item, i, j, m = p.m, n = p.n, k = task.columns, far = up(m, BLOCK) + BLOCK
+    cdef real* out
+    for item in range(first, last):
+        take_columns(m, n, a + offset(p, p.a_strides, item), p.a_row, p.a_column, room, far)
+        if not reflect_columns(m, n, room, far, tau, t, <real>0) or not all_finite(n, m, room, far):
+            return False
+        if task.packed:
+            for j in range(n):
+                memcpy(<real*>task.q + (item * n + j) * m, room + j * far, m * sizeof(real))
+            memcpy(<real*>task.r + item * n, tau, n * sizeof(real))
+            continue
+        if k > 0:
+            columns_of_q(m, n, <const real*>room, far, <const real*>t, k, <real*>task.q + item * m * k)
+        out = <real*>task.r + item * k * n
+        for j in range(n if k > 0 else 0):
+            for i in range(k):
+                out[j * k + i] = room[j * far + i] if i <= j else 0
+    return True
+
+
+cdef void take_columns(Py_ssize_t m, Py_ssize_t n, const real* a, Py_ssize_t row, Py_ssize_t column, real* out,
+                       Py_ssize_t far) noexcept nogil:
+    """Columns one behind the other, with zeros up to `far`."""
+    cdef Py_ssize_t i, j
+    if column == 1 and n > 1:
+        turn(m, n, a, row, out, far)
+    for j in range(n):
+        if row == 1:
+            memcpy(out + j * far, a + j * column, m * sizeof(real))
+        elif column != 1 or n == 1:
+            for i in range(m):
+                out[j * far + i] = a[i * row + j * column]
+        memset(out + j * far + m, 0, (far - m) * sizeof(real))
+
+
 cdef void copy_panel(Py_ssize_t m, Py_ssize_t k, const real* a, Py_ssize_t ld, real* v, Py_ssize_t vd) noexcept nogil:
     cdef Py_ssize_t i, j
     for i in range(m):
@@ -89,7 +132,8 @@ cdef void copy_panel(Py_ssize_t m, Py_ssize_t k, const real* a, Py_ssize_t ld, r
 cdef Py_ssize_t needed(const Batch* p, const Task* task):
     """Elements of a thread's space: copies of a, V, T, tau and Q."""
     cdef Py_ssize_t count = min(p.m, p.n)
-    return p.m * (p.ld + min(<Py_ssize_t>PANEL, up(count, BLOCK)) + up(task.columns, BLOCK)) + up(count, PANEL) * (PANEL + 1) + PANEL
+    cdef Py_ssize_t each = p.ld + min(<Py_ssize_t>PANEL, up(count, BLOCK)) + up(task.columns, BLOCK)
+    return p.m * each + up(count, PANEL) * (PANEL + 1) + PANEL + panel_room(p.m)
 
 
 cdef bint run(const Batch* p, const Task* task, TensorBase a):
@@ -149,7 +193,8 @@ cdef bint least_some(const Batch* p, double rtol, const real* a, const real* b, 
     cdef real* v = space + m * ld
     cdef real* t = v + m * vd
     cdef real* tau = t + up(n, PANEL) * PANEL
-    cdef real* x = tau + up(n, PANEL)
+    cdef real* room = tau + up(n, PANEL)
+    cdef real* x = room + panel_room(m)
     cdef double inverse
     memset(t, 0, up(n, PANEL) * PANEL * sizeof(real))
     for item in range(first, last):
@@ -158,7 +203,8 @@ cdef bint least_some(const Batch* p, double rtol, const real* a, const real* b, 
         at = 0
         while at < n:
             some = min(<Py_ssize_t>PANEL, n - at)
-            if not reflect_panel(p.shared, m - at, some, space + at * (ld + 1), ld, tau + at, v, vd, t + at * PANEL, 0, up(some, BLOCK), 0):
+            if not reflect_panel(p.shared, m - at, some, space + at * (ld + 1), ld, tau + at, v, vd, t + at * PANEL, 0, up(some, BLOCK), 0,
+                                 room):
                 return False
             apply_left(p.shared, True, m - at, some, v, vd, t + at * PANEL, space + at * ld + at + up(some, BLOCK), ld,
                        ld - at - up(some, BLOCK))
@@ -213,7 +259,7 @@ def least(TensorBase a not None, TensorBase b not None, double rtol):
     plan(&p, a, b, lead)
     if p.m < p.n:
         return None
-    cdef Py_ssize_t size = a.dtype.itemsize, each = up((p.m * (p.ld + p.xd + PANEL) + up(p.n, PANEL) * (PANEL + 1)
+    cdef Py_ssize_t size = a.dtype.itemsize, each = up((p.m * (p.ld + p.xd + PANEL) + up(p.n, PANEL) * (PANEL + 1) + panel_room(p.m)
                                                         + 2 * p.n * max(p.ld, <Py_ssize_t>STRIP)) * size, 64)
     cdef Storage memory = host_storage(each * p.threads)
     cdef TensorBase out = by_columns(lead, p.m, p.k, a), bounds = empty_host(lead, a.dtype)
@@ -249,6 +295,14 @@ cdef bint multiply_some(const Batch* p, const Known* task, const real* a, const 
     cdef const real* here
     for item in range(first, last):
         here = a + offset(p, p.a_strides, item)
+        if c == NULL and m >= TALL and k <= BLOCK:
+            i = up(m, BLOCK) + BLOCK
+            take_columns(m, task.count, here, p.a_row, p.a_column, v, i)
+            columns_t(m, task.count, <const real*>v, i, tau + item * task.count, t)
+            columns_of_q(m, task.count, <const real*>v, i, <const real*>t, k, <real*>task.out + item * m * k)
+            if not all_finite(k, m, <real*>task.out + item * m * k, m):
+                return False
+            continue
         if c == NULL:
             memset(x, 0, m * xd * sizeof(real))
             for i in range(k):

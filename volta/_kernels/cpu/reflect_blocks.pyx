@@ -13,6 +13,7 @@ from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lu_blocks cimport BLOCK
 from volta._kernels.cpu.product cimport product, up
 from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.reflect_columns cimport TALL, reflect_columns
 from volta._kernels.cpu.tile cimport LANES32, copy_line
 
 cdef enum:
@@ -186,14 +187,20 @@ cdef void join_triangles(Py_ssize_t m, const real* v, Py_ssize_t vd, real* t, Py
 
 
 cdef bint reflect_panel(bint shared, Py_ssize_t m, Py_ssize_t count, real* a, Py_ssize_t ld, real* tau, real* v, Py_ssize_t vd, real* t,
-                        Py_ssize_t first, Py_ssize_t last, real least) noexcept nogil:
+                        Py_ssize_t first, Py_ssize_t last, real least, real* room) noexcept nogil:
     """Columns first .. last of a panel a[m][..], of which `count` are reflected, by halves. OUT: tau, and the panel's v and t; IN: what
-    is below blocks on the diagonal of t are zeros; first and last begin blocks. False where squares are too large or too small,
-    which means 0 up to `least`."""
-    cdef Py_ssize_t i, middle, some = min(count, last) - first
+    is below blocks on the diagonal of t are zeros; first and last begin blocks; room of `panel_room`. False where squares are too large
+    or too small, which means 0 up to `least`."""
+    cdef Py_ssize_t i, middle, some = min(count, last) - first, far = up(m - first, BLOCK) + BLOCK
     cdef bint fine
     if last - first <= BLOCK:
-        if real is float:
+        if m - first >= TALL:
+            turn(m - first, some, a + first * (ld + 1), ld, room, far)
+            for i in range(some):
+                memset(room + i * far + m - first, 0, (far - m + first) * sizeof(real))
+            fine = reflect_columns(m - first, some, room, far, tau + first, t + first * (PANEL + 1), least)
+            turn(some, m - first, room, far, a + first * (ld + 1), ld)
+        elif real is float:
             fine = reflect32(m - first, a + first * (ld + 1), ld, <int>some, tau + first, t + first * (PANEL + 1), least)
         else:
             fine = reflect64(m - first, a + first * (ld + 1), ld, <int>some, tau + first, t + first * (PANEL + 1), least)
@@ -202,13 +209,13 @@ cdef bint reflect_panel(bint shared, Py_ssize_t m, Py_ssize_t count, real* a, Py
         copy_unit(m - first, some, a + first * (ld + 1), ld, 1, v + first * (vd + 1), vd)
         return fine
     middle = first + up((last - first) // 2, BLOCK)
-    if not reflect_panel(shared, m, count, a, ld, tau, v, vd, t, first, middle, least):
+    if not reflect_panel(shared, m, count, a, ld, tau, v, vd, t, first, middle, least, room):
         return False
     apply_left(shared, True, m - first, min(count, middle) - first, v + first * (vd + 1), vd, t + first * (PANEL + 1),
                a + first * ld + middle, ld, last - middle)
     if middle >= count:
         return True
-    if not reflect_panel(shared, m, count, a, ld, tau, v, vd, t, middle, last, least):
+    if not reflect_panel(shared, m, count, a, ld, tau, v, vd, t, middle, last, least, room):
         return False
     join_triangles(m, v, vd, t, first, middle, last)
     return True

@@ -13,7 +13,7 @@ from volta._kernels.core.base cimport TensorBase, address, empty_host
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.bidiagonal cimport diagonalise, make_upper
 from volta._kernels.cpu.gemm cimport turn
-from volta._kernels.cpu.lu_blocks cimport BLOCK
+from volta._kernels.cpu.lu_blocks cimport BLOCK, panel_room
 from volta._kernels.cpu.matrix_batch cimport Batch, batch_of, by_columns, copy_in, do_all, largest, offset, plan, some_t
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.rank_two cimport dots, pair
@@ -114,7 +114,7 @@ cdef struct Task:
 
 cdef bint make_triangular(bint shared, Py_ssize_t m, Py_ssize_t n, real* a, Py_ssize_t ld, double most, bint turned, real* tau, real* v,
                           real* out) noexcept nogil:
-    """R of a[m][n], or R'. IN: the largest element's size; v[m][PANEL] and behind it PANEL * PANEL."""
+    """R of a[m][n], or R'. IN: the largest element's size; v[m][PANEL] and behind it PANEL * PANEL and `panel_room`."""
     cdef double least = most * most * (1e-80 if real is double else 1e-28), normal = 1e-280 if real is double else 1e-28
     cdef real* t = v + m * PANEL
     cdef Py_ssize_t at = 0, some, i, j
@@ -124,7 +124,7 @@ cdef bint make_triangular(bint shared, Py_ssize_t m, Py_ssize_t n, real* a, Py_s
     while at < n:
         some = min(<Py_ssize_t>PANEL, n - at)
         if not reflect_panel(shared, m - at, some, a + at * (ld + 1), ld, tau + at, v, PANEL, t, 0, up(some, BLOCK),
-                             <real>least):
+                             <real>least, t + PANEL * PANEL):
             return False
         if at + up(some, BLOCK) < ld:
             apply_left(shared, True, m - at, some, v, PANEL, t, a + at * ld + at + up(some, BLOCK), ld, ld - at - up(some, BLOCK))
@@ -243,7 +243,7 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t fi
 cdef Py_ssize_t needed(const Batch* p, const Task* task):
     """Elements of a thread's space, but for d, e and order."""
     cdef Py_ssize_t m = task.m, n = task.n, ld = p.ld, rest, other
-    rest = max(3 * (m + ld), m * PANEL + PANEL * PANEL) if task.triangular else 3 * (m + ld)
+    rest = max(3 * (m + ld), m * PANEL + PANEL * PANEL + panel_room(m)) if task.triangular else 3 * (m + ld)
     rest = max(rest, 4 * n)
     if task.u != NULL:
         other = max(2 * PANEL * (m + BLOCK) + 2 * PANEL * PANEL, max(task.rows * task.ud, 4 * n))

@@ -91,6 +91,25 @@ def _lu_vjp(g, out, pivots):
     return (matmul_op(from_array(back).to(g.device), found),)
 
 
+def _zeros(shape, like):
+    return from_array(np.zeros(shape, to_numpy(like.dtype))).to(like.device)
+
+
+def _unpacked_vjp(g_L, g_U, lu_shape):
+    """What is below the diagonal comes from L, the rest from U."""
+    k = min(lu_shape[-2:])
+    below, above = None if g_L is None else weighted(g_L, 1, 0, 0), None if g_U is None else weighted(g_U, 0, 1, 1)
+    if below is None:
+        below = _zeros(lu_shape[:-1] + (k,), g_U)
+    if above is None:
+        above = _zeros(lu_shape[:-2] + (k, lu_shape[-1]), g_L)
+    if lu_shape[-2] == lu_shape[-1]:
+        return below + above, None
+    if lu_shape[-2] > k:
+        return cat_op(leading(below, -2, k) + above, trailing(below, -2, k), dim=len(lu_shape) - 2), None
+    return cat_op(below + leading(above, -1, k), trailing(above, -1, k), dim=len(lu_shape) - 1), None
+
+
 def _np_reflections(a):
     """A reflection after the other, each to a multiple of a unit vector."""
     a, k = a.copy(), min(a.shape[-2:])
@@ -187,7 +206,8 @@ lu_solve_op = register("lu_solve", ("lu", "pivots", "b"), numpy=_np_lu_solve,
                        **{**_DECLARED, "takes": {"lu": "f", "pivots": "int32", "b": "=lu"}},
                        cases=(case(Definite((2, 3, 3)), _PIVOTS, (2, 3, 2), turn=False),
                               case(Definite((2, 3, 3)), _PIVOTS, (3, 2), turn=True)))
-lu_unpack_op = register("lu_unpack", ("lu", "pivots"), outputs=("P", "L", "U"), numpy=_np_unpacked,
+lu_unpack_op = register("lu_unpack", ("lu", "pivots"), outputs=("P", "L", "U"), numpy=_np_unpacked, differentiable=("L", "U"),
+                        vjp=_unpacked_vjp,
                         **{**_DECLARED, "takes": {"lu": "f", "pivots": "int32"}},
                         cases=(case((2, 3, 3), _PIVOTS), case((2, 3, 4), _PIVOTS), case((2, 4, 3), _PIVOTS)))
 least_op = register("least", ("a", "b"), outputs=("out", "bounds"), numpy=_np_least, **{**_DECLARED, "takes": {"a": "f", "b": "=a"}},
