@@ -49,12 +49,13 @@ VARIANTS = {
 # No contraction: an element's value must not depend on whether the vector part of a loop or its rest computes it.
 UNIX_FLAGS = ["-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv",
               "-g0", "-Wno-unused-function", "-Wno-misleading-indentation"]
-# How hard the compiler tries. Loops over numbers gain from -O3; those that move elements are up to a fifth faster without what it
-# adds to -O2 but vectors; and x86-64's baseline, for processors older than 2013, is not worth a third of the time of a build: with
-# vectors, less than -O2 is as fast. Checks are run once by a few tests, in less time than more than -O1 takes to compile.
+# How hard the compiler tries. Loops over numbers gain from -O3; those that move elements (and a few others) are as fast, or up to a
+# fifth faster, without what it adds to -O2 but vectors; and x86-64's baseline, for processors older than 2013, is not worth a third of
+# the time of a build: with vectors, less than -O2 is as fast. Checks are run once by a few tests, in less time than more than -O1 takes
+# to compile.
 VECTORS = ["-ftree-vectorize", "-fvect-cost-model=dynamic"]
 LOOPS, MOVES, OLD, OTHERS, CHECKS = ["-O3"], ["-O2", *VECTORS], ["-O1", *VECTORS], ["-O2"], ["-O1"]
-MOVING = {"bag", "ctc", "index", "one_hot", "runs", "scatter", "search", "tally"}
+MOVING = {"bag", "ctc", "glu", "index", "join", "one_hot", "runs", "scatter", "search", "tally", "windowed"}
 UNROLLED = (".gemm", ".multiply")
 MSVC_FLAGS = ["/O2", "/fp:precise"]
 # What most modules include, and takes longer to read than many of them to compile: GCC reads it once for each set of flags.

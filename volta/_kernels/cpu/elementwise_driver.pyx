@@ -197,13 +197,22 @@ cdef class Kernel:
                     raise DTypeError(f"{self.name}: operands are {dtype} and {inputs[k].dtype}; cast them to one dtype")
                 dtype = (<TensorBase>inputs[k]).dtype
         if dtype is None:                       # where(condition, 1, 0)
-            dtype = dtype_of(FLOAT32 if any(isinstance(x, float) for x in inputs) else
-                             BOOL if all(isinstance(x, bool) for x in inputs[1:]) else INT64)
+            dtype = dtype_of(self.code_of_numbers(inputs))
         if self.loops[self.loop_code(dtype.code)][0] == NULL:
             raise DTypeError(f"{self.name}: does not take {dtype}; it takes {', '.join(map(repr, self.dtypes()))}")
         if self.words and (not isinstance(inputs[0], TensorBase) or inputs[0].dtype.code != BOOL):
             raise DTypeError(f"{self.name}: the condition must be a volta.bool tensor")
         return dtype
+
+    cdef int code_of_numbers(self, list inputs) except -1:
+        """The dtype of a choice between Python numbers. (Generators would have the compiler read a machinery of their own.)"""
+        cdef bint bools = True
+        for x in inputs:
+            if isinstance(x, float):
+                return FLOAT32
+        for x in inputs[1:]:
+            bools = bools and isinstance(x, bool)
+        return BOOL if bools else INT64
 
     cdef tuple output_shape(self, list inputs):
         cdef tuple shape = None, other

@@ -287,7 +287,7 @@ cdef class Pool:
 
     cdef object memory_text(self, nbytes):
         # Why an alloc failed, for people.
-        largest = ", ".join(byte_text(size) for size in self.largest()) or "none"
+        largest = ", ".join([byte_text(size) for size in self.largest()]) or "none"
         limit = byte_text(self.limit) if self.limit else "none"
         capacity = min(class_bytes(size_class_of(nbytes)), self.max_buffer)
         return (f"alloc: out of GPU memory, {byte_text(nbytes)} asked for (a block of {byte_text(capacity)}); live "
