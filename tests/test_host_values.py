@@ -150,3 +150,20 @@ def test_all_between(dtype):
     assert core.all_between(x, 0.0, 1.0) and not core.all_between(x, 0.0, 0.75) and not core.all_between(x, 0.25, 1.0)
     assert not core.all_between(x * float("nan"), 0.0, 1.0) and not core.all_between(x.half(), 0.0, 1.0)
     assert not core.all_between(volta.zeros(2, 2, dtype=dtype)[:, 0], 0.0, 1.0)
+
+
+
+@pytest.mark.parametrize("data", [[1.5, -2.0], [[1, 2], [3, -4]], [[[1.0], [float("nan")]]], [1, 2.0], [True, 2], [[1.0], [2]], [],
+                                  [[], []], [1 << 62, -(1 << 63)], [1e300, float("-inf")], [[1, 2], (3, 4)], 2.5, -0.0, 3, True])
+@pytest.mark.parametrize("default", [volta.float32, volta.float64])
+def test_numbers_and_lists_as_numpy_takes_them(data, default):
+    volta.set_default_dtype(default)
+    try:
+        found = volta.tensor(data)
+    finally:
+        volta.set_default_dtype(volta.float32)
+    expected = np.asarray(data)
+    with np.errstate(over="ignore"):
+        expected = expected.astype(np.float32) if expected.dtype == np.float64 and default is volta.float32 else expected
+    assert found.numpy().dtype == expected.dtype and found.shape == expected.shape
+    assert np.array_equal(found.numpy(), expected, equal_nan=True)

@@ -497,19 +497,3 @@ def test_without_gradients_a_leaf_is_read_as_numpy():
         assert x.numpy().tolist() == np.asarray(x).tolist() == [1.0, 2.0] and x.requires_grad
     with pytest.raises(AutogradError, match="numpy: the tensor requires grad"):
         x.numpy()
-
-
-@pytest.mark.parametrize("data", [[1.5, -2.0], [[1, 2], [3, -4]], [[[1.0], [float("nan")]]], [1, 2.0], [True, 2], [[1.0], [2]], [],
-                                  [[], []], [1 << 62, -(1 << 63)], [1e300, float("-inf")], [[1, 2], (3, 4)], 2.5, -0.0, 3, True])
-@pytest.mark.parametrize("default", [volta.float32, volta.float64])
-def test_numbers_and_lists_as_numpy_takes_them(data, default):
-    volta.set_default_dtype(default)
-    try:
-        found = volta.tensor(data)
-    finally:
-        volta.set_default_dtype(volta.float32)
-    expected = np.asarray(data)
-    with np.errstate(over="ignore"):
-        expected = expected.astype(np.float32) if expected.dtype == np.float64 and default is volta.float32 else expected
-    assert found.numpy().dtype == expected.dtype and found.shape == expected.shape
-    assert np.array_equal(found.numpy(), expected, equal_nan=True)

@@ -8,7 +8,8 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core.call import run_kernel
-from volta._kernels.core.direct import of_numbers, unwatched
+from volta._kernels.core.direct import unwatched
+from volta._kernels.core.values import of_numbers
 from volta.device import as_device
 from volta.dtypes import as_dtype, bfloat16, float32, float64, from_numpy_dtype, get_default_dtype, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError, warn_once

@@ -21,7 +21,6 @@ from volta._kernels.core.base import (
     host_sees,
     inferring,
     is_inferred,
-    is_recorded,
     plain_sizes,
     reshaped,
     same_memory,
@@ -41,7 +40,7 @@ from volta._kernels.core.values import all_between, consecutive, read_scalar, sa
 __all__ = [
     "alias", "all_between", "apart", "array_storage", "assign", "borrowed_storage", "checked_size", "consecutive", "CPU",
     "default_device", "detached", "Device", "DType", "dtype_from_code", "empty", "empty_host_cache", "gpu_storage",
-    "host_memory_stats", "host_sees", "INFERRED", "inferring", "is_inferred", "is_recorded", "memory_size", "plain_sizes", "read_scalar",
+    "host_memory_stats", "host_sees", "INFERRED", "inferring", "is_inferred", "memory_size", "plain_sizes", "read_scalar",
     "reshaped", "same_memory", "same_values", "set_default_device", "set_inferring", "set_tensor_type", "stands_in", "Storage",
     "STORED", "strides_of", "tensor", "TensorBase", "to_list", "triangle_places", "true_places", "view", "watch_reads", "wider",
 ]

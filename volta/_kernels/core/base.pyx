@@ -151,20 +151,15 @@ cdef object _reads = None               # while something watches: (storage, ref
 
 
 def watch_reads(function):
-    """Let `function(storage, refuse)` say, before host code reads values outside kernels, whether they must not be read; with `refuse` it
-    raises then. None ends it."""
+    """Let `function(storage, refuse)` say, before host code reads values outside kernels, whether they must not be read; with `refuse`
+    it raises then. None ends it."""
     global _reads
     _reads = function
 
 
-def host_sees(TensorBase t not None):
-    """Whether host code may look at the values, to check them or to choose a faster way: they are here, and nobody records what is read."""
-    return not t.storage.device.is_gpu and not is_recorded(t)
-
-
-def is_recorded(TensorBase t not None):
-    """Whether somebody records what is computed with it, so that nothing of it must be kept for later."""
-    return _reads is not None and bool(_reads(t.storage, False))
+def host_sees(TensorBase t not None, bint anywhere=False):
+    """Whether host code may look at values, to check them or for a faster way: they are here, or `anywhere`, and nobody records them."""
+    return (anywhere or not t.storage.device.is_gpu) and (_reads is None or not _reads(t.storage, False))
 
 
 cdef extern from *:

@@ -1,12 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""When composed functions may leave the graph out: short calls are made of little else than its steps. Knows no op. And tensors of lists."""
-from volta._kernels.core.base cimport FLOAT32, INT64, DType, TensorBase, address, dtype_of, empty_host, is_half, make_tensor
+"""When composed functions may leave the graph out: short calls are made of little else than its steps. Knows no op."""
+from volta._kernels.core.base cimport DType, TensorBase, is_half, make_tensor
 from volta._kernels.core.call cimport watching
 from volta._kernels.core.graph cimport grad_mode, wants
 
-cdef extern from "Python.h":
-    long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
-    double PyFloat_AS_DOUBLE(object)
 
 cdef inline bint _bare(TensorBase x) except -1:
     if watching or x.storage.version < 0 or x.storage.device.is_gpu or x.storage.tangent is not None:
@@ -51,50 +48,3 @@ def of_one_dtype(tuple tensors not None, bint halves):
         if isinstance(x, TensorBase) and ((<TensorBase>x).dtype is not first or half and grad_mode() and wants(<TensorBase>x)):
             return False
     return True
-
-
-cdef Py_ssize_t _fill(list data, TensorBase out, Py_ssize_t dim, Py_ssize_t at) except -2:
-    """The numbers of nested lists of the shape of `out` from the element `at` on; gives the one behind them, -1 for other shapes and types."""
-    cdef Py_ssize_t n = len(data), last = len(out.shape) - 1
-    cdef int code = out.dtype.code, overflow = 0
-    cdef object x
-    if n != <Py_ssize_t>out.shape[dim]:
-        return -1
-    for x in data:
-        if dim < last:
-            if type(x) is not list:
-                return -1
-            at = _fill(<list>x, out, dim + 1, at)
-            if at < 0:
-                return -1
-            continue
-        if code == INT64:
-            if type(x) is not int:
-                return -1
-            (<long long*>address(out))[at] = PyLong_AsLongLongAndOverflow(x, &overflow)
-            if overflow:
-                return -1
-        elif type(x) is not float:
-            return -1
-        elif code == FLOAT32:
-            (<float*>address(out))[at] = <float>PyFloat_AS_DOUBLE(x)
-        else:
-            (<double*>address(out))[at] = PyFloat_AS_DOUBLE(x)
-        at += 1
-    return at
-
-
-def of_numbers(list data not None, DType floating not None):
-    """A host tensor of nested lists that hold floats alone, or ints that fit into int64; None for others. IN: floating, float32 or float64."""
-    cdef object x = data
-    cdef tuple shape = ()
-    cdef TensorBase out
-    while type(x) is list:
-        if not len(<list>x) or len(shape) == 8:
-            return None
-        shape += (len(<list>x),)
-        x = (<list>x)[0]
-    if type(x) is not float and type(x) is not int:
-        return None
-    out = empty_host(shape, floating if type(x) is float else dtype_of(INT64))
-    return None if _fill(data, out, 0, 0) < 0 else out

@@ -1,17 +1,20 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""What host code reads of host tensors: their values as Python's numbers, whether two are equal, where elements are other than 0; and the
-places of triangles."""
+"""What host code reads of host tensors: their values as Python's numbers, whether two are equal, where elements are other than 0; the
+places of triangles; and what lists of Python's numbers become."""
 import struct
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from volta._kernels.core.base cimport (
-    BFLOAT16, BOOL, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, MAX_RANK, UINT8, TensorBase, address, check_read, dtype_of, empty_host,
+    BFLOAT16, BOOL, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, MAX_RANK, UINT8, DType, TensorBase, address, check_read, dtype_of, empty_host,
     make_tensor)
 from volta._kernels.core.size cimport plain
 from volta.errors import ArgumentError, DTypeError
 
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
+    double PyFloat_AS_DOUBLE(object)
 
 cdef enum:
     BLOCK = 1024                # elements that are compared before it is asked whether all were equal
@@ -329,3 +332,52 @@ def triangle_places(Py_ssize_t first, Py_ssize_t last, Py_ssize_t columns, Py_ss
                 at[count + column - begin] = column
             at += end - begin
     return out
+
+
+# ---------------------------------------------------------------- lists of numbers
+
+cdef Py_ssize_t _fill(list data, TensorBase out, Py_ssize_t dim, Py_ssize_t at) except -2:
+    """The numbers of nested lists of the shape of `out` from the element `at` on; gives the one behind them, -1 for other shapes and types."""
+    cdef Py_ssize_t n = len(data), last = len(out.shape) - 1
+    cdef int code = out.dtype.code, overflow = 0
+    cdef object x
+    if n != <Py_ssize_t>out.shape[dim]:
+        return -1
+    for x in data:
+        if dim < last:
+            if type(x) is not list:
+                return -1
+            at = _fill(<list>x, out, dim + 1, at)
+            if at < 0:
+                return -1
+            continue
+        if code == INT64:
+            if type(x) is not int:
+                return -1
+            (<long long*>address(out))[at] = PyLong_AsLongLongAndOverflow(x, &overflow)
+            if overflow:
+                return -1
+        elif type(x) is not float:
+            return -1
+        elif code == FLOAT32:
+            (<float*>address(out))[at] = <float>PyFloat_AS_DOUBLE(x)
+        else:
+            (<double*>address(out))[at] = PyFloat_AS_DOUBLE(x)
+        at += 1
+    return at
+
+
+def of_numbers(list data not None, DType floating not None):
+    """A host tensor of nested lists that hold floats alone, or ints that fit into int64; None for others. IN: floating, float32 or float64."""
+    cdef object x = data
+    cdef tuple shape = ()
+    cdef TensorBase out
+    while type(x) is list:
+        if not len(<list>x) or len(shape) == 8:
+            return None
+        shape += (len(<list>x),)
+        x = (<list>x)[0]
+    if type(x) is not float and type(x) is not int:
+        return None
+    out = empty_host(shape, floating if type(x) is float else dtype_of(INT64))
+    return None if _fill(data, out, 0, 0) < 0 else out

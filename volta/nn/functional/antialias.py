@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 
-from volta._kernels.core import inferring, is_recorded
+from volta._kernels.core import host_sees, inferring
 from volta.dtypes import float32, float64, int32, int64, uint8
 from volta.ops.creation import arange
 from volta.ops.records.copy import cast
@@ -83,7 +83,7 @@ def _kept_tables(n, length, scale, kind, device, dtype, inferred):
 def _along(x, dim, length, scale, kind):
     """Planes (planes, height, width) with `length` elements along `dim`."""
     given = x._shape[dim], length, scale, kind, x.device, x.dtype
-    places, weights = _tables(*given) if is_recorded(x) else _kept_tables(*given, inferring())
+    places, weights = _kept_tables(*given, inferring()) if host_sees(x, True) else _tables(*given)
     if x.dtype is uint8:                            # rounded up from the half, as PyTorch computes
         return windowed_bytes_op(x, places, weights, dim=dim, bits=_widest(*given[:4])[1])
     return windowed_op(x, places, weights, dim=dim)
