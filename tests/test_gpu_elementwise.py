@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gpu_arrays import BOOL, CTX, DEVICE, FLOAT16, FLOAT32, INT32, INT64, SHAPES, UINT8, K, close, data, double, down, up, view_of
 
+import volta
 from volta._kernels import core
 from volta.errors import ArgumentError, DTypeError
 
@@ -330,3 +331,15 @@ def test_float16_without_it_says_so():
     if not CTX.has_f16:
         with pytest.raises(DTypeError, match="float16 is not available on this GPU; use float32"):
             up([1.0], FLOAT16)
+
+
+@pytest.mark.parametrize("exponent", [0.5, -0.5, 2.0, 3.0, -1.0, 1.5])
+def test_powers_by_numbers_are_those_of_the_cpu(exponent):
+    """As at minus infinity and minus zero, where roots are no powers."""
+    values = np.array([-np.inf, np.inf, -0.0, 0.0, np.nan, -2.0, 3.0], np.float32)
+    wanted = volta.tensor(values).pow(exponent).numpy()
+    x = volta.tensor(values, device="gpu")
+    for found in (x.pow(exponent), x.clone().pow_(exponent)):
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-6)
+        here = ~np.isnan(wanted)
+        np.testing.assert_array_equal(np.signbit(found.numpy()[here]), np.signbit(wanted[here]))

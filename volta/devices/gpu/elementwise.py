@@ -117,24 +117,30 @@ def _plan(name: str, operands, out, own, large):
 
 
 class Power(Elementwise):
-    """The same for powers: that of 2 is a product, and integers have none to a negative number."""
+    """The same for powers: that of 2 is a product, those of 0.5 and -0.5 are roots, and integers have none to a negative number."""
 
     def __call__(self, a, b):
-        return KERNELS["mul"](a, a) if _is_two(a, b) else Pointwise.__call__(self, a, b)
+        quick = _quick_power(a, b)
+        return Pointwise.__call__(self, a, b) if quick is None else KERNELS[quick[0]](*quick[1:])
 
     def into(self, out, a, b):
         """Write the result into `out`, which may have any strides and be one of the operands."""
-        if _is_two(a, b):
-            KERNELS["mul"].into(out, a, a)
-        else:
+        quick = _quick_power(a, b)
+        if quick is None:
             Pointwise.into(self, out, a, b)
+        else:
+            KERNELS[quick[0]].into(out, *quick[1:])
 
 
-def _is_two(a, b) -> bool:
-    """Raises: DTypeError for integers to a negative number."""
-    if type(b) in NUMBERS and b < 0 and not a.dtype.is_floating_point:
+def _quick_power(a, b) -> tuple | None:
+    """(name, operands) of the kernel that does it, or None. Raises: DTypeError for integers to a negative number."""
+    if type(b) not in NUMBERS:
+        return None
+    if b < 0 and not a.dtype.is_floating_point:
         raise DTypeError(f"pow: integers ({a.dtype}) to the negative power {b} are no integers; convert to float first")
-    return type(b) in NUMBERS and b == 2
+    if b == 2:
+        return "mul", a, a
+    return ("sqrt" if b > 0 else "rsqrt", a) if b in (0.5, -0.5) and a.dtype.is_floating_point else None
 
 
 def _check_divisor(name: str, a, b) -> None:
