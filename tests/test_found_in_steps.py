@@ -294,6 +294,12 @@ def test_factors_of_any_dtype_are_unpacked(dtype):
     assert [(str(x.dtype).rpartition(".")[2], x.tolist()) for x in found[0]] == [(x.dtype.name, x.tolist()) for x in found[1]]
 
 
+def test_places_of_nothing():
+    for shape in (0, 3), (3, 0), (0,):
+        found = [lib.unravel_index(lib.zeros(shape, dtype=lib.int64), (2, 3)) for lib in LIBRARIES.values()]
+        assert [tuple(x.shape) for x in found[0]] == [x.shape for x in found[1]]
+
+
 def test_tensors_of_pytorch_are_refused():
     with pytest.raises(TypeError, match="sin: input must be a tensor or a number, got Tensor"):
         volta.sin(torch.ones(2))

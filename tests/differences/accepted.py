@@ -40,7 +40,7 @@ def _rules(*rules: tuple[str, str, str, str]) -> tuple:
 
 RULES = _rules(
     ("*", "out|layout", "(.* afterwards: )?strides of (nothing|ones)", "a dimension that has no step has no stride"),
-    ("isinf to_sparse *.rms_norm *.pad/constant constant_pad_nd", "", "(.* afterwards: )?strides of (nothing|ones)",
+    ("isinf to to_sparse *.rms_norm *.pad/constant constant_pad_nd", "", "(.* afterwards: )?strides of (nothing|ones)",
      "steps of dimensions without any, as some ways to make a result leave them"),
     ("*", "grad", "accepted.*derivative for", "derivatives that PyTorch has not"),
     ("*", "grad grad", "accepted.*does not require grad|type: str 'none'", "second derivatives that are zeros here, and none in PyTorch"),

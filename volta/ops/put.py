@@ -139,7 +139,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     sizes = tuple(map(operator.index, (shape,) if hasattr(shape, "__index__") else shape))
     if any(not 0 <= n < 1 << 63 for n in sizes):
         raise ArgumentError(f"unravel_index: sizes must be at least 0 and fit into 64 bits, got {sizes}")
-    strides = None if stands_in(indices) else dense_strides(indices)
+    strides = None if stands_in(indices) or not indices._size else dense_strides(indices)
     if strides is None or not sizes:
         return unbind(stack(list(coordinates(cast(indices, int64), sizes)), -1), -1) if sizes else ()
     dims = sorted(range(indices.ndim), key=lambda d: -strides[d])           # in which the indices lie in memory
