@@ -116,7 +116,8 @@ def test_reflections_of_tall_matrices(shape, dtype, rng):
     """Of any layout: R, Q and singular values, also of wide ones."""
     a = rng.standard_normal(shape).astype(dtype)
     tolerance = 2e-5 if dtype == "float32" else 1e-13
-    layouts = volta.from_numpy(a), volta.from_numpy(np.ascontiguousarray(a.swapaxes(-1, -2))).mT, volta.from_numpy(a.repeat(2, -1))[..., ::2]
+    turned = np.ascontiguousarray(a.swapaxes(-1, -2))
+    layouts = volta.from_numpy(a), volta.from_numpy(turned).mT, volta.from_numpy(a.repeat(2, -1))[..., ::2]
     for x in layouts:
         for theirs, ours in ((torch.linalg.qr, volta.linalg.qr), (torch.geqrf, volta.geqrf)):
             for p, q in zip(theirs(torch.from_numpy(a)), ours(x), strict=True):
