@@ -84,3 +84,45 @@ def test_products_of_reflections(shape, rng):
         theirs, ours = (f(k, *(k.from_numpy(x.copy()) for x in (packed, tau, c))) for k in (torch, volta))
         assert ours.stride() == theirs.stride()
         np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (5, 40), (17, 15), (16, 17), (48, 33), (130, 20), (300, 300)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_elimination_across_blocks(shape, dtype, rng):
+    """Of wide and of tall matrices: the exchanges of PyTorch, and the matrix again."""
+    a = rng.standard_normal(shape).astype(dtype)
+    assert volta.linalg.lu_factor(volta.from_numpy(a)).pivots.tolist() == torch.linalg.lu_factor(torch.from_numpy(a)).pivots.tolist()
+    P, L, U = (x.numpy() for x in volta.linalg.lu(volta.from_numpy(a)))
+    np.testing.assert_allclose(P @ L @ U, a, atol=1e-4 if dtype == "float32" else 1e-12)
+
+
+@pytest.mark.parametrize("size", [0, 1e-6, 1e-3, 0.02, 0.3, 1, 3, 30])
+@pytest.mark.parametrize("n", [2, 9, 40])
+def test_exponentials_of_all_degrees(size, n, rng):
+    """Of symmetric matrices, by their eigenvalues."""
+    a = rng.standard_normal((3, n, n))
+    a = (a + np.swapaxes(a, -1, -2)) / n * size
+    values, vectors = np.linalg.eigh(a)
+    exact = vectors * np.exp(values)[..., None, :] @ np.swapaxes(vectors, -1, -2)
+    for dtype, tolerance in (("float32", 1e-6), ("float64", 1e-13)):
+        found = volta.linalg.matrix_exp(volta.from_numpy(a.astype(dtype))).numpy()
+        limit = tolerance * abs(exact).max() * max(1, abs(values).max())            # a condition of it
+        np.testing.assert_allclose(found, exact, rtol=0, atol=limit * (4 if dtype == "float32" else 10))
+
+
+@pytest.mark.parametrize("shape", [(64, 1), (65, 16), (2, 130, 7), (200, 17), (4, 188, 4)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_reflections_of_tall_matrices(shape, dtype, rng):
+    """Of any layout: R, Q and singular values, also of wide ones."""
+    a = rng.standard_normal(shape).astype(dtype)
+    tolerance = 2e-5 if dtype == "float32" else 1e-13
+    turned = np.ascontiguousarray(a.swapaxes(-1, -2))
+    layouts = volta.from_numpy(a), volta.from_numpy(turned).mT, volta.from_numpy(a.repeat(2, -1))[..., ::2]
+    for x in layouts:
+        for theirs, ours in ((torch.linalg.qr, volta.linalg.qr), (torch.geqrf, volta.geqrf)):
+            for p, q in zip(theirs(torch.from_numpy(a)), ours(x), strict=True):
+                np.testing.assert_allclose(q.numpy(), p.numpy(), atol=tolerance)
+        for tall in (x, x.mT):
+            u, s, vh = volta.linalg.svd(tall, full_matrices=False)
+            np.testing.assert_allclose((u * s[..., None, :] @ vh).numpy(), tall.numpy(), atol=tolerance)
+            np.testing.assert_allclose(volta.linalg.svdvals(tall).numpy(), s.numpy(), atol=tolerance)

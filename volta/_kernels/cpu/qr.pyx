@@ -16,7 +16,7 @@ from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, batch_of, by_col
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.reflect_blocks cimport PANEL, apply_left, collect, reflect_panel
-from volta._kernels.cpu.reflect_columns cimport TALL, columns_of_q, columns_t, reflect_columns
+from volta._kernels.cpu.reflect_columns cimport TALL, columns_of_q, columns_t, reflect_columns, take_columns
 
 cdef enum:
     STRIP = 64                  # columns of an inverse that begin at one row
@@ -103,21 +103,6 @@ cdef bint do_narrow(const Batch* p, const Task* task, const real* a, Py_ssize_t 
             for i in range(k):
                 out[j * k + i] = room[j * far + i] if i <= j else 0
     return True
-
-
-cdef void take_columns(Py_ssize_t m, Py_ssize_t n, const real* a, Py_ssize_t row, Py_ssize_t column, real* out,
-                       Py_ssize_t far) noexcept nogil:
-    """Columns one behind the other, with zeros up to `far`."""
-    cdef Py_ssize_t i, j
-    if column == 1 and n > 1:
-        turn(m, n, a, row, out, far)
-    for j in range(n):
-        if row == 1:
-            memcpy(out + j * far, a + j * column, m * sizeof(real))
-        elif column != 1 or n == 1:
-            for i in range(m):
-                out[j * far + i] = a[i * row + j * column]
-        memset(out + j * far + m, 0, (far - m) * sizeof(real))
 
 
 cdef void copy_panel(Py_ssize_t m, Py_ssize_t k, const real* a, Py_ssize_t ld, real* v, Py_ssize_t vd) noexcept nogil:

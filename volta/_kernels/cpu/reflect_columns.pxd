@@ -2,6 +2,9 @@
 #
 # Layout: column j of a matrix begins at c + j * far, with zeros behind its m numbers up to far. Below the diagonal lie v, whose
 #   first number is 1 and stands nowhere. -T in rows of PANEL; see reflect_blocks.pyx. Threads: none. Sizes: the caller's.
+from libc.string cimport memcpy, memset
+
+from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.tile cimport LANES32
 
@@ -194,3 +197,18 @@ cdef inline void columns_t(Py_ssize_t m, Py_ssize_t columns, const real* c, Py_s
         columns_t32(m, <int>columns, c, far, tau, t)
     else:
         columns_t64(m, <int>columns, c, far, tau, t)
+
+
+cdef inline void take_columns(Py_ssize_t m, Py_ssize_t n, const real* a, Py_ssize_t row, Py_ssize_t column, real* out,
+                              Py_ssize_t far) noexcept nogil:
+    """Columns one behind the other, with zeros up to `far`."""
+    cdef Py_ssize_t i, j
+    if column == 1 and n > 1:
+        turn(m, n, a, row, out, far)
+    for j in range(n):
+        if row == 1:
+            memcpy(out + j * far, a + j * column, m * sizeof(real))
+        elif column != 1 or n == 1:
+            for i in range(m):
+                out[j * far + i] = a[i * row + j * column]
+        memset(out + j * far + m, 0, (far - m) * sizeof(real))

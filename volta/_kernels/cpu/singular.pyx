@@ -19,6 +19,7 @@ from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.rank_two cimport dots, pair
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.reflect_blocks cimport PANEL, apply_left, apply_right, reflect_panel
+from volta._kernels.cpu.reflect_columns cimport TALL, reflect_columns, take_columns
 
 
 cdef double reflection(Py_ssize_t n, real* x, double least, real* tau) noexcept nogil:
@@ -107,19 +108,28 @@ cdef void make_bidiagonal(bint shared, Py_ssize_t m, Py_ssize_t n, real* a, Py_s
 cdef struct Task:
     bint wide, triangular                   # first
     Py_ssize_t m, n, rows, ud               # m >= n; rows of u, of ud
+    Py_ssize_t far                          # between columns, where these are taken as they lie, else 0
     void* u
     void* s
     void* v
 
 
-cdef bint make_triangular(bint shared, Py_ssize_t m, Py_ssize_t n, real* a, Py_ssize_t ld, double most, bint turned, real* tau, real* v,
-                          real* out) noexcept nogil:
+cdef bint make_triangular(bint shared, Py_ssize_t m, Py_ssize_t n, real* a, Py_ssize_t ld, Py_ssize_t far, double most, bint turned,
+                          real* tau, real* v, real* out) noexcept nogil:
     """R of a[m][n], or R'. IN: the largest element's size; v[m][PANEL] and behind it PANEL * PANEL and `panel_room`."""
     cdef double least = most * most * (1e-80 if real is double else 1e-28), normal = 1e-280 if real is double else 1e-28
     cdef real* t = v + m * PANEL
     cdef Py_ssize_t at = 0, some, i, j
     if least < normal:
         least = 0
+    if far:
+        memset(out, 0, n * ld * sizeof(real))
+        if not reflect_columns(m, n, a, far, tau, t, <real>least):
+            return False
+        for i in range(n):
+            for j in range(i, n):
+                out[j * ld + i if turned else i * ld + j] = a[j * far + i]
+        return True
     memset(t, 0, PANEL * PANEL * sizeof(real))
     while at < n:
         some = min(<Py_ssize_t>PANEL, n - at)
@@ -199,7 +209,7 @@ cdef bint vectors_of(const Batch* p, const Task* task, Py_ssize_t item, double* 
     if n > 2:
         apply_right(p.shared, n, n - 1, n - 2, b + 1, 1, ld, tau + n, u + 1 if swapped else v + 1, ud if swapped else ld, other)
     if task.triangular:
-        apply_right(p.shared, task.rows, m, n, copy, ld, 1, tau + 2 * n, u, ud, other)
+        apply_right(p.shared, task.rows, m, n, copy, 1 if task.far else ld, task.far if task.far else 1, tau + 2 * n, u, ud, other)
     order_of(n, d, order)
     give(m, task.rows, n, u, ud, order, not task.wide, <real*>task.u + item * m * task.rows, other)
     give(n, n, n, v, ld, order, task.wide, <real*>task.v + item * n * n, other)
@@ -216,13 +226,19 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t fi
     cdef real* b = copy + m * ld
     cdef real* rest = b + (n * ld if task.triangular else 0)
     cdef real* values
+    cdef const real* at
     cdef double most
     for item in range(first, last):
-        copy_in(m, n, a + offset(p, p.a_strides, item), p.a_column if task.wide else p.a_row, p.a_row if task.wide else p.a_column, copy, ld)
-        most = largest(m, n, copy, ld)
+        at = a + offset(p, p.a_strides, item)
+        if task.far:
+            take_columns(m, n, at, p.a_column if task.wide else p.a_row, p.a_row if task.wide else p.a_column, copy, task.far)
+            most = largest(n, m, copy, task.far)
+        else:
+            copy_in(m, n, at, p.a_column if task.wide else p.a_row, p.a_row if task.wide else p.a_column, copy, ld)
+            most = largest(m, n, copy, ld)
         if most < 0:
             return False
-        if task.triangular and not make_triangular(p.shared, m, n, copy, ld, most, task.wide, tau + 2 * n, rest, b):
+        if task.triangular and not make_triangular(p.shared, m, n, copy, ld, task.far, most, task.wide, tau + 2 * n, rest, b):
             return False
         if not task.triangular:
             b = copy
@@ -264,6 +280,7 @@ def svd(TensorBase a not None, bint full_matrices, bint vectors=True):
     task.triangular = task.m >= task.n * 11 // 6 and task.m > task.n
     task.rows = task.m if full_matrices else task.n
     p.ld, task.ud = up(task.n, BLOCK) + BLOCK, up(task.m, BLOCK) + BLOCK
+    task.far = up(task.m, BLOCK) + BLOCK if task.triangular and task.n <= BLOCK and task.m >= TALL else 0
     cdef Py_ssize_t left = task.n if task.wide else task.rows, right = task.rows if task.wide else task.n
     cdef TensorBase s = empty_host(lead + (task.n,), a.dtype), u, v
     if vectors:
