@@ -16,7 +16,7 @@ from volta.ops.copy import widened
 from volta.ops.indexing import known_range
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
-from volta.ops.records.loss import cross_entropy_op, nll_op
+from volta.ops.records.loss import cross_entropy_op, label_weights, nll_op, sum_of_weights
 from volta.ops.records.math import logical_or, logistic_loss, squared_difference, where_op
 from volta.ops.records.reduce import mean_op, sum_op
 from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op, tied
@@ -235,7 +235,9 @@ def _smoothed(x, labels, weight, ignore_index, ignoring, reduction, smoothing):
     even = mean(logp if weight is None else logp * weight, 1)
     among = "sum" if weight is not None and reduction == "mean" else reduction
     even = _of_labels(even, labels, None, ignore_index, among, True) if ignoring else _reduce("cross_entropy", even, among)
-    even = even if among == reduction else even / reshape_op(total, shape=())
+    if among != reduction:
+        total = sum_of_weights(label_weights(labels, weight, ignore_index, logp), total) if graph.wants_derivative(weight) else total
+        even = even / reshape_op(total, shape=())
     return losses * (1 - smoothing) - even * smoothing
 
 

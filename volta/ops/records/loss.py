@@ -53,7 +53,7 @@ def _np_nll(x, target, weight, ignore_index, reduction, picked):
     return losses.sum() / (weights.sum() if reduction == "mean" else 1), weights.sum().reshape(1) if reduction == "mean" else np.zeros(0)
 
 
-def _weights(target, weight, ignore_index, like):
+def label_weights(target, weight, ignore_index, like):
     """Of each label its class's weight, or 1, and 0 where it is ignored."""
     kept = target != ignore_index
     if weight is None:
@@ -62,7 +62,7 @@ def _weights(target, weight, ignore_index, like):
     return where_op(kept, reshape_op(index_select_op(weight, safe, dim=0), shape=target.shape), 0.0)
 
 
-def _sum_of(weights, total):
+def sum_of_weights(weights, total):
     """The sum that is known already; higher orders see that it depends on the weights."""
     found = sum_op(weights, dim=tuple(range(weights.ndim)), keepdim=False)
     return found + (reshape_op(total, shape=()) - found).detach()
@@ -70,7 +70,7 @@ def _sum_of(weights, total):
 
 def _nll(x, target, weight, ignore_index, reduction, picked):
     """The loss in simpler ops."""
-    kept, weights = target != ignore_index, _weights(target, weight, ignore_index, x)
+    kept, weights = target != ignore_index, label_weights(target, weight, ignore_index, x)
     nothing = slice_op(reshape_op(x, shape=(x._size,)), starts=(0,), sizes=(0,), steps=(1,)).detach()
     losses, shape = x, (target.shape[0], 1, *target.shape[1:])
     if not picked:
@@ -99,9 +99,9 @@ def _np_nll_grad(g, target, weight, total, shape, ignore_index, reduction, picke
 
 def _nll_grad(g, target, weight, total, shape, ignore_index, reduction, picked):
     """The gradient in simpler ops."""
-    slopes = weights = _weights(target, weight, ignore_index, g)
+    slopes = weights = label_weights(target, weight, ignore_index, g)
     if reduction == "mean":
-        slopes = weights / _sum_of(weights, total)
+        slopes = weights / sum_of_weights(weights, total)
     slopes = slopes * g
     if picked:
         return slopes
@@ -120,7 +120,7 @@ def _nll_weight_vjp(g, x, target, weight, out, total, weight_shape, ignore_index
     if not picked:
         x = -reshape_op(gather_op(x, reshape_op(safe, shape=(target.shape[0], 1, *target.shape[1:])), dim=1), shape=target.shape)
     if reduction == "mean":
-        x = (x - out) / _sum_of(_weights(target, weight, ignore_index, x), total)
+        x = (x - out) / sum_of_weights(label_weights(target, weight, ignore_index, x), total)
     slopes = where_op(kept, x, 0.0) * g
     return index_add_op(*[reshape_op(t, shape=(target._size,)) for t in (slopes, safe)], dim=0, size=weight_shape[0])
 
