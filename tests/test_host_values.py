@@ -7,6 +7,7 @@ import pytest
 import volta
 from volta import shapes
 from volta._kernels import core
+from volta.errors import DTypeError
 
 KINDS = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bfloat16")
 
@@ -167,3 +168,16 @@ def test_numbers_and_lists_as_numpy_takes_them(data, default):
         expected = expected.astype(np.float32) if expected.dtype == np.float64 and default is volta.float32 else expected
     assert found.numpy().dtype == expected.dtype and found.shape == expected.shape
     assert np.array_equal(found.numpy(), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("data", [[1 << 63], [1, 1 << 63], [[-1, 2], [3, 1 << 63]]])
+def test_whole_numbers_beyond_int64_are_refused(data):
+    with pytest.raises(DTypeError, match="does not fit into volta.int64"):
+        volta.tensor(data)
+
+
+@pytest.mark.parametrize("options", [{}, {"return_inverse": True}, {"return_counts": True}])
+def test_a_run_of_equal_zeros_is_its_first(options):
+    found = volta.unique_consecutive(volta.tensor([0.0, -0.0, 1.0, -0.0, 0.0]), **options)
+    values = found[0] if options else found
+    assert np.signbit(values.numpy()).tolist() == [False, False, True]

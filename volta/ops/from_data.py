@@ -53,8 +53,9 @@ def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
                 return finish(made, requires_grad)
     array, kinds = _as_array(data)
     wanted = from_numpy_dtype(array.dtype) if dtype is None or not _is_numeric(array) else as_dtype(dtype)
-    if array.dtype == np.uint64 and wanted is int64 and array.size and array.max() >= 1 << 63:
-        raise DTypeError(f"tensor: {array.max()} does not fit into {wanted}; pass dtype=volta.float64")
+    whole = array.dtype == np.uint64 and wanted is int64 or dtype is None and array.dtype == np.float64 and kinds <= _WHOLE
+    if whole and array.size and array.max() >= 1 << 63:
+        raise DTypeError(f"tensor: {array.max()} does not fit into {int64}; pass dtype=volta.float64")
     if dtype is None and array.dtype == np.float64 and kinds.isdisjoint((np.ndarray, np.float64)):
         wanted = get_default_dtype()
     if dtype is not None and array.dtype.kind in "if" and not isinstance(data, np.ndarray):
@@ -91,6 +92,7 @@ def _check_fit(array, dtype):
 
 _NUMBERS = frozenset((bool, int, float))
 _NESTED = _NUMBERS | {list, tuple}
+_WHOLE = _NESTED - {float}
 _DEEPEST = 32
 _OTHERWISE = ("__iter__", "__array__", "__array_interface__", "__array_struct__")        # that NumPy asks first
 

@@ -149,7 +149,8 @@ cdef tuple _runs(const number* x, TensorBase t, shape, bint inverse, bint counts
     cdef number* value = <number*>address(values)
     cdef int64_t* run = NULL
     cdef int64_t* length = NULL
-    value[0] = x[0]
+    cdef number head = x[0]                     # of a run, which equal zeros may differ from
+    value[0] = head
     if inverse:
         runs = empty_host(plain(shape), dtype_of(INT64))
         run = <int64_t*>address(runs)
@@ -161,16 +162,19 @@ cdef tuple _runs(const number* x, TensorBase t, shape, bint inverse, bint counts
     if not inverse and not counts:              # without branches, as the other loops
         for i in range(1, n):
             k += x[i] != x[i - 1]
-            value[k] = x[i]
+            head = x[i] if x[i] != x[i - 1] else head
+            value[k] = head
     elif not counts:
         for i in range(1, n):
             k += x[i] != x[i - 1]
-            value[k], run[i] = x[i], k
+            head = x[i] if x[i] != x[i - 1] else head
+            value[k], run[i] = head, k
     else:
         for i in range(1, n):
             start = i if x[i] != x[i - 1] else start
+            head = x[i] if x[i] != x[i - 1] else head
             k += x[i] != x[i - 1]
-            value[k], length[k] = x[i], start
+            value[k], length[k] = head, start
             if run != NULL:
                 run[i] = k
         for i in range(k):
