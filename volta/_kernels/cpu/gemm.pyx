@@ -120,19 +120,43 @@ cdef inline const real* packed(bint fresh, Py_ssize_t width, Py_ssize_t full, Py
     return space
 
 
+cdef inline Py_ssize_t tile_start(const Block* s, Py_ssize_t q) noexcept nogil:
+    """First row of a tile."""
+    return q * s.height + min(q, s.higher)
+
+
+cdef void turn_tiles(const Products* p, const Block* s, Py_ssize_t q, const real* a, real* out) noexcept nogil:
+    """Tile q of a and the one after it, turned as `pack` does. Where columns of a are contiguous, both often lie in the same cache lines."""
+    cdef Py_ssize_t i = tile_start(s, q), middle = tile_start(s, q + 1), end = tile_start(s, min(q + 2, s.tiles)), k, depth = s.depth
+    cdef Py_ssize_t along = p.a_column
+    cdef const real* x = a + i * p.a_row + s.k0 * along
+    cdef real* other = out + TILE_ROWS * depth
+    if p.a_row == 1 and end - i == 2 * TILE_ROWS:
+        for k in range(depth):
+            memcpy(out + k * TILE_ROWS, x + k * along, TILE_ROWS * sizeof(real))
+            memcpy(other + k * TILE_ROWS, x + k * along + TILE_ROWS, TILE_ROWS * sizeof(real))
+        return
+    pack(middle - i, TILE_ROWS, depth, x, p.a_row, along, out)
+    if end > middle:
+        pack(end - middle, TILE_ROWS, depth, x + (middle - i) * p.a_row, p.a_row, along, other)
+
+
 cdef inline void tile(const Products* p, const Block* s, Py_ssize_t q, Py_ssize_t j, const real* a, const real* b, const real* bias,
                       real* out, real* space) noexcept nogil:
     """Tile q of a times panel j of b. A tile that is the first to read a panel copies it meanwhile."""
-    cdef Py_ssize_t i = q * s.height + min(q, s.higher), end = i + s.height + (q < s.higher), b_step = p.b_row, next_step = p.n
+    cdef Py_ssize_t i = tile_start(s, q), end = tile_start(s, q + 1), b_step = p.b_row, next_step = p.n
     cdef Py_ssize_t first = lanes(out) * panel_start(j, s.vectors), last = lanes(out) * panel_start(j + 1, s.vectors)
     cdef Py_ssize_t count = min(last, s.columns) - first, stretch = s.stretch
     cdef bint whole = False
     cdef real* copy = space + s.room + (first * s.depth if s.sweep else 0)
     cdef const real* next = out + (end * p.n + first if q + 1 < s.tiles else last)     # read next: the tile of out that follows
+    cdef const real* whole_a = a
     a += i * p.a_row + s.k0 * p.a_column
     b += s.k0 * p.b_row + first * p.b_column
     if s.turn_a:
-        a = packed(j == 0, end - i, TILE_ROWS, s.depth, a, p.a_row, p.a_column, space + (0 if s.sweep else q * TILE_ROWS * s.depth))
+        if j == 0 and q % 2 == 0:
+            turn_tiles(p, s, q, whole_a, space + (0 if s.sweep else q * TILE_ROWS * s.depth))
+        a = space + (q % 2 if s.sweep else q) * TILE_ROWS * s.depth
     if s.sweep:
         next = out + (i * p.n + last if j + 1 < s.panels else end * p.n)
         if s.ahead and j + 1 == s.panels:
@@ -167,7 +191,7 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
         s.stretch = max((s.depth + 2 * TILE_ROWS) // TILE_ROWS // 4 * 4, 4)                         # in whole groups of steps
         if s.panels == 1 and not s.ahead:
             s.stretch = s.depth                                                                     # narrow lines come by themselves
-        s.room = (s.depth * TILE_ROWS * (1 if s.sweep else s.tiles) + PAD - 1) // PAD * PAD
+        s.room = (s.depth * TILE_ROWS * (2 if s.sweep else s.tiles) + PAD - 1) // PAD * PAD
         if s.sweep:
             for q in range(s.tiles):
                 for j in range(s.panels):
