@@ -31,11 +31,10 @@ def test_derivative_of_det_at_a_singular_matrix():
     np.testing.assert_allclose(x.grad.numpy(), [[4.0, -2.0], [-2.0, 1.0]], atol=1e-12)
 
 
-@pytest.mark.parametrize("scale", [1.0, 0.1])
+@pytest.mark.parametrize("scale", [3.0, 2.5, 0.03, 0.02])
 def test_derivative_of_det_beyond_numbers(scale, rng):
     """Where the determinant overflows, or is 0 for being small, its derivative is what the formula gives."""
     x = scale * rng.standard_normal((40, 40))
-    x[0] *= 1e20 if scale == 1 else 1e-28
     a = volta.tensor(x.astype(np.float32)).requires_grad_()
     volta.det(a).backward()
     with np.errstate(over="ignore"):
@@ -44,7 +43,7 @@ def test_derivative_of_det_beyond_numbers(scale, rng):
     found = a.grad.numpy()
     np.testing.assert_allclose(np.where(np.abs(found) < 1e-37, 0, found), expected, rtol=2e-3, atol=2e-4 * np.abs(
         expected[np.isfinite(expected)]).max(initial=0))
-    assert np.isinf(found).any() == (scale == 1)
+    assert np.isinf(found).any() == (scale > 1) and not np.isnan(found).any()
 
 
 def test_derivative_of_least_squares(rng):
