@@ -31,6 +31,21 @@ def test_derivative_of_det_at_a_singular_matrix():
     np.testing.assert_allclose(x.grad.numpy(), [[4.0, -2.0], [-2.0, 1.0]], atol=1e-12)
 
 
+@pytest.mark.parametrize("scale", [3.0, 2.5, 0.03, 0.02])
+def test_derivative_of_det_beyond_numbers(scale, rng):
+    """Where the determinant overflows, or is 0 for being small, its derivative is what the formula gives."""
+    x = scale * rng.standard_normal((40, 40))
+    a = volta.tensor(x.astype(np.float32)).requires_grad_()
+    volta.det(a).backward()
+    with np.errstate(over="ignore"):
+        expected = (np.linalg.det(x) * np.linalg.inv(x).T).astype(np.float32)
+    expected[np.abs(expected) < 1e-37] = 0
+    found = a.grad.numpy()
+    np.testing.assert_allclose(np.where(np.abs(found) < 1e-37, 0, found), expected, rtol=2e-3, atol=2e-4 * np.abs(
+        expected[np.isfinite(expected)]).max(initial=0))
+    assert np.isinf(found).any() == (scale > 1) and not np.isnan(found).any()
+
+
 def test_derivative_of_least_squares(rng):
     a, b = (volta.tensor(rng.normal(size=shape), requires_grad=True) for shape in ((4, 2), (4, 3)))
     for driver in ("gels", "gelsd"):

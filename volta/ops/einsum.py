@@ -48,10 +48,23 @@ def einsum(equation: str | Tensor, *operands: Tensor | Sequence[object]) -> Tens
     if not all(isinstance(x, TensorBase) for x in operands):
         raise DTypeError(f"einsum: operands must be tensors, or one list of them, got {[type(x).__name__ for x in operands]}")
     shapes = tuple([x._shape for x in operands])
-    if len(shapes) == 2 and operands[0]._size <= FEW and operands[0].dtype is operands[1].dtype and operands[0].dtype in (float32, float64):
-        gone = _alike(equation, *shapes)
-        if gone is not None:
-            return sum(operands[0] * operands[1], gone) if gone else operands[0] * operands[1]
+    if len(shapes) == 2:
+        x, y = operands
+        if x.dtype is y.dtype and (x.dtype is float32 or x.dtype is float64):
+            gone = _alike(equation, *shapes)
+            if gone is not None and len(gone) == len(shapes[0]) and x._contiguous and y._contiguous:
+                return _dot(x, y)
+            if gone is not None and x._size <= FEW:
+                return sum(x * y, gone) if gone else x * y
+        ways = _alone(equation, *shapes)
+        if ways is not None:
+            turned, left, right, shape, multiply, order = ways
+            x, y = (y, x) if turned else (x, y)
+            out = multiply(_arranged(x, *left), _arranged(y, *right))
+            return _arranged(_arranged(out, None, shape), order, None)
+    elif len(shapes) == 1 and (ways := _of_one(equation, shapes[0])) is not None:
+        order, gone = ways
+        return sum(permute_op(operands[0], dims=order), gone) if gone else permute_op(operands[0], dims=order)
     terms, result = _parse(equation, shapes)
     sizes: dict[str, int] = {}
     for term, x in zip(terms, operands):
@@ -60,7 +73,7 @@ def einsum(equation: str | Tensor, *operands: Tensor | Sequence[object]) -> Tens
                 raise ShapeError(f"einsum: {letter!r} in {equation!r} has size {sizes[letter]} in one operand and {n} in another")
             sizes[letter] = max(sizes[letter], n) if n and sizes[letter] else 0
     pieces = [_without_repeats(term, x) for term, x in zip(terms, operands)]
-    if len(pieces) == 1:                    # summed behind what stays, so that the result is row-major
+    if len(pieces) == 1:                    # as `_of_one`
         term, x = pieces[0]
         rest = [i for i, letter in enumerate(term) if letter not in result]
         return _summed(result + "".join(term[i] for i in rest), permute_op(x, dims=(*map(term.index, result), *rest)), set(result))[1]
@@ -119,6 +132,41 @@ def _alike(equation, x, y):
     term = terms[0]
     fits = x == y and term == terms[1] and len(set(term)) == len(term) and result == "".join(c for c in term if c in result)
     return tuple([i for i, c in enumerate(term) if c not in result]) if fits else None
+
+
+def _dot(x, y):
+    """The sum of products of all elements of tensors of one shape, which are contiguous."""
+    if len(x._shape) != 1:
+        x, y = reshape_op(x, shape=(x._size,)), reshape_op(y, shape=(y._size,))
+    return dot_op(x, y)
+
+
+@functools.lru_cache(maxsize=256)
+def _alone(equation, x, y):
+    """How one product makes the result of two operands of these shapes: (whether they change places; the rest as `_joined`; the order of
+    the dimensions then, None where it is that). None where a letter is to be summed or repeated in one of them, or sizes differ."""
+    (a, b), result = _parse(equation, (x, y))
+    sizes = {**dict(zip(a, x)), **dict(zip(b, y))}
+    if len(set(a)) < len(a) or len(set(b)) < len(b) or [*x, *y] != [sizes[c] for c in a + b]:
+        return None
+    if not all(c in result or c in a and c in b for c in sizes):
+        return None
+    turned = _turned(a, b, result)
+    if turned:
+        a, x, b, y = b, y, a, x
+    term, left, right, shape, multiply = _joined(a, x, b, y, frozenset(result), result)
+    order = tuple([term.index(c) for c in result])
+    return turned, left, right, shape, multiply, None if term == result else order
+
+
+@functools.lru_cache(maxsize=256)
+def _of_one(equation, x):
+    """The order of the dimensions of one operand, and which are summed then, so that the result is row-major; None for repeated letters."""
+    (term,), result = _parse(equation, (x,))
+    if len(set(term)) < len(term):
+        return None
+    order = (*map(term.index, result), *[i for i, c in enumerate(term) if c not in result])
+    return order, tuple(range(len(result), len(term)))
 
 
 def _without_repeats(term, x):
@@ -203,7 +251,16 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> 
     >>> volta.tensordot(volta.ones(2, 3), volta.ones(3), 1).tolist()
     [3.0, 3.0]
     """
-    if hasattr(dims, "__index__"):
+    number = hasattr(dims, "__index__")
+    if a.dtype is b.dtype and a.dtype is not bool_:
+        ways = _contracted(a._shape, b._shape, dims if number else tuple([v if hasattr(v, "__index__") else tuple(v) for v in dims]))
+        if ways is not None:
+            left, right, shape, whole = ways
+            if whole and a._contiguous and b._contiguous:
+                return _dot(a, b)
+            out = matmul_op(_arranged(a, *left), _arranged(b, *right))
+            return out if out._shape == shape else reshape_op(out, shape=shape)
+    if number:
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise ArgumentError(f"tensordot: dims must be between 0 and the dimensions of {a.shape} and of {b.shape}, got {dims}")
         dims = range(a.ndim - dims, a.ndim), range(dims)
@@ -226,6 +283,29 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> 
     y = _arranged(b, *_changes(b._shape, right + columns, (inner, math.prod(shape[len(rows):]))))
     product = of_nothing if x.dtype is bool_ and math.prod(shape) != 1 else matmul_op
     return reshape_op(product(x, y), shape=shape)
+
+
+@functools.lru_cache(maxsize=256)
+def _contracted(a, b, dims):
+    """How `tensordot` multiplies tensors of these shapes: (order and shape of each as a matrix; shape of the result; whether all dimensions
+    are summed as they lie). None where that is refused, or a size is 1 on one side."""
+    rank, other = len(a), len(b)
+    if hasattr(dims, "__index__"):
+        if not 0 <= dims <= min(rank, other):
+            return None
+        dims = range(rank - dims, rank), range(dims)
+    if len(dims) != 2:
+        return None
+    left, right = ([d + n * (d < 0) for d in ((v,) if hasattr(v, "__index__") else v)] for v, n in zip(dims, (rank, other)))
+    if not len(left) == len(right) == len({d for d in left if 0 <= d < rank}) == len({d for d in right if 0 <= d < other}):
+        return None
+    if [a[d] for d in left] != [b[d] for d in right]:
+        return None
+    rows, columns = [d for d in range(rank) if d not in left], [d for d in range(other) if d not in right]
+    shape = tuple([a[d] for d in rows] + [b[d] for d in columns])
+    inner, count = math.prod([a[d] for d in left]), len(rows)
+    return (_changes(a, rows + left, (math.prod(shape[:count]), inner)), _changes(b, right + columns, (inner, math.prod(shape[count:]))),
+            shape, not shape and bool(left) and left == right == list(range(rank)))
 
 
 @composed(samples=(case((2, 3), (3,)), case((2, 3), (4, 3)), case((), (3,))), kinds="fi", rtol=1e-4, numpy=np.inner)

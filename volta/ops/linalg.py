@@ -8,18 +8,23 @@ import numpy as np
 
 from volta._kernels.core import view
 from volta._kernels.core.call import run_kernel
-from volta._kernels.core.direct import bare
+from volta._kernels.core.direct import all_bare, bare, flat_product
+from volta._kernels.core.inplace import into
 from volta.dtypes import bool_, float32, float64, promote_types, uint8
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.ops.records.copy import cast
-from volta.ops.records.linalg import dot_op, matmul_op
-from volta.ops.records.math import where_op
+from volta.ops.records.linalg import dot_op, linear_op, matmul_op
+from volta.ops.records.math import add_op, add_product, where_op
 from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.table import case, composed
 from volta.shapes import broadcasts_to
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
+
+MANY = 4096                         # elements of a product from which on a sum overwrites it
+_NUMBERS = (int, float)
+
 
 @composed(samples=(case((3, 4), (4, 5)), case((4,), (4,)), case((4,), (2, 4, 3)), case((2, 3, 4), (4,)), case((2, 3, 4), (4, 2)),
                    case((2, 1, 3, 4), (5, 4, 2)), case((2, 0), (0, 3))), numpy=np.matmul, kinds="fi", rtol=1e-4, operator="matmul",
@@ -42,7 +47,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         return _multiplied(input, other)
     if len(b) == 1 and len(a) == 1:
         return dot_op(input, other)
-    if len(a) + len(b) == 3 and (found := _by_vector(input, other)) is not None:
+    if len(b) < 3 and (found := flat_product(matmul_op, input, other)) is not None:
         return found
     if len(b) == 1 and len(a) == 2:
         return reshape_op(_matrices(input, reshape_op(other, shape=(*b, 1))), shape=a[:-1])
@@ -103,25 +108,13 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     return _matrix_by_vector(input, vec)
 
 
-def _by_vector(a, b):
-    """The product of a matrix and a vector, either first, in fewer steps where nothing is recorded; else None."""
-    dtype = a.dtype
-    if dtype is not b.dtype or dtype is not float32 and dtype is not float64 or not bare(a, b):
-        return None
-    if len(b._shape) == 1:
-        out = run_kernel(matmul_op, a.device, (a, view(b, (*b._shape, 1), (*b._strides, 1), b.offset)))
-        return view(out, out._shape[:1], (1,), 0)
-    out = run_kernel(matmul_op, a.device, (view(a, (1, *a._shape), (a._size, *a._strides), a.offset), b))
-    return view(out, out._shape[1:], (1,), 0)
-
-
 def _matrix_by_vector(input, vec):
     a, b = input._shape, vec._shape
     if len(a) != 2 or len(b) != 1:
         raise RankError(f"mv: needs a matrix and a vector, got {input.shape} @ {vec.shape}")
     if a[1] != b[0]:
         return matmul(input, vec)
-    if (found := _by_vector(input, vec)) is not None:
+    if (found := flat_product(matmul_op, input, vec)) is not None:
         return found
     return reshape_op(_matrices(input, reshape_op(vec, shape=(*b, 1))), shape=a[:1])
 
@@ -194,6 +187,10 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: 
     >>> volta.addmm(volta.ones(2), volta.ones(1, 3), volta.ones(3, 2), alpha=2)
     tensor([[7., 7.]])
     """
+    if beta == 1 == alpha and len(input._shape) == 1 and len(mat1._shape) == 2 == len(mat2._shape) and input._shape == mat2._shape[1:]:
+        a, b = mat1._shape, mat2._shape
+        if a[1] == b[0] and mat1.dtype in (float32, float64) and input.dtype is mat1.dtype is mat2.dtype and all_bare((input, mat1, mat2)):
+            return run_kernel(linear_op, mat1.device, (mat1, view(mat2, b[::-1], mat2._strides[::-1], mat2.offset), input))
     return _added("addmm", input, _matrices(mat1, mat2), beta, alpha)
 
 
@@ -229,7 +226,12 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
     tensor([[2., 3.],
             [2., 3.]])
     """
-    dtype = promote_types(input.dtype, promote_types(vec1.dtype, vec2.dtype))
+    dtype, shape = input.dtype, (vec1._size, vec2._size)
+    if (dtype is vec1.dtype is vec2.dtype and dtype.is_floating_point and type(beta) is int and beta == 1 and type(alpha) in _NUMBERS
+            and input._shape == shape and len(vec1._shape) == 1 == len(vec2._shape) and bare(input, vec1) and bare(vec2)):
+        column = view(vec1, (*vec1._shape, 1), (*vec1._strides, 1), vec1.offset)
+        return run_kernel(add_product, input.device, (input, column, vec2, alpha))
+    dtype = promote_types(dtype, promote_types(vec1.dtype, vec2.dtype))
     if not dtype.is_floating_point and (isinstance(beta, float) or isinstance(alpha, float)):
         raise ArgumentError(f"addr: of integers beta and alpha must be integers, got {beta} and {alpha}")
     if dtype is not bool_ and (isinstance(beta, bool) or isinstance(alpha, bool)):
@@ -261,6 +263,8 @@ def _added(name, input, out, beta, alpha, first=False):
     if input._shape != out._shape and not broadcasts_to(input.shape, out.shape):
         raise ShapeError(f"{name}: input {input.shape} does not broadcast to the product's shape {out.shape}")
     if beta == 1 == alpha:
+        if out._size > MANY and input.dtype is out.dtype and bare(input, out):      # a product of whose memory nobody else knows
+            return into(add_op, out, input)
         return input + out if first else out + input
     if not out.dtype.is_floating_point:
         if not (math.isfinite(beta) and math.isfinite(alpha)):

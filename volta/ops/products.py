@@ -1,6 +1,7 @@
 """Products of vectors and of several matrices: Kronecker and cross products, powers, chains in their best order; Vandermonde matrices."""
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -109,6 +110,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     return sum(x * y, dim)
 
 
+@functools.lru_cache(maxsize=256)
 def _cheapest(sizes):
     """Where to cut each part of a chain of matrices, sizes[i] by sizes[i + 1], so that its products take the fewest multiplications."""
     n, cut = len(sizes) - 1, {}
@@ -157,7 +159,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     for i in range(last):
         if shapes[i][1] != shapes[i + 1][0]:
             raise ShapeError(f"linalg.multi_dot: inner sizes differ, got {[x.shape for x in tensors]}")
-    sizes = [shapes[0][0], *[shape[1] for shape in shapes]]
+    sizes = (shapes[0][0], *[shape[1] for shape in shapes])
     multiply = matmul if parts[0].dtype is bool_ else matmul_op         # of bool there are products without elements
     if last == 2:                                       # which one of two is known without a table
         first = sizes[0] * sizes[2] * (sizes[1] + sizes[3]) < sizes[1] * sizes[3] * (sizes[0] + sizes[2])

@@ -1,8 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """When composed functions may leave the graph out: short calls are made of little else than its steps. Knows no op."""
-from volta._kernels.core.base cimport DType, TensorBase, is_half, make_tensor
-from volta._kernels.core.call cimport watching
+from volta._kernels.core.base cimport FLOAT32, FLOAT64, INT32, INT64, DType, TensorBase, contiguous_strides, is_half, make_tensor
+from volta._kernels.core.call cimport call_kernel, watching
 from volta._kernels.core.graph cimport grad_mode, wants
+from volta._kernels.core.record cimport Primitive
 
 
 cdef inline bint _bare(TensorBase x) except -1:
@@ -48,3 +49,37 @@ def of_one_dtype(tuple tensors not None, bint halves):
         if isinstance(x, TensorBase) and ((<TensorBase>x).dtype is not first or half and grad_mode() and wants(<TensorBase>x)):
             return False
     return True
+
+
+def flat_product(Primitive op not None, TensorBase a not None, TensorBase b not None):
+    """The product of a matrix and a vector, either first, or of contiguous matrices of a batch and the same vector or matrix, as one of two
+    matrices by `op`; None where that is not so or a graph is wanted. IN: of one inner size."""
+    cdef int code = a.dtype.code, left = <int>len(a.shape), right = <int>len(b.shape)
+    cdef Py_ssize_t k, n
+    cdef TensorBase out
+    if a.dtype is not b.dtype or code != FLOAT32 and code != FLOAT64 and code != INT64 and code != INT32 or not _bare(a) or not _bare(b):
+        return None
+    if left == 1:
+        if right != 2:
+            return None
+        a = make_tensor(a.storage, (1, a.shape[0]), (a.size, a._strides[0]), a.offset, a.dtype)
+        out = call_kernel(op, a.storage.device, (a, b), None, None)
+        return make_tensor(out.storage, b.shape[1:], (1,), 0, out.dtype)
+    if right > 2 or left > 2 and not a.contiguous:
+        return None
+    cdef tuple shape = a.shape[:left - 1]
+    n = 1
+    if right == 1:
+        b = make_tensor(b.storage, (b.shape[0], 1), (b._strides[0], 1), b.offset, b.dtype)
+    else:
+        n = b.shape[1]
+        shape = shape + (n,)
+    if left > 2:
+        k = b.shape[0]
+        a = make_tensor(a.storage, (a.size // k if k else 0, k), (k, 1), a.offset, a.dtype)
+        if k == 0:
+            return None
+    out = call_kernel(op, a.storage.device, (a, b), None, None)
+    if left == 2 and right == 2:
+        return out
+    return make_tensor(out.storage, shape, (1,) if len(shape) == 1 else contiguous_strides(shape), 0, out.dtype)

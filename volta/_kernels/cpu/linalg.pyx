@@ -205,6 +205,14 @@ cdef void dot_of(Py_ssize_t n, const real* x, const real* y, real* out):
         long_dot(n, x, y, out, <real*>space.data, threads)
 
 
+cdef whole dot_of_integers(Py_ssize_t n, const whole* x, const whole* y) noexcept:
+    cdef whole total = 0
+    cdef Py_ssize_t i
+    for i in range(n):
+        total += x[i] * y[i]
+    return total
+
+
 def dot(TensorBase a not None, TensorBase b not None):
     """Sum of a[K] * b[K]."""
     check_type("dot", a)
@@ -212,11 +220,14 @@ def dot(TensorBase a not None, TensorBase b not None):
     cdef TensorBase out = empty_host((), a.dtype)
     if is_trivial(out, a, b):
         return out
-    if out.dtype.category != 2:
-        as_array(out, out.shape, out._strides)[...] = numpy.dot(as_array(a, a.shape, a._strides), as_array(b, b.shape, b._strides))
-        return out
     a, b = packed(a), packed(b)
-    if out.dtype.code == FLOAT32:
+    if out.dtype.code == INT64:
+        (<uint64_t*>address(out))[0] = dot_of_integers(a.size, <const uint64_t*>address(a), <const uint64_t*>address(b))
+    elif out.dtype.code == INT32:
+        (<uint32_t*>address(out))[0] = dot_of_integers(a.size, <const uint32_t*>address(a), <const uint32_t*>address(b))
+    elif out.dtype.code == UINT8:
+        (<uint8_t*>address(out))[0] = dot_of_integers(a.size, <const uint8_t*>address(a), <const uint8_t*>address(b))
+    elif out.dtype.code == FLOAT32:
         dot_of(a.size, <const float*>address(a), <const float*>address(b), <float*>address(out))
     else:
         dot_of(a.size, <const double*>address(a), <const double*>address(b), <double*>address(out))

@@ -4,15 +4,15 @@
 #   then lies column by column. While one solves by them, all that is off the diagonal of factors is negative.
 # Threads: over the strips of a matrix that all share. Sizes: the front end.
 from cython.parallel cimport prange, threadid
-from libc.math cimport fabs
+from libc.math cimport ldexp
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lines cimport inner_product
 from volta._kernels.cpu.lu_batch cimport (
-    AGAIN, CHOLESKY, CHOLESKY_INVERSE, COFACTOR, DET, INV, LU, SLOGDET, SOLVE, TRIANGLE, Task, do_abreast, log_of_pivots, product_of_pivots,
-    taken_abreast,
+    AGAIN, CHOLESKY, CHOLESKY_INVERSE, COFACTOR, DET, INV, LU, SLOGDET, SOLVE, TRIANGLE, Task, do_abreast, log_of_pivots, mantissa,
+    product_of_pivots, taken_abreast,
 )
 from volta._kernels.cpu.lu_blocks cimport BLOCK, add_product, eliminate, factor_symmetric, panel_room, substitute, swap_rows
 from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, copy_in, offset
@@ -140,16 +140,23 @@ cdef inline bint do_strips(const Batch* p, const Task* task, const real* a, Py_s
 
 
 cdef inline bint scale_cofactors(Py_ssize_t n, const real* a, Py_ssize_t ld, const int32_t* pivots, double size, real* x) noexcept nogil:
-    """det(A) A'^-1 of A'^-1, by the factors of A', `size` its sum of squares. False where the inverse is too far off, or the determinant
-    no normal number."""
-    cdef double limit = 1e-11 if real is double else 1e-5, smallest = 1e-300 if real is double else 1e-36
-    cdef double found = product_of_pivots(n, a, ld + 1, pivots)
+    """det(A) A'^-1 of A'^-1, by the factors of A', `size` its sum of squares. False where the inverse is too far off. The determinant may
+    be larger or smaller than any number: its power of two comes last, in two steps."""
+    cdef double limit = 1e-11 if real is double else 1e-5, first, last
+    cdef int power
+    cdef double found = mantissa(n, a, ld + 1, pivots, &power)
     cdef Py_ssize_t i
-    if not smallest < fabs(found) < 1 / smallest:
+    if found == 0:
         return False
     size *= square_of_all(n, <const real*>x, n, 1)
-    for i in range(n * n):
-        x[i] = <real>(x[i] * found)
+    power = max(-1900, min(1900, power))
+    first, last = ldexp(1, power // 2), ldexp(1, power - power // 2)
+    if power == 0:
+        for i in range(n * n):
+            x[i] = <real>(x[i] * found)
+    else:
+        for i in range(n * n):
+            x[i] = <real>(x[i] * found * first * last)
     return size * limit * limit < n * n
 
 
