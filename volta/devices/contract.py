@@ -161,7 +161,7 @@ ctc          ctc(x[T, N, C], labels[N, S], inputs[N], lengths[N], blank) -> (los
 
 random       draw_into(out, kind, a, b, seed, offset)   in place: by its kind what uniform or normal give, a and b being their numbers;
                                                    "bernoulli": 1 with probability a, else 0; "exponential": a ln(1 - u);
-                                                   on a CPU also "geometric", "cauchy", "log_normal", "integers" and "chances" (Draw in random.pyx)
+                                                   "geometric", "cauchy", "log_normal", "integers" and "chances": Draw in random.pyx
              dropout(x, p, seed, offset)           x * mask / (1 - p), the mask from Philox(seed, offset) bits of each element
 
 update       in place, one pass over lists of parameters, gradients and states of any shapes, all of one dtype; as few dispatches as
