@@ -137,6 +137,8 @@ OWN = {
     "distances_grad": [case((b, n, r) if r else (b, n * (n - 1) // 2), (b, n, m), r and (b, r, m),
                             Derived(lambda g, x1, x2, p=p: RECORDS["distances"].details.numpy(x1, x2, p)), p=p)
                        for b, n, r, m, p in DISTANCES],
+    "fractional_max_pool": [case((20, 13, 15), (20, 2), size=(6, 7), kernel=(3, 2)),
+                            case((8, 6, 7, 8), (8, 3), size=(3, 3, 3), kernel=(2, 3, 1))],
     "max_pool_values": [case(s, size=_pooled(s, k, p)[2:], kernel=k, **p) for s, k, p in (*POOLS, DILATED)],
     "max_pool_grad": [case(_pooled(s, k, p), Derived(lambda g, s=s, k=k, p=p: _first_of_windows(s, k, p)), size=s[2:], kernel=k, **p)
                       for s, k, p in (*POOLS, DILATED)],

@@ -122,6 +122,8 @@ pool         size, kernel, stride, padding, dilation: a number for each of one t
                                                                           -1 of a window of padding alone
              max_pool_values(x, size, kernel, stride, padding, dilation)   without the index
              max_pool_grad(g, index, size, kernel, stride, padding, dilation)   size is the input's; fixed summing order
+             fractional_max_pool(x[planes, ...], samples[planes, rank], size, kernel) -> (out, index)   windows at steps that the samples
+                                                                          shift, of two the width's first
              avg_pool(x, size, kernel, stride, padding, count_padding, divisor)   divisor None: the elements of the window
              avg_pool_grad(g, size, kernel, stride, padding, count_padding, divisor)
 
