@@ -115,7 +115,8 @@ OWN = {
     "empty": [], "full": [case((5000,), 2.5)], "arange": [case(0.5, 0.25, 5000)],
     "uniform": [case((5000,), 0.0, 1.0, seed=3, offset=5)], "normal": [case((5000,), 0.0, 1.0, seed=3, offset=5)],
     "randint": [case((5000,), 0, 100, seed=3, offset=5)],
-    "draw_into": [case((5000,), kind=k, a=0.5, b=1.0, seed=3, offset=5) for k in ("uniform", "normal", "bernoulli", "exponential")],
+    "draw_into": [case((5000,), kind=k, a=0.5, b=3.0, seed=3, offset=5) for k in (
+        "uniform", "normal", "bernoulli", "exponential", "geometric", "cauchy", "log_normal", "integers", "chances")],
     "dropout": [case((5000,), p=0.3, seed=3, offset=5), case((70, 50), p=0.3, seed=3, offset=5)],
     "matmul": [case((60, 50), (50, 70)), case((40, 30, 5), (5, 3)), case((2, 3, 1500), (2, 1500, 2)), case((1, 5000), (5000, 1)),
                case((5000, 1), (1, 2)), case((3, 1), (1, 2000))],
@@ -136,6 +137,8 @@ OWN = {
     "distances_grad": [case((b, n, r) if r else (b, n * (n - 1) // 2), (b, n, m), r and (b, r, m),
                             Derived(lambda g, x1, x2, p=p: RECORDS["distances"].details.numpy(x1, x2, p)), p=p)
                        for b, n, r, m, p in DISTANCES],
+    "fractional_max_pool": [case((20, 13, 15), (20, 2), size=(6, 7), kernel=(3, 2)),
+                            case((8, 6, 7, 8), (8, 3), size=(3, 3, 3), kernel=(2, 3, 1))],
     "max_pool_values": [case(s, size=_pooled(s, k, p)[2:], kernel=k, **p) for s, k, p in (*POOLS, DILATED)],
     "max_pool_grad": [case(_pooled(s, k, p), Derived(lambda g, s=s, k=k, p=p: _first_of_windows(s, k, p)), size=s[2:], kernel=k, **p)
                       for s, k, p in (*POOLS, DILATED)],

@@ -140,3 +140,23 @@ def test_tensors_by_rule(device):
         volta.asarray([1, 2], device=device, copy=False)
     product = volta.cartesian_prod(volta.tensor([1, 2], device=device), volta.tensor([3, 4], device=device))
     assert product.tolist() == [[1, 3], [1, 4], [2, 3], [2, 4]]
+
+
+@pytest.mark.parametrize("draw, most", [
+    (lambda x: x.geometric_(0.3), 1), (lambda x: x.cauchy_(1.0, 2.0), 1), (lambda x: x.log_normal_(0.1, 0.3), 1),
+    (lambda x: x.random_(3, 10), 1), (lambda x: x.random_(0, 16_777_219), 1), (lambda x: x.random_(), 1), (lambda x: x.uniform_(), 1),
+    (lambda x: volta.bernoulli(x.fill_(0.3)), 3)])
+@pytest.mark.parametrize("size", [(64,), (67,), (0,), (30, 3)])
+def test_both_devices_draw_the_same_and_a_gpu_at_once(draw, most, size, gpu):
+    """Also where the numbers begin or end within a vector; columns are drawn apart first."""
+    found = []
+    for device in ("cpu", gpu):
+        whole = volta.full((100, *size[1:]), -5.0, device=device)
+        x = whole[3:3 + size[0]] if len(size) == 1 else whole[3:3 + size[0], 1]
+        volta.manual_seed(5)
+        before = volta.gpu.stats().dispatches
+        drawn = draw(x)
+        assert volta.gpu.stats().dispatches - before <= (most if len(size) == 1 else most + 1)
+        found.append((drawn.numpy().copy(), whole.numpy()))
+    for one, other in zip(*found):
+        np.testing.assert_allclose(other, one, rtol=1e-6)

@@ -316,7 +316,7 @@ RULES: dict[str, Callable] = {
     **dict.fromkeys(("reshape", "expand", "slice", "place"), _shaped),
     **dict.fromkeys(("extend", "extend_grad", "resample", "resample_grad", "max_pool", "max_pool_values", "max_pool_grad", "avg_pool",
                      "avg_pool_grad", "attention", "cross_entropy_softmax", "cross_entropy", "grid_sample", "grid_sample_input",
-                     "grid_sample_grid", "fold", "distances", "distances_grad"), _folded),
+                     "grid_sample_grid", "fold", "fractional_max_pool", "distances", "distances_grad"), _folded),
     **dict.fromkeys([name + of for name in ("conv2d", "conv3d") for of in ("", "_grad_input", "_grad_weight")], _convolution),
     "matmul": elementwise, "permute": _permute, "linear": _linear, "dot": _dot,
     "batch_norm": _batch_norm, "row_norm": _row_norm, "as_strided": _as_strided, "index_select": _index_select, "index_add": _index_add,

@@ -122,6 +122,8 @@ pool         size, kernel, stride, padding, dilation: a number for each of one t
                                                                           -1 of a window of padding alone
              max_pool_values(x, size, kernel, stride, padding, dilation)   without the index
              max_pool_grad(g, index, size, kernel, stride, padding, dilation)   size is the input's; fixed summing order
+             fractional_max_pool(x[planes, ...], samples[planes, rank], size, kernel) -> (out, index)   windows at steps that the samples
+                                                                          shift, of two the width's first
              avg_pool(x, size, kernel, stride, padding, count_padding, divisor)   divisor None: the elements of the window
              avg_pool_grad(g, size, kernel, stride, padding, count_padding, divisor)
 
@@ -161,7 +163,7 @@ ctc          ctc(x[T, N, C], labels[N, S], inputs[N], lengths[N], blank) -> (los
 
 random       draw_into(out, kind, a, b, seed, offset)   in place: by its kind what uniform or normal give, a and b being their numbers;
                                                    "bernoulli": 1 with probability a, else 0; "exponential": a ln(1 - u);
-                                                   on a CPU also "geometric", "cauchy", "log_normal", "integers" and "chances" (Draw in random.pyx)
+                                                   "geometric", "cauchy", "log_normal", "integers" and "chances": Draw in random.pyx
              dropout(x, p, seed, offset)           x * mask / (1 - p), the mask from Philox(seed, offset) bits of each element
 
 update       in place, one pass over lists of parameters, gradients and states of any shapes, all of one dtype; as few dispatches as

@@ -34,7 +34,7 @@ class _Late:
 _ROOMS = {"movement": ("join",), "creation": ("random",), "inplace": ("random", "index", "scatter"),
           "index": ("scatter", "one_hot"), "reduce": ("moments",), "activation": ("glu",), "sort": ("median", "search", "runs", "scatter"),
           "places": ("tally",), "conv": ("conv_weight",), "update": ("norm",),
-          "pool": ("pool_largest", "pool_average"), "norm": ("row_norm",), "resample": ("windowed",)}
+          "pool": ("pool_largest", "pool_average", "pool_fractional"), "norm": ("row_norm",), "resample": ("windowed",)}
 
 
 def _load_family(name: str) -> None:

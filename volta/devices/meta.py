@@ -219,6 +219,7 @@ _RULES: dict[str, Callable] = {
     "extend": lambda op, x, params: ((x[0]._shape[0], *params["outs"][-(x[0].ndim - 1):]), x[0].dtype),
     **dict.fromkeys(("conv2d", "conv3d"), _convolution), **dict.fromkeys(("conv2d_grad_input", "conv3d_grad_input"), _convolution_input),
     **dict.fromkeys(("conv2d_grad_weight", "conv3d_grad_weight"), _convolution_weight),
+    "fractional_max_pool": lambda op, x, params: tuple([((x[0]._shape[0], *params["size"]), kind) for kind in (x[0].dtype, int64)]),
     **dict.fromkeys(("max_pool", "max_pool_values", "max_pool_grad", "avg_pool", "avg_pool_grad"), _windows),
     "batch_norm": _batch_norm, "batch_norm_grad": _batch_norm_grad, "row_norm": _row_norm, "row_norm_grad": _each_alike(1, 2, 2),
     "attention": _attention, "attention_grad": _each_alike(1, 2, 3),

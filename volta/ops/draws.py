@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from volta._kernels.core import TensorBase, all_between, host_sees, same_values, stands_in
 from volta._kernels.core.call import run_kernel
-from volta._kernels.core.direct import bare
+from volta._kernels.core.direct import bare, unwatched
 from volta._kernels.core.graph import is_grad_enabled
 from volta._kernels.core.streams import draw, draw_into
 from volta.dtypes import bool_, finfo, float32, float64, iinfo, int64
@@ -87,10 +87,15 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
         floating_dtype("bernoulli", input.dtype)
     chance = input.detach() if p is None else p
     _need("bernoulli", chance, _is_probability, "needs probabilities of [0, 1]")
-    if p is None and chance._contiguous and (chance.dtype is float32 or chance.dtype is float64) and bare(chance) and (
+    if p is None and chance._contiguous and (chance.dtype is float32 or chance.dtype is float64) and _alone(chance) and (
             not input.requires_grad or not is_grad_enabled()):
         return draw_into(draw_into_op, run_kernel(contiguous_op, chance.device, (chance,)), "chances", 0.0, 0.0, generator)
     return constant_of(cast(_uniform("bernoulli", input, generator) < chance, input.dtype), input)
+
+
+def _alone(x):
+    """Whether kernels may be called on a tensor that is no part of a graph."""
+    return bare(x) or x.device.is_gpu and unwatched() and not stands_in(x) and x.storage.tangent is None
 
 
 def _is_probability(p):
@@ -257,7 +262,7 @@ def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -
     _need("geometric_", p, lambda x: 0 < x < 1, "p must be within (0, 1)")
     if input.dtype is bool_:
         raise DTypeError("geometric_: needs a floating point or integer tensor, got bool; convert it with .float()")
-    if not input.device.is_gpu and draw_into(draw_into_op, input, "geometric", math.log1p(-p), 0.0, generator) is not None:
+    if draw_into(draw_into_op, input, "geometric", math.log1p(-p), 0.0, generator) is not None:
         return input
     trials = ceil(log1p(-_uniform("geometric_", input, generator)) / math.log1p(-p))
     return _overwritten("geometric_", input, clamp(trials, 1, None), integers=True)
@@ -275,7 +280,7 @@ def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator
     if (drawn := redrawn("cauchy_", cauchy_, input, median, sigma, generator=generator)) is not None:
         return drawn
     _need("cauchy_", sigma, lambda x: x > 0, "sigma must be > 0")
-    if not input.device.is_gpu and draw_into(draw_into_op, input, "cauchy", median, sigma, generator) is not None:
+    if draw_into(draw_into_op, input, "cauchy", median, sigma, generator) is not None:
         return input
     return _overwritten("cauchy_", input, tan((_uniform("cauchy_", input, generator) - 0.5) * math.pi) * sigma + median)
 
@@ -292,7 +297,7 @@ def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator
     if (drawn := redrawn("log_normal_", log_normal_, input, mean, std, generator=generator)) is not None:
         return drawn
     _need("log_normal_", std, lambda x: x > 0, "std must be > 0")
-    if not input.device.is_gpu and draw_into(draw_into_op, input, "log_normal", mean, std, generator) is not None:
+    if draw_into(draw_into_op, input, "log_normal", mean, std, generator) is not None:
         return input
     kind = float64 if input.dtype is float64 else float32
     return _overwritten("log_normal_", input, exp(draw("log_normal_", normal_op, input.shape, mean, std, kind, input.device, generator)))
@@ -339,7 +344,8 @@ def random_(input: Tensor, *bounds: int | None, low: int | None = None, to: int 
         raise ArgumentError(f"random_: needs from < to, got {low} and {high}")
     if not kind.is_floating_point and not least <= low < high <= most + 1:
         raise ArgumentError(f"random_: {low} to {high - 1} do not fit into {kind} on {input.device}")
-    if kind.is_floating_point and not input.device.is_gpu and high - low <= 1 << 32 and -1 << 52 < low < 1 << 52 and draw_into(
+    counted = -1 << 31 <= low and high <= 1 << 31 if input.device.is_gpu else high - low <= 1 << 32 and -1 << 52 < low < 1 << 52
+    if kind.is_floating_point and counted and draw_into(
             draw_into_op, input, "integers", low, high - low, generator) is not None:
         return input
     return _overwritten("random_", input, draw_integers("random_", input.shape, low, high, kind, input.device, generator), integers=True)

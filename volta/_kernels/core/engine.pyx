@@ -303,6 +303,7 @@ cdef class _Engine:
             gradient = self._take(node)
             if self.wanted is None or self._leads_on(node):
                 self._step(node, gradient)
+            gradient = None                     # of which what a leaf gets may be a view
             while self.complete:
                 self._deliver(<_Slot>self.complete.pop())
         # Leaves that are roots, or of which a consumer was never reached, since a derivative further up gave no gradient.

@@ -130,9 +130,10 @@ cdef inline void normal_block(const uint32_t* words, real mean, real std, real* 
             pairs[2 * i + 1] = mean + radius * sin(6.283185307179586 * u)
 
 
-cdef void draw_block(Draw draw, const real* x, real* out, Py_ssize_t size, real a, real b, uint64_t seed, uint64_t offset,
+cdef void draw_block(Draw draw, const real* x, real* out, Py_ssize_t size, double first, double second, uint64_t seed, uint64_t offset,
                      Py_ssize_t block) noexcept nogil:
-    """One block of out[size]."""
+    """One block of out[size]. Of integers, the two numbers are not rounded to `real`."""
+    cdef real a = <real>first, b = <real>second
     cdef uint32_t words[WORDS]
     cdef real pairs[WORDS]
     cdef Py_ssize_t i, at = block * WORDS, n = min(WORDS, size - at)
@@ -159,7 +160,7 @@ cdef void draw_block(Draw draw, const real* x, real* out, Py_ssize_t size, real 
             out[i] = a + b * (sin_f32(u) / cos_f32(u) if real is float else sin_f64(u) / cos_f64(u))
     elif draw == INTEGERS:
         for i in range(n):
-            out[i] = <real>(<int64_t>a + <int64_t>((words[i] * <uint64_t>b) >> 32))
+            out[i] = <real>(<int64_t>first + <int64_t>((words[i] * <uint64_t>second) >> 32))
     elif draw == CHANCES:
         for i in range(n):
             out[i] = 1 if unit(words[i], a) < out[i] else 0
@@ -177,7 +178,7 @@ cdef void draw_block(Draw draw, const real* x, real* out, Py_ssize_t size, real 
             out[i] = exp_f32(out[i]) if real is float else exp_f64(out[i])
 
 
-cdef void draw_all(Draw draw, const real* x, real* out, Py_ssize_t size, real a, real b, uint64_t seed, uint64_t offset) noexcept nogil:
+cdef void draw_all(Draw draw, const real* x, real* out, Py_ssize_t size, double a, double b, uint64_t seed, uint64_t offset) noexcept nogil:
     cdef Py_ssize_t block
     if 0 < size <= WORDS:                       # a loop over threads takes longer than this
         draw_block(draw, x, out, size, a, b, seed, offset, 0)
@@ -220,7 +221,7 @@ def philox_bits(Py_ssize_t n, uint64_t seed, uint64_t offset, uint64_t high=0):
 cdef TensorBase drawn(str name, Draw draw, TensorBase x, TensorBase out, double a, double b, uint64_t seed, uint64_t offset):
     """`out`, filled. Raises: DTypeError for another dtype than float32 and float64."""
     if out.dtype.code == FLOAT32:
-        draw_all(draw, <const float*>pointer(x), <float*>address(out), out.size, <float>a, <float>b, seed, offset)
+        draw_all(draw, <const float*>pointer(x), <float*>address(out), out.size, a, b, seed, offset)
     elif out.dtype.code == FLOAT64:
         draw_all(draw, <const double*>pointer(x), <double*>address(out), out.size, a, b, seed, offset)
     else:

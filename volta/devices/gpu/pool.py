@@ -108,7 +108,20 @@ def _avg_pool_grad(g, *, size, kernel=None, stride=None, padding=None, count_pad
     return _backward("avg_pool_grad", g, None, size, kernel, stride, padding, None, divisor, COUNT_PADDING=count_padding)
 
 
+def _fractional(x, samples, *, size, kernel):
+    """(out, index): the largest of each window that begins at a random step, and its place in the plane."""
+    need_float32("fractional_max_pool", x, samples)
+    plan, shape = Plan(x, samples), (x.shape[0], *size)
+    out, index = plan.output(shape, FLOAT32), plan.output(shape, INT64)
+    steps = [(n - k) / (m - 1) if m > 1 else 0.0 for n, m, k in zip(x.shape[1:], size, kernel)]
+    if count := prod(shape):
+        vectors = (*_words(x.shape[1:], size, _three(kernel)), *_three(steps), 0.0)
+        plan.step("pool/fractional", (0, 1, out, index), (*vectors, count, At(0), At(1)), ceil_div(count, THREADS), RANK=len(size))
+    return plan
+
+
 KERNELS = {name: Kernel(name, make, cut=cut) for name, make, cut in (
     ("max_pool", _max_pool, cuts.placed_pool), ("max_pool_values", _max_pool_values, cuts.pool),
+    ("fractional_max_pool", _fractional, cuts.fractional_pool),
     ("max_pool_grad", _max_pool_grad, cuts.max_pool_grad), ("avg_pool", _avg_pool, cuts.pool),
     ("avg_pool_grad", _avg_pool_grad, cuts.avg_pool_grad))}

@@ -7,12 +7,13 @@ from __future__ import annotations
 import math
 
 from volta.devices.gpu.common import BYTES, COMPUTED, FLOAT32, THREADS, ceil_div, check_dtype, context, pack_float, round_float
-from volta.devices.gpu.copy import contiguous, copy_into
+from volta.devices.gpu.copy import contiguous, copy_into, empty
 from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32
 from volta.errors import ArgumentError, DTypeError
 
-KINDS = {"uniform": 0, "normal": 1, "randint": 2, "dropout": 3, "bernoulli": 4, "exponential": 5}
+KINDS = {"uniform": 0, "normal": 1, "randint": 2, "integers": 2, "dropout": 3, "bernoulli": 4, "exponential": 5, "geometric": 6,
+         "cauchy": 7, "log_normal": 8, "chances": 9}
 WORD = 0xFFFF_FFFF
 
 
@@ -30,8 +31,8 @@ def _draw(name: str, shape, dtype, device, tail) -> Plan:
     if element is None or BYTES[dtype.code] != 4:
         raise DTypeError(f"randint: the GPU kernel makes integers or float32, got {dtype.name}; draw int64 and cast")
     plan = Plan(device=device, tail=tail)
-    out, quads = plan.output(shape, dtype), ceil_div(math.prod(shape), 4)
-    plan.step("random/random", (None, out), (quads, 0), ceil_div(quads, THREADS), KIND=KINDS[name], T=element)
+    out, count = plan.output(shape, dtype), math.prod(shape)
+    plan.step("random/random", (None, out), (count, 0), ceil_div(count, 4 * THREADS), KIND=KINDS[name], T=element)
     return plan
 
 
@@ -74,41 +75,45 @@ def _dropout(x, *, p, seed, offset):
     if x.offset & 3:
         return lambda x, **params: KERNELS["dropout"](contiguous(x), **params)
     plan = Plan(x, tail=tail)
-    out, quads = plan.output(x.shape, x.dtype), ceil_div(x._size, 4)
-    plan.step("random/random", (0, out), (quads, At(0, 4)), ceil_div(quads, THREADS), KIND=KINDS["dropout"], T="f32")
+    plan.step("random/random", (0, plan.output(x.shape, x.dtype)), (x._size, At(0, 4)), ceil_div(x._size, 4 * THREADS),
+              KIND=KINDS["dropout"], T="f32")
     return plan
 
 
 def _draw_into(out, *, kind, a, b, seed, offset):
     """Numbers of two parameters in place: see `draw_into` in the contract."""
     def tail(a, b, seed, offset, **_):
+        if kind == "integers":
+            return _words(seed, offset, int(a) & WORD, int(b) & WORD)
         return _words(seed, offset, _bits(a), _bits(round_float(b) - round_float(a) if kind == "uniform" else b))
     need_float32(kind, out)
-    if not out._contiguous or (out.offset | out._size) & 3:         # whole vectors are written
+    if not out._contiguous:
         return _drawn_apart
-    plan, quads = Plan(out, tail=tail), out._size // 4
-    if quads:
-        plan.step("random/random", (None, 0), (quads, At(0, 4)), ceil_div(quads, THREADS), KIND=KINDS[kind], T="f32")
+    plan = Plan(out, tail=tail)
+    whole = not (out.offset | out._size) & 3
+    texts = {} if whole else {"V": "T", **_SINGLY}
+    if out._size:
+        plan.step("random/random", (None, 0), (out._size, At(0, 4 if whole else 1)), ceil_div(out._size, 4 * THREADS), KIND=KINDS[kind],
+                  T="f32", **texts)
     return plan
 
 
-def _drawn_apart(out, *, kind, a, b, seed, offset):
-    copy_into(out, (_APART.get(kind) or KERNELS[kind])(out.shape, a, b, seed, offset, out.dtype, out.storage.device))
+def _drawn_apart(out, **params):
+    numbers = contiguous(out) if params["kind"] == "chances" else empty(out.shape, out.dtype, out.storage.device)
+    KERNELS["draw_into"](numbers, **params)
+    copy_into(out, numbers)
 
 
-def _apart(kind):
-    """The plan of `draw_into` where the numbers need memory of their own first."""
-    def plan(*, shape, a, b, seed, offset, dtype, device):
-        return _draw(kind, shape, dtype, device, lambda a, b, seed, offset, **_: _words(seed, offset, _bits(a), _bits(b)))
-    return plan
-
-
+# How four elements are read and written one by one; those after the last are not.
+_SINGLY = {
+    "own": "let at = p.x_offset + 4u * i; let last = p.x_offset + p.count - 1u; "
+           "return vec4<f32>(out[at], out[min(at + 1u, last)], out[min(at + 2u, last)], out[min(at + 3u, last)]);",
+    "store": "let at = p.x_offset + 4u * i; let rest = p.count - 4u * i; out[at] = v.x; "
+             "if (rest > 1u) { out[at + 1u] = v.y; } if (rest > 2u) { out[at + 2u] = v.z; } if (rest > 3u) { out[at + 3u] = v.w; }"}
 _PLACE = ("seed", "offset")
-_APART = {kind: Kernel(kind, _apart(kind), varying=("a", "b", *_PLACE), cut=cuts.drawn) for kind in ("bernoulli", "exponential")}
 KERNELS = {
     "uniform": Kernel("uniform", _uniform, varying=("low", "high", *_PLACE), cut=cuts.drawn),
     "normal": Kernel("normal", _normal, varying=("mean", "std", *_PLACE), cut=cuts.drawn),
     "randint": Kernel("randint", _randint, varying=("low", "high", *_PLACE), cut=cuts.drawn),
-    "draw_into": Kernel("draw_into", _draw_into, strided=(0,), writes=(0,), varying=("a", "b", *_PLACE),
-                        cut=lambda run, out, **params: _drawn_apart(out, **params)),
+    "draw_into": Kernel("draw_into", _draw_into, strided=(0,), writes=(0,), varying=("a", "b", *_PLACE), cut=cuts.drawn_into),
     "dropout": Kernel("dropout", _dropout, varying=("p", *_PLACE), cut=cuts.dropout)}

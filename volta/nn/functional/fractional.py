@@ -1,4 +1,4 @@
-"""Fractional max pooling: windows of one size at random steps, which lead to any smaller size. Composed: places, then one gather."""
+"""Fractional max pooling: windows of one size at random steps, which lead to any smaller size."""
 from __future__ import annotations
 
 import math
@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import float32, float64, int64
+from volta.dtypes import float32, float64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.nn.functional.pool import _batched, _by, _op, _unbatched, with_indices
-from volta.ops.creation import arange, rand
-from volta.ops.math import clamp
+from volta.ops.creation import rand
 from volta.ops.records.copy import cast
-from volta.ops.records.index import gather_op
-from volta.ops.records.view import reshape_op, tied
-from volta.ops.reduce import max as max_
+from volta.ops.records.fractional import fractional_pool
+from volta.ops.records.view import reshape_op
 from volta.ops.table import Derived, case
 from volta.shapes import per_dim
 
@@ -39,29 +37,6 @@ def _size(op, rank, sizes, kernel, output_size, output_ratio):
     if any(m + k - 1 > n for n, m, k in zip(sizes, size, kernel)):
         raise ShapeError(f"{op}: an output of {_by(size)} by windows of {_by(kernel)} needs more than an input of {_by(sizes)}")
     return size
-
-
-def _starts(samples, n, count, kernel):
-    """Where the windows of each plane begin along an axis of n elements: (planes, count)."""
-    if count == 1:
-        return cast(samples * 0, int64) + (n - kernel)
-    step = (n - kernel) / (count - 1)
-    i = cast(arange(count, device=samples.device), samples.dtype)
-    found = cast((i + samples) * step, int64) - cast(samples * step, int64)
-    last = cast(i == count - 1, int64)
-    return clamp(found * (1 - last) + last * (n - kernel), 0, n - kernel)              # whatever samples were given
-
-
-def _places(samples, sizes, size, kernel):
-    """The places in a plane of the elements of all windows: (planes, windows, elements of one)."""
-    planes, rank, place = samples.shape[0], len(sizes), 0
-    for d, (n, m, k) in enumerate(zip(sizes, size, kernel)):
-        sample = samples[:, 1 - d:2 - d] if rank == 2 else samples[:, d:d + 1]              # as PyTorch: in the plane, of the width first
-        at = reshape_op(_starts(sample, n, m, k), shape=(planes, m, 1)) + arange(k, device=samples.device)
-        windows, inside = [1] * rank, [1] * rank
-        windows[d], inside[d] = m, k
-        place = place * n + reshape_op(at, shape=(planes, *windows, *inside))
-    return reshape_op(place, shape=(planes, math.prod(size), math.prod(kernel)))
 
 
 def _samples_of(op, rank, x, given):
@@ -94,14 +69,10 @@ def _make_fractional(rank):
         x, batched = _batched(op, rank, input)
         kernel = per_dim(op, "kernel_size", kernel_size, rank)
         size = _size(op, rank, x.shape[2:], kernel, output_size, output_ratio)
-        planes, shape = x.shape[0] * x.shape[1], x.shape[:2] + size
-        at = _places(_samples_of(op, rank, x, _random_samples), x.shape[2:], size, kernel)
-        flat = reshape_op(tied(x), shape=(planes, math.prod(x.shape[2:])))
-        windows = gather_op(flat.detach(), reshape_op(at, shape=(planes, at.shape[1] * at.shape[2])), dim=1)
-        best = max_(reshape_op(windows, shape=at.shape), 2).indices if planes else at[..., 0]
-        index = reshape_op(gather_op(at, reshape_op(best, shape=(*best.shape, 1)), dim=2), shape=best.shape) if planes else best
-        out = _unbatched(reshape_op(gather_op(flat, index, dim=1), shape=shape), batched)
-        return (out, _unbatched(reshape_op(index, shape=shape), batched)) if return_indices else out
+        planes = reshape_op(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
+        pooled = fractional_pool(planes, _samples_of(op, rank, x, _random_samples), size=size, kernel=kernel)
+        out, index = [_unbatched(reshape_op(y, shape=x.shape[:2] + size), batched) for y in pooled]
+        return (out, index) if return_indices else out
 
     drawn = Derived(lambda x, *_: np.arange(math.prod(x.shape[:2]) * rank).reshape(*x.shape[:2], rank) * 3 % 8 / 8.0)
     return _op(function, "functional.fractional_max_pool", rank,
@@ -111,16 +82,8 @@ def _make_fractional(rank):
 
 def _np_fractional(rank):
     def numpy(x, kernel, m, ratio, return_indices, samples):
-        sizes, out, index = x.shape[2:], np.empty(x.shape[:2] + (m,) * rank), np.empty(x.shape[:2] + (m,) * rank, np.int64)
-        for where in np.ndindex(*x.shape[:2]):
-            drawn = samples[where][::-1] if rank == 2 else samples[where]
-            steps = [(n - kernel) / max(m - 1, 1) for n in sizes]
-            for o in np.ndindex(*(m,) * rank):
-                first = [n - kernel if i == m - 1 else int((i + s) * a) - int(s * a) for i, s, a, n in zip(o, drawn, steps, sizes)]
-                window = x[where][tuple(slice(a, a + kernel) for a in first)]
-                inside = np.unravel_index(window.argmax(), window.shape)
-                out[where + o] = window.max()
-                index[where + o] = np.ravel_multi_index(np.add(first, inside), sizes)
+        found = fractional_pool.details.numpy(x.reshape(-1, *x.shape[2:]), samples.reshape(-1, rank), (m,) * rank, (kernel,) * rank)
+        out, index = [y.reshape(*x.shape[:2], *y.shape[1:]) for y in found]
         return (out, index) if return_indices else out
     return numpy
 

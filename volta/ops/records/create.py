@@ -22,7 +22,7 @@ def _np_normal(shape, mean, std, seed, offset, dtype):
 
 def _np_randint(shape, low, high, seed, offset, dtype):
     words = random.bits(seed, offset, math.prod(shape)).astype(np.uint64)
-    return low + (words * np.uint64(high - low) >> np.uint64(32)).astype(np.int64).reshape(shape)
+    return int(low) + (words * np.uint64(high - low) >> np.uint64(32)).astype(np.int64).reshape(shape)
 
 
 def _np_bernoulli(shape, p, _, seed, offset, dtype):
@@ -38,8 +38,23 @@ def _np_dropout(x, p, seed, offset):
     return np.where(mask, x / (1 - p), 0.0)
 
 
+def _np_geometric(shape, a, _, seed, offset, dtype):
+    return np.maximum(np.ceil(_np_exponential(shape, 1 / a, 0, seed, offset, dtype)), 1)
+
+
+def _np_cauchy(shape, median, sigma, seed, offset, dtype):
+    return median + sigma * np.tan((_np_uniform(shape, 0, 1, seed, offset, dtype) - dtype.type(0.5)) * dtype.type(math.pi))
+
+
+def _np_chances(out, seed, offset):
+    return (_np_uniform(out.shape, 0, 1, seed, offset, out.dtype) < out).astype(out.dtype)
+
+
 _STREAMS = ({"seed": 0, "offset": 0}, {"seed": 0x1234_5678_9ABC_DEF0, "offset": (1 << 32) - 2})
-_INTO = {"uniform": _np_uniform, "normal": _np_normal, "bernoulli": _np_bernoulli, "exponential": _np_exponential}
+_INTO = {"uniform": _np_uniform, "normal": _np_normal, "bernoulli": _np_bernoulli, "exponential": _np_exponential,
+         "cauchy": _np_cauchy, "geometric": _np_geometric, "log_normal": lambda *args, **stream: np.exp(_np_normal(*args, **stream)),
+         "integers": lambda shape, low, count, **stream: _np_randint(shape, low, low + count, **stream).astype(stream["dtype"]),
+         "chances": None}
 empty_op = register("empty", (), family="creation", cases=(case((3, 4)), case(()), case((0, 2))), kinds="fib",
                            numpy=lambda shape, dtype: np.empty(shape))
 full_op = register("full", (), family="creation", cases=(case((3, 4), 2), case((), 1), case((0, 2), 1), case((130, 3), 7)),
@@ -58,9 +73,10 @@ randint_op = register(
     cases=tuple(case(shape, -3, 1000, **s) for shape in ((5, 3), (), (0, 4), (303,)) for s in _STREAMS))
 draw_into_op = register(
     "draw_into", ("out",), writes=("out",), takes={"out": "f"}, family="inplace", kinds="f", rtol=1e-5,
-    numpy=lambda out, kind, a, b, **stream: _INTO[kind](out.shape, a, b, **stream, dtype=out.dtype),
-    cases=tuple(case(shape, kind=kind, a=a, b=3.0, **s) for shape in ((6, 4), (5, 3), (0, 4)) for kind, a, s in zip(
-        _INTO, (-1.0, -1.0, 0.25, -0.5), 2 * _STREAMS)))
+    numpy=lambda out, kind, a, b, **stream: _np_chances(out, **stream) if kind == "chances" else _INTO[kind](
+        out.shape, a, b, **stream, dtype=out.dtype),
+    cases=tuple(case(shape, kind=kind, a=a, b=0.5 if kind == "log_normal" else 3.0, **s) for shape in ((6, 4), (5, 3), (0, 4))
+                for kind, a, s in zip(_INTO, (-1.0, -1.0, 0.25, -0.5, 1.0, -0.3, -1.0, -2.0, 0.0), 5 * _STREAMS)))
 dropout_op = register(
     "dropout", ("x",), family="random", takes="f", vjp=(lambda g, p, seed, offset: dropout_op(g, p=p, seed=seed, offset=offset),),
     numpy=_np_dropout, cases=(case((7, 3), p=0.5, **_STREAMS[0]), case((), p=0.25, **_STREAMS[0]),

@@ -162,6 +162,14 @@ def _moved(index, band: tuple, whole: tuple, axis: int, first: int):
     return call("add", index, first * inner)
 
 
+def fractional_pool(run, x, samples, **params):
+    """By planes.
+
+    Raises: BindingLimitError for one that is too large.
+    """
+    return halves(run, (x, samples), params, (0, 0), (0, 0))
+
+
 def max_pool_grad(run, g, index, size, **params):
     """By planes; one plane alone is an addition at its places."""
     for d in (0, 1):

@@ -124,6 +124,17 @@ def drawn(run, shape, offset, **params):
     return core.reshaped(cat(first, second, dim=0), shape)
 
 
+def drawn_into(run, out, offset, **params):
+    """Random numbers in place of copies of both halves."""
+    line, half = flat(out), out._size // 2 & ~3
+    for start, stop in ((0, half), (half, out._size)):
+        piece = part(line, 0, start, stop)
+        run(piece, offset=offset + start // 4, **params)
+        copy_into(narrow(line, 0, start, stop), piece)
+    if not out._contiguous:
+        copy_into(out, core.reshaped(line, out.shape))
+
+
 def dropout(run, x, p, seed, offset):
     line = flat(x)
     half = x._size // 2 & ~3

@@ -1,0 +1,54 @@
+"""How many dispatches operations take on a GPU, forward and backward, where that is what they were made for: small ones cost little else."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import volta
+import volta.nn.functional as F
+
+pytestmark = pytest.mark.usefixtures("gpu")
+
+
+def rand(*shape):
+    return volta.rand(*shape, device="gpu", requires_grad=True)
+
+
+def counts(function):
+    """(forward, backward) of a function without arguments, by a gradient that is there."""
+    function()
+    before = volta.gpu.stats().dispatches
+    out = function()
+    between = volta.gpu.stats().dispatches
+    g = volta.ones_like(out)
+    start = volta.gpu.stats().dispatches
+    out.backward(g)
+    return between - before, volta.gpu.stats().dispatches - start
+
+
+IMAGE = (2, 3, 8, 6)
+CASES = {
+    "reshape": (lambda: rand(*IMAGE).reshape(6, 48).exp(), 2, 1),               # a leaf takes over what only its gradient shows
+    "fractional_max_pool2d": (lambda: F.fractional_max_pool2d(rand(*IMAGE), 2, output_size=3), 3, 1),
+    "fractional_max_pool3d": (lambda: F.fractional_max_pool3d(rand(2, 3, 6, 5, 7), 2, output_size=3), 3, 1),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_dispatches(name):
+    function, forward, backward = CASES[name]
+    found = counts(function)
+    assert found[0] <= forward and found[1] <= backward, found
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_of_fractional_windows_the_last_nan_wins(rank, device):
+    """As in PyTorch; of equal elements the first."""
+    x = np.full((1, 1, *(4,) * rank), 2.0, np.float32)
+    x[..., 1, 2] = x[..., 2, 1] = np.nan
+    samples = volta.full((1, 1, rank), 0.25, device=device)
+    pool = getattr(F, f"fractional_max_pool{rank}d")
+    out, index = pool(volta.tensor(x, device=device), 2, 2, return_indices=True, _random_samples=samples)
+    plane = index.numpy().reshape(-1, 2, 2)[0] % 16
+    assert plane.tolist() == [[0, 6], [9, 10]]
+    assert np.isnan(out.numpy().reshape(-1, 2, 2)[0]).tolist() == [[False, True], [True, False]]
