@@ -114,7 +114,7 @@ OWN = {
     "glu_grad": [case((2500,), (5000,), dim=0), case((3, 1000), (3, 2000), dim=1), case((1250, 2), (2500, 2), dim=0)],
     "empty": [], "full": [case((5000,), 2.5)], "arange": [case(0.5, 0.25, 5000)],
     "uniform": [case((5000,), 0.0, 1.0, seed=3, offset=5)], "normal": [case((5000,), 0.0, 1.0, seed=3, offset=5)],
-    "randint": [case((5000,), 0, 100, seed=3, offset=5)],
+    "randint": [case((5000,), 0, 100, seed=3, offset=5)], "shuffled": [case((3000,), 0, 3000, seed=3, offset=5)],
     "draw_into": [case((5000,), kind=k, a=0.5, b=3.0, seed=3, offset=5) for k in (
         "uniform", "normal", "bernoulli", "exponential", "geometric", "cauchy", "log_normal", "integers", "chances")],
     "dropout": [case((5000,), p=0.3, seed=3, offset=5), case((70, 50), p=0.3, seed=3, offset=5)],

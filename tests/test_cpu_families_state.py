@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 from test_cpu_families import FLOATS, KERNELS, close, dtype, strided, tensor, values
 
+import volta
 from volta._kernels import core
 from volta._kernels.core import threads
 from volta._kernels.cpu import random
-from volta.errors import DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.records.update import UPDATES
 
 SEEDS = [(0, 0), (2**64 - 1, 7), (123456789123, 2**32 - 3), (5, 2**64 - 2)]
@@ -117,6 +118,20 @@ def test_draws(n, seed, offset):
     whole = -5 + (bits[:n] * np.uint64(15) >> np.uint64(32)).astype("i8")
     for name in ("int64", "int32", "float32"):
         close(KERNELS["randint"]((n,), -5, 10, seed, offset, dtype(name), None), whole, 0, 0)
+
+
+@pytest.mark.parametrize("lines, n", [(1, 1), (1, 256), (3, 301), (1, 4096), (1, 4097), (1, 6144), (2, 6145), (1, 70_001)])
+def test_orders_are_those_of_the_words(lines, n):
+    want = 7 + np.argsort(philox(lines * n, 5, 3).reshape(lines, n), axis=1, kind="stable")
+    before = volta.get_num_threads()
+    try:
+        for threads in (1, 2, 3):
+            volta.set_num_threads(threads)
+            close(KERNELS["shuffled"]((lines, n), 7, 7 + n, 5, 3, dtype("int64"), None), want, 0, 0)
+    finally:
+        volta.set_num_threads(before)
+    with pytest.raises(ArgumentError, match="shuffled: 3 integers do not make lines"):
+        KERNELS["shuffled"]((2,), 0, 3, 5, 3, dtype("int64"), None)
 
 
 def test_uniform_of_the_unit_interval_is_exact():

@@ -19,7 +19,7 @@ from volta.trees import flatten
 
 __all__ = ["vmap"]
 
-_DRAWN = frozenset({"uniform", "normal", "randint"})                                   # made for all samples where these are to differ
+_DRAWN = frozenset({"uniform", "normal", "randint", "shuffled"})           # made for all samples where these are to differ
 _DRAWN_FOR_ALL = frozenset({"poisson", "binomial", "draw_into"})
 _lock, _readers = threading.Lock(), 0
 

@@ -34,6 +34,7 @@ creation     full(shape, value, dtype, device)  arange(start, step, count, dtype
     uniform(shape, low, high, seed, offset, dtype, device)       Philox 4x32-10: see volta/random.py
     normal(shape, mean, std, seed, offset, dtype, device)        Box-Muller over the same bits
     randint(shape, low, high, seed, offset, dtype, device)
+    shuffled(shape, low, high, seed, offset, dtype, device)      lines of low .. high - 1, each as a stable sort puts its words
 transfer     upload(array: numpy array, dtype, device, out=None) -> tensor    download(x) -> numpy array (contiguous copy)
 
 reduce       dim: tuple (never empty; all dims for a full reduction); keepdim: bool

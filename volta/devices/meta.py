@@ -238,7 +238,7 @@ _RULES: dict[str, Callable] = {
     "distances": lambda op, x, params: (_distances(*x), x[0].dtype), "distances_grad": _each_of(1),
     "grid_sample_grid": _each_of(2), "recurrent": _recurrent, "recurrent_grad": _recurrent_grad,
     # of nothing
-    **dict.fromkeys(("uniform", "normal", "randint"), lambda op, x, params: (x[0], params["dtype"])),
+    **dict.fromkeys(("uniform", "normal", "randint", "shuffled"), lambda op, x, params: (x[0], params["dtype"])),
     "empty": lambda op, x, params: (x[0], params["dtype"]), "full": lambda op, x, params: (x[0], params["dtype"]),
     "arange": lambda op, x, params: ((x[2],), params["dtype"]),
     "upload": lambda op, x, params: (x[0].shape, x[1]),

@@ -12,14 +12,13 @@ from volta._kernels.core.call import run_kernel
 from volta._kernels.core.order import dense_strides
 from volta._kernels.core.streams import draw, draw_into
 from volta.device import as_device
-from volta.dtypes import as_dtype, bool_, check_held, float16, float32, float64, get_default_dtype, iinfo, int32, int64, to_numpy
+from volta.dtypes import as_dtype, bool_, check_held, float16, float32, float64, get_default_dtype, iinfo, int64, to_numpy
 from volta.errors import ArgumentError, CallError, DTypeError, ShapeError
 from volta.layout import preserve_format
 from volta.ops.copy import arranged, copy_into, fill_into
 from volta.ops.from_data import finish, tensor
 from volta.ops.records.copy import cast
-from volta.ops.records.create import arange_op, draw_into_op, empty_op, full_op, normal_op, randint_op, uniform_op
-from volta.ops.records.sort import sort_op
+from volta.ops.records.create import arange_op, draw_into_op, empty_op, full_op, normal_op, randint_op, shuffled_op, uniform_op
 from volta.ops.table import case, composed, create
 from volta.shapes import as_shape, listed
 
@@ -299,8 +298,7 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: DTypeLike = N
         raise DTypeError("randperm: bool has no numbers; take an integer or a floating point dtype")
     if wanted is not int64 and not wanted.is_floating_point and n - 1 > iinfo(wanted).max:
         raise ArgumentError(f"randperm: {n - 1} does not fit into {wanted}; take a wider dtype")
-    keys = draw("randperm", randint_op, (n,), -1 << 31, 1 << 31, int32, device, generator)
-    return finish(cast(sort_op(keys, dim=0)[1], wanted), requires_grad)
+    return finish(cast(draw("randperm", shuffled_op, (n,), 0, n, int64, device, generator), wanted), requires_grad)
 
 
 def floating_dtype(op: str, dtype: DTypeLike) -> DType:

@@ -4,52 +4,26 @@
 # Threads: over blocks; every element depends on its own counter only. Sizes: the front end.
 # Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11, table 2 (Philox 4x32, 10 rounds).
 
-from cython.parallel cimport prange
+from cython.parallel cimport prange, threadid
 from libc.math cimport cos, log, sin, sqrt, sqrtf
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from volta._kernels.core.base cimport (
-    BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType, TensorBase, address, dtype_of, empty_host, empty_host_like)
+    BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType, Storage, TensorBase, address, dtype_of, empty_host, empty_host_like, host_storage)
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.cpu cimport philox as rounds          # C text alone: its name is that of the function here
 from volta._kernels.cpu.copy cimport copy_data, packed
+from volta._kernels.cpu.philox cimport philox
 from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.shuffle cimport deal, order
 from volta._kernels.cpu.doubles cimport cos_f64, exp_f64, log_f64, sin_f64
 from volta._kernels.cpu.scalar cimport ceil_f32, ceil_f64, cos_f32, exp_f32, log_f32, sin_f32
 from volta._kernels.core.views cimport float_code, pointer
 from volta._kernels.core.size cimport plain
 
-from volta.errors import DTypeError
+from volta.errors import ArgumentError, DTypeError
 
 cdef extern from *:
     """
-    #define VOLTA_PHILOX_BLOCK 64
-    #define VOLTA_PHILOX_FEW 16
-    #if defined(__GNUC__)
-    #define VOLTA_PHILOX_INLINE static inline __attribute__((always_inline))
-    #else
-    #define VOLTA_PHILOX_INLINE static inline
-    #endif
-    VOLTA_PHILOX_INLINE void volta_philox_of(const int count, uint64_t seed, uint64_t counter, uint64_t high, uint32_t *words) {
-        int i;
-        for (i = 0; i < count; i++) {
-            uint64_t n = counter + (uint64_t)i;
-            uint32_t four[4] = {(uint32_t)n, (uint32_t)(n >> 32), (uint32_t)high, (uint32_t)(high >> 32)};
-            volta_philox_rounds(four, (uint32_t)seed, (uint32_t)(seed >> 32));
-            words[i] = four[0];
-            words[1 * VOLTA_PHILOX_BLOCK + i] = four[1];
-            words[2 * VOLTA_PHILOX_BLOCK + i] = four[2];
-            words[3 * VOLTA_PHILOX_BLOCK + i] = four[3];
-        }
-    }
-    /* words[4][BLOCK] = Philox of the 128-bit counters (high, counter + i), of which `count` are needed. A plain loop over counters:
-       vector code, shorter where few are needed. */
-    static void volta_philox(uint64_t seed, uint64_t counter, uint64_t high, uint32_t *words, ptrdiff_t count) {
-        if (count <= VOLTA_PHILOX_FEW)
-            volta_philox_of(VOLTA_PHILOX_FEW, seed, counter, high, words);
-        else
-            volta_philox_of(VOLTA_PHILOX_BLOCK, seed, counter, high, words);
-    }
     /* cos and sin of 2 pi u, 0 <= u < 1: u is a multiple of a quarter and a rest that float32 holds exactly. */
     static inline float volta_turn(float u, int quarter) {
         float t = u * 4.0f + 0.5f;
@@ -65,29 +39,23 @@ cdef extern from *:
         return q & 2 ? -y : y;
     }
     """
-    void philox "volta_philox"(uint64_t seed, uint64_t counter, uint64_t high, uint32_t* words, Py_ssize_t count) noexcept nogil
     float turn "volta_turn"(float u, int quarter) noexcept nogil
 
 cdef enum:
     BLOCK = 64                  # counters at a time
     WORDS = 256                 # their words
-    FEW = 16                    # counters, where a draw needs no more
     COST = 4                    # a word against one element of a cheap loop
+    WHOLE = 4096                # items of a line that is not parted, at most; of others, parts have up to
+    PART = 1024                 # about
+    SHARED = 6144               # items from which threads share a line
+    PARTS = 512                 # into which a line is parted, at most
 
 
 # ---------------------------------------------------------------- bits
 
 cdef inline void fill_words(uint64_t seed, uint64_t offset, Py_ssize_t block, uint32_t* words, Py_ssize_t count) noexcept nogil:
-    """The first `count` words of a block, of WORDS, in the order of the elements."""
-    cdef uint32_t lanes[WORDS]
-    cdef Py_ssize_t i
-    count = (count + 3) // 4
-    philox(seed, offset + <uint64_t>block * BLOCK, 0, lanes, count)
-    for i in range(count if count <= FEW else <Py_ssize_t>BLOCK):
-        words[4 * i] = lanes[i]
-        words[4 * i + 1] = lanes[BLOCK + i]
-        words[4 * i + 2] = lanes[2 * BLOCK + i]
-        words[4 * i + 3] = lanes[3 * BLOCK + i]
+    """The first `count` words of a block, of WORDS, and more, to a multiple of 32."""
+    philox(seed, offset + <uint64_t>block * BLOCK, 0, words, (count + 31) // 32 * 8)
 
 
 cdef inline real unit(uint32_t bits, real kind) noexcept nogil:
@@ -170,7 +138,7 @@ cdef void draw_block(Draw draw, const real* x, real* out, Py_ssize_t size, doubl
     elif n == WORDS:
         normal_block(<const uint32_t*>words, a, b, out, WORDS // 2)
     else:
-        normal_block(<const uint32_t*>words, a, b, pairs, min((n // 2 + 16) // 16 * 16, <Py_ssize_t>(WORDS // 2)))
+        normal_block(<const uint32_t*>words, a, b, pairs, (n + 31) // 32 * 16)
         for i in range(n):
             out[i] = pairs[i]
     if draw == LOG_NORMAL:
@@ -200,6 +168,49 @@ cdef void randint_block(int64_t* out, int32_t* narrow, Py_ssize_t size, int64_t 
         out[at + i] = low + <int64_t>((words[i] * span) >> 32)
 
 
+# ---------------------------------------------------------------- orders
+
+cdef inline int bits_for(Py_ssize_t n) noexcept nogil:
+    """The bits of a number below n."""
+    cdef int bits = 0
+    while (<Py_ssize_t>1 << bits) < n:
+        bits += 1
+    return bits
+
+
+cdef bint shuffle_line(uint64_t* out, char* memory, Py_ssize_t n, Py_ssize_t room, int above, int bits, int threads, int64_t low,
+                       uint64_t seed, uint64_t offset, Py_ssize_t start) noexcept nogil:
+    """The n numbers from `low` in the order of the words from `start` on; gives False where a part has more items than there is room for. IN:
+    memory of each thread for parts of so many items and their counts, and for counts of bins."""
+    cdef Py_ssize_t parts = <Py_ssize_t>1 << above, blocks = (start + n + WORDS - 1) // WORDS, stride = parts * room, d, total = 0
+    cdef uint64_t* items = <uint64_t*>memory
+    cdef uint32_t* counts = <uint32_t*>(items + threads * stride)
+    cdef uint32_t* bins = counts + threads * parts
+    cdef uint32_t starts[PARTS + 1]
+    cdef int t
+    if threads == 1:
+        deal(items, counts, room, above, seed, offset, start, 0, n)
+    else:
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            deal(items + t * stride, counts + t * parts, room, above, seed, offset, start, max(blocks * t // threads * WORDS - start, 0),
+                 min(blocks * (t + 1) // threads * WORDS - start, n))
+    for d in range(parts):
+        starts[d] = <uint32_t>total
+        for t in range(threads):
+            if counts[t * parts + d] > room:
+                return False
+            total += counts[t * parts + d]
+    starts[parts] = <uint32_t>total
+    if threads == 1:
+        for d in range(parts):
+            order(items + d * room, counts + d, stride, parts, 1, out + starts[d], starts[d + 1] - starts[d], above, bits, bins, low)
+        return True
+    for d in prange(parts, num_threads=threads, schedule="dynamic"):
+        order(items + d * room, counts + d, stride, parts, threads, out + starts[d], starts[d + 1] - starts[d], above, bits,
+              bins + (<Py_ssize_t>threadid() << bits), low)
+    return True
+
+
 # ---------------------------------------------------------------- tensors
 
 cdef object refusal(str name, DType dtype):
@@ -208,13 +219,13 @@ cdef object refusal(str name, DType dtype):
 
 def philox_bits(Py_ssize_t n, uint64_t seed, uint64_t offset, uint64_t high=0):
     """The first n words of the stream `seed` from counter `offset`, as a list; `high` is the counter's upper half."""
-    cdef uint32_t lanes[WORDS]
+    cdef uint32_t drawn[WORDS]
     cdef Py_ssize_t i
     cdef list words = []
     for i in range(n):
         if i % WORDS == 0:
-            philox(seed, offset + <uint64_t>i // 4, high, lanes, BLOCK)
-        words.append(lanes[i % 4 * BLOCK + i % WORDS // 4])
+            philox(seed, offset + <uint64_t>i // 4, high, drawn, BLOCK)
+        words.append(drawn[i % WORDS])
     return words
 
 
@@ -265,6 +276,31 @@ def randint(shape, int64_t low, int64_t high, uint64_t seed, uint64_t offset, DT
     return out if short or dtype.code == INT64 else converted_to(out, dtype)
 
 
+def shuffled(shape, int64_t low, int64_t high, uint64_t seed, uint64_t offset, DType dtype not None, device=None):
+    """Lines of the integers of [low, high), each in the order of its words, the lower place first where two are equal."""
+    shape = plain(shape)
+    cdef TensorBase out = empty_host(shape, dtype_of(INT64))
+    cdef Py_ssize_t n = shape[len(shape) - 1] if shape else 0, line, room = n
+    cdef int above = 0, bits = bits_for(n), threads = threads_for(n * COST * 2) if n >= SHARED else 1
+    cdef uint64_t* data = <uint64_t*>address(out)
+    cdef Storage memory, whole
+    cdef bint done
+    if not shape or n != high - low or n >= <Py_ssize_t>1 << 32:
+        raise ArgumentError(f"shuffled: {high - low} integers do not make lines of a tensor of shape {tuple(shape)}")
+    if n > WHOLE:
+        above = min(bits_for((n + PART - 1) // PART), 9)
+        bits = bits_for((n >> above) + 1)
+        room = (n >> above) // threads
+        room += 8 * <Py_ssize_t>sqrt(room) + 64         # eight deviations more than the mean
+    memory = host_storage(threads * (8 * (room << above) + 4 * (<Py_ssize_t>1 << above)) + 4 * threads * (<Py_ssize_t>1 << bits) + 64)
+    for line in range(out.size // n if n else 0):
+        done = shuffle_line(data + line * n, memory.data, n, room, above, bits, threads, low, seed, offset, line * n)
+        if not done:                                    # which random words do not come to: one part has room for all
+            whole = host_storage(8 * n + 8 * (<Py_ssize_t>1 << bits_for(n)) + 64)
+            shuffle_line(data + line * n, whole.data, n, n, 0, bits_for(n), 1, low, seed, offset, line * n)
+    return out if dtype.code == INT64 else converted_to(out, dtype)
+
+
 def dropout(TensorBase x not None, double p, uint64_t seed, uint64_t offset):
     """x * mask / (1 - p), where the mask is u >= p of each element; p = 1 drops all."""
     float_code("dropout", x)
@@ -287,4 +323,4 @@ def draw_into(TensorBase out not None, str kind, double a, double b, uint64_t se
         copy_data(out, numbers)
 
 
-KERNELS = {"uniform": uniform, "normal": normal, "randint": randint, "dropout": dropout, "draw_into": draw_into}
+KERNELS = {"uniform": uniform, "normal": normal, "randint": randint, "shuffled": shuffled, "dropout": dropout, "draw_into": draw_into}

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import math
 
-from volta.devices.gpu.common import BYTES, COMPUTED, FLOAT32, THREADS, ceil_div, check_dtype, context, pack_float, round_float
+from volta.devices.gpu.common import BYTES, COMPUTED, FLOAT32, INT32, THREADS, ceil_div, check_dtype, context, pack_float, round_float
 from volta.devices.gpu.copy import contiguous, copy_into, empty
 from volta.devices.gpu.limits import rows as cuts
+from volta.devices.gpu.limits.cut import call
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32
 from volta.errors import ArgumentError, DTypeError
 
@@ -67,6 +68,14 @@ def _randint(*, shape, low, high, seed, offset, dtype, device):
     return _draw("randint", shape, dtype, device, tail)
 
 
+def _shuffled(shape, low, high, seed, offset, dtype, device):
+    """Lines of the integers of [low, high), each in the order of its words."""
+    keys = KERNELS["randint"](shape, -2**31, 2**31, seed, offset, INT32, device)
+    order = call("sort", keys, dim=len(shape) - 1)[1]
+    order = call("add", order, low) if low else order
+    return order if order.dtype is dtype else call("cast", order, dtype=dtype)
+
+
 def _dropout(x, *, p, seed, offset):
     """x * mask / (1 - p), where the mask is u >= p."""
     def tail(p, seed, offset):
@@ -116,4 +125,5 @@ KERNELS = {
     "normal": Kernel("normal", _normal, varying=("mean", "std", *_PLACE), cut=cuts.drawn),
     "randint": Kernel("randint", _randint, varying=("low", "high", *_PLACE), cut=cuts.drawn),
     "draw_into": Kernel("draw_into", _draw_into, strided=(0,), writes=(0,), varying=("a", "b", *_PLACE), cut=cuts.drawn_into),
+    "shuffled": _shuffled,
     "dropout": Kernel("dropout", _dropout, varying=("p", *_PLACE), cut=cuts.dropout)}

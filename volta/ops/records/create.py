@@ -25,6 +25,11 @@ def _np_randint(shape, low, high, seed, offset, dtype):
     return int(low) + (words * np.uint64(high - low) >> np.uint64(32)).astype(np.int64).reshape(shape)
 
 
+def _np_shuffled(shape, low, high, seed, offset, dtype):
+    words = random.bits(seed, offset, math.prod(shape)).reshape(shape)
+    return low + np.argsort(words, axis=-1, kind="stable")
+
+
 def _np_bernoulli(shape, p, _, seed, offset, dtype):
     return (_np_uniform(shape, 0, 1, seed, offset, dtype) < np.asarray(p, dtype)).astype(dtype)
 
@@ -71,6 +76,10 @@ normal_op = register(
 randint_op = register(
     "randint", (), family="creation", numpy=_np_randint, kinds="i",
     cases=tuple(case(shape, -3, 1000, **s) for shape in ((5, 3), (), (0, 4), (303,)) for s in _STREAMS))
+shuffled_op = register(
+    "shuffled", (), family="creation", numpy=_np_shuffled, kinds="i",
+    cases=tuple(case(shape, low, low + shape[-1], **s)
+                for shape, low in (((5, 3), -3), ((0,), 2), ((4, 20), 0), ((100,), 1)) for s in _STREAMS))
 draw_into_op = register(
     "draw_into", ("out",), writes=("out",), takes={"out": "f"}, family="inplace", kinds="f", rtol=1e-5,
     numpy=lambda out, kind, a, b, **stream: _np_chances(out, **stream) if kind == "chances" else _INTO[kind](
