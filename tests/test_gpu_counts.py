@@ -1,4 +1,4 @@
-"""How many dispatches operations take on a GPU, forward and backward, where that is what they were made for: small ones cost little else."""
+"""How many dispatches operations take on a GPU, forward and backward, where that is what they are for: small ones cost little else."""
 from __future__ import annotations
 
 import numpy as np
