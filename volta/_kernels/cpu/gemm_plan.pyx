@@ -82,6 +82,7 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
 cdef void choose_way(Plan* plan, const Products* p, Py_ssize_t width) noexcept nogil:
     """Decide between thin, outer, inner, and tiles of the product or its transpose."""
     cdef Products q
+    cdef Py_ssize_t extra
     plan.outer = p.m > THIN and p.k <= longest_short(p, width) and (p.n > THIN or MASKED and p.a_row != 1)
     if p.n <= 2 and p.k > 4 * p.n and p.a_column == 1:
         plan.outer = False
@@ -96,7 +97,8 @@ cdef void choose_way(Plan* plan, const Products* p, Py_ssize_t width) noexcept n
     else:
         plan.inner = not plan.thin and not plan.outer and not plan.turned and inner_pays(p, width)
     if p.a_row == 1 != p.a_column and not (plan.outer or plan.thin or plan.inner or plan.turned or p.m <= THIN):
-        plan.turned = tiles_cost(&q, width) + 3 * p.m * p.n // 4 < tiles_cost(p, width)
+        extra = 3 * p.m * p.n // 4 + (q.m - 1) // TALL * q.k * q.n // 4        # to turn out, and to copy b for each part of the rows
+        plan.turned = tiles_cost(&q, width) + extra < tiles_cost(p, width)
 
 
 cdef Py_ssize_t longest_short(const Products* p, Py_ssize_t width) noexcept nogil:
@@ -109,7 +111,7 @@ cdef Py_ssize_t tiles_cost(const Products* p, Py_ssize_t width) noexcept nogil:
     cdef Py_ssize_t tiles = (p.m + TILE_ROWS - 1) // TILE_ROWS, vectors = (p.n + width - 1) // width
     cdef Py_ssize_t steps = max(p.m, TILE_ROWS // 2) * (4 * vectors + (vectors == 1)) // TILE_ROWS
     if p.a_column != 1 and vectors > 3:
-        steps += 2 * tiles
+        steps += tiles
     if p.b_column != 1:
         steps += p.n // 3 + 2
     return p.k * steps + 40 * tiles * ((vectors + 2) // 3)
