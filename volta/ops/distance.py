@@ -104,7 +104,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = PAIRED[0])
     if p == 2 and (compute_mode == PAIRED[1] or compute_mode == PAIRED[0] and many) and not _better_apart(x1, x2):
         squares = unsqueeze(sum(x1 * x1, -1), -1) + unsqueeze(sum(x2 * x2, -1), -2) - 2.0 * matmul(x1, transpose(x2, -1, -2))
         return root(clamp_min(squares, 0.0), 0.5)
-    if not _has_kernel(x1, p, x1.shape[-2] * x2.shape[-2]):
+    if not _has_kernel(x1, p, max(math.prod(x1._shape[:-1]) * x2._shape[-2], x1._shape[-2] * math.prod(x2._shape[:-1]))):
         rows = max(BLOCK // max(math.prod(x1.shape[:-2]) * x2.shape[-2] * x2.shape[-1], 1), 1)      # whose differences stay in caches
         if x1.shape[-2] <= rows or not core.host_sees(x1):
             return _apart(x1, x2, p)
@@ -117,7 +117,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = PAIRED[0])
 
 
 NARROW = 32                         # elements of rows up to which their differences take less time than what a product leaves to be done
-FEW = 2048                          # differences up to which the calls take most of the time
+FEW = 512                           # differences up to which the calls take most of the time
 
 
 def _better_apart(x1, x2):

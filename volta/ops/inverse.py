@@ -228,13 +228,16 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     >>> volta.linalg.solve_triangular(volta.tensor([[1.0, 0.0], [1.0, 2.0]]), volta.ones(2, 1), upper=False).tolist()
     [[1.0], [0.0]]
     """
+    a, b = A._shape, B._shape
+    if A.dtype is B.dtype and len(a) > 1 and a[-2] == a[-1] == b[-2 if left else -1:][0] and a[:-2] == b[:-2] and len(b) == len(a):
+        return triangular_op(A, B, upper=upper, unitriangular=unitriangular, left=left)
     square("linalg.solve_triangular", A)
     matrices("linalg.solve_triangular", B)
     B = cast(B, A.dtype)                                    # of any dtype, as in PyTorch
     if left:
-        return triangular_op(*fitting("linalg.solve_triangular", A, B), upper=upper, unitriangular=unitriangular)
-    a, b = fitting("linalg.solve_triangular", turned(A), turned(B))
-    return by_columns(turned(triangular_op(a, b, upper=not upper, unitriangular=unitriangular)))
+        return triangular_op(*fitting("linalg.solve_triangular", A, B), upper=upper, unitriangular=unitriangular, left=True)
+    fitting("linalg.solve_triangular", turned(A), turned(B))
+    return triangular_op(A, B, upper=upper, unitriangular=unitriangular, left=False)
 
 
 # ---------------------------------------------------------------- of more dimensions

@@ -97,11 +97,11 @@ def _certain(A, b, rtol):
         Q, R = qr_op(A if rows > columns else turned(A), mode="reduced")
         if not np.diagonal(R.detach().numpy(), axis1=-2, axis2=-1).all():
             return None
-        whole, inverse = R, triangular_op(R.detach(), one, upper=True, unitriangular=False)
+        whole, inverse = R, triangular_op(R.detach(), one, upper=True, unitriangular=False, left=True)
         if rows > columns:
-            X = triangular_op(R, matmul(turned(Q), b), upper=True, unitriangular=False)
+            X = triangular_op(R, matmul(turned(Q), b), upper=True, unitriangular=False, left=True)
         else:
-            X = matmul(Q, triangular_op(turned(R), b, upper=False, unitriangular=False))
+            X = matmul(Q, triangular_op(turned(R), b, upper=False, unitriangular=False, left=True))
     bound = _norm(whole.detach().numpy()) * _norm(inverse.numpy())
     return X if np.all(bound * rtol < CERTAIN) and np.isfinite(X.detach().numpy()).all() else None
 

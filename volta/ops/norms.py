@@ -8,14 +8,14 @@ import numpy as np
 
 from volta._kernels.core import graph
 from volta.device import beyond_gpu
-from volta.dtypes import HALVES, as_dtype, float32, promote_types
+from volta.dtypes import HALVES, as_dtype, float32, float64, promote_types
 from volta.errors import ArgumentError, DeviceError, DTypeError, IndexRangeError, ShapeError, warn_once
 from volta.ops.copy import widened
 from volta.ops.math import where
 from volta.ops.records.copy import cast
 from volta.ops.records.decomposition import svd_op
 from volta.ops.records.math import floor, where_op
-from volta.ops.records.reduce import norm2_op
+from volta.ops.records.reduce import amax_op, norm2_op, sum_op
 from volta.ops.records.view import permute_op, reshape_op, row_major
 from volta.ops.reduce import amax, amin, root, shared_extreme, sum
 from volta.ops.table import case, composed
@@ -74,6 +74,8 @@ def _alone(input, dim):
     """Whether each norm is that of one element."""
     if dim is None or input._size == 1:
         return input._size == 1
+    if type(dim) is int and -input.ndim <= dim:
+        return input._shape[dim] == 1
     for d in as_dims("norm", dim, input.ndim):
         if input._shape[d] != 1:
             return False
@@ -157,6 +159,12 @@ def matrix_norm(A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -
     """
     if ord not in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
         raise ArgumentError(f"matrix_norm: ord must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, got {ord!r}")
+    rank, own = len(A._shape), A.dtype is float32 or A.dtype is float64
+    if own and dtype is None and rank > 1 and dim == (-2, -1) and A._size > 1:
+        if ord == "fro":
+            return norm2_op(A, dim=(rank - 2, rank - 1), keepdim=keepdim)
+        if ord in (1, math.inf) and not keepdim:
+            return amax_op(sum_op(abs(A), dim=(rank - 1 - (ord == 1),), keepdim=False), dim=(rank - 2,), keepdim=False)
     if len(dim) != 2 or A.ndim < 2:
         raise ShapeError(f"matrix_norm: needs a tensor of at least 2 dimensions and two of these, got shape {A.shape} and dim {dim}")
     if not A.dtype.is_floating_point:

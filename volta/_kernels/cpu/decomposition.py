@@ -286,18 +286,24 @@ def triangular(a, b, upper, unitriangular):
     return np.concatenate((y, x) if upper else (x, y), -2)
 
 
-_BY_COLUMNS = {_inv: (0,), _solved: (0,), _cholesky: (0,), _svd: (0, 2), _qr: (0, 1), _eigh: (1,), triangular: (0,), _cholesky_solve: (0,),
+def _triangular(a, b, upper, unitriangular, left):
+    if left:
+        return triangular(a, b, upper, unitriangular)
+    return np.swapaxes(triangular(np.swapaxes(a, -1, -2), np.swapaxes(b, -1, -2), not upper, unitriangular), -1, -2)
+
+
+_BY_COLUMNS = {_inv: (0,), _solved: (0,), _cholesky: (0,), _svd: (0, 2), _qr: (0, 1), _eigh: (1,), _triangular: (0,), _cholesky_solve: (0,),
                _cholesky_inverse: (0,), _cofactor: (0,), _solve_again: (0,)}
 _SLOW = {function.__name__.strip("_"): kernel(function, _BY_COLUMNS.get(function, ())) for function in (
-    _inv, _cholesky, _svd, _qr, _eigh, _slogdet, _cofactor, _pinv, triangular, _cholesky_solve, _cholesky_inverse, _det, _solve_again)}
+    _inv, _cholesky, _svd, _qr, _eigh, _slogdet, _cofactor, _pinv, _triangular, _cholesky_solve, _cholesky_inverse, _det, _solve_again)}
 
 
 def _quick_cholesky_solve(b, a, upper):
     """By substitution twice, or None."""
     turned = core.view(a, (*a.shape[:-2], *a.shape[:-3:-1]), (*a._strides[:-2], *a._strides[:-3:-1]), a.offset)
     first, last = (turned, a) if upper else (a, turned)
-    found = fast.triangular(first, b, False, False)
-    return None if found is None else fast.triangular(last, found, True, False)
+    found = fast.triangular(first, b, False, False, True)
+    return None if found is None else fast.triangular(last, found, True, False, True)
 
 
 def _quick_pinv(a, atol, rtol, hermitian):

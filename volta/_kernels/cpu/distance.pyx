@@ -35,7 +35,6 @@ cdef extern from *:
     #define VOLTA_CEIL64 ceil
     #define VOLTA_ADDED(a, t) ((a) + (t))
     #define VOLTA_LARGER(a, t) ((t) > (a) ? (t) : (a))                          /* no NaN of t */
-    #define VOLTA_LARGER_OR_NAN(a, t) (((t) > (a)) | ((t) != (t)) ? (t) : (a))       /* no branch, which is no vector */
     /* What the differences d of two rows come to: in 16 parts, which compilers make vectors of. */
     #define VOLTA_ROWS(NAME, S, T, JOIN, TERM)                                                                      \\
     static inline T volta_##NAME##_##S(const T* VOLTA_RESTRICT a, const T* VOLTA_RESTRICT b, Py_ssize_t n, T power) {     \\
@@ -60,9 +59,63 @@ cdef extern from *:
     static inline void volta_##NAME##_##S(T* VOLTA_RESTRICT out, const T* VOLTA_RESTRICT a, const T* VOLTA_RESTRICT b, T scale, T size,  \\
                                           T power, Py_ssize_t n) {                                                  \\
         Py_ssize_t i;                                                                                               \\
-        for (i = 0; i < n; i++) { const T d = a[i] - b[i]; out[i] += TERM; }                                        \\
+        if (n == 3) for (i = 0; i < 3; i++) { const T d = a[i] - b[i]; out[i] += TERM; }                            \\
+        else if (n == 4) for (i = 0; i < 4; i++) { const T d = a[i] - b[i]; out[i] += TERM; }                       \\
+        else for (i = 0; i < n; i++) { const T d = a[i] - b[i]; out[i] += TERM; }                                   \\
         (void)power; (void)size;                                                                                    \\
     }
+    /* The largest size, or NaN, whose bits are larger than those of other sizes. */
+    #define VOLTA_LARGEST_OR_NAN(S, T, WHOLE, SIZE)                                                                 \
+    static inline T volta_largest_or_nan_##S(const T* VOLTA_RESTRICT a, const T* VOLTA_RESTRICT b, Py_ssize_t n, T power) {     \
+        WHOLE part[16] = {0}, total = 0;                                                                            \
+        T found;                                                                                                    \
+        Py_ssize_t i = 0;                                                                                           \
+        int k;                                                                                                      \
+        for (; i <= n - 16; i += 16)                                                                                \
+            for (k = 0; k < 16; k++) {                                                                              \
+                const T d = a[i + k] - b[i + k];                                                                    \
+                WHOLE t;                                                                                            \
+                memcpy(&t, &d, sizeof(T));                                                                          \
+                t &= SIZE;                                                                                          \
+                part[k] = t > part[k] ? t : part[k];                                                                \
+            }                                                                                                       \
+        for (k = 0; k < 16; k++) total = part[k] > total ? part[k] : total;                                         \
+        for (; i < n; i++) {                                                                                        \
+            const T d = a[i] - b[i];                                                                                \
+            WHOLE t;                                                                                                \
+            memcpy(&t, &d, sizeof(T));                                                                              \
+            t &= SIZE;                                                                                              \
+            total = t > total ? t : total;                                                                          \
+        }                                                                                                           \
+        memcpy(&found, &total, sizeof(T));                                                                          \
+        (void)power;                                                                                                \
+        return found;                                                                                               \
+    }
+    VOLTA_LARGEST_OR_NAN(32, float, int, 0x7fffffff)
+    VOLTA_LARGEST_OR_NAN(64, double, long long, 0x7fffffffffffffffLL)
+    /* All distances of n short rows from r others. */
+    #define VOLTA_CELLS_OF(M, T, JOIN, TERM)                                                                        \\
+        for (i = 0; i < n; i++)                                                                                     \\
+            for (j = 0; j < r; j++) {                                                                               \\
+                T total = 0;                                                                                        \\
+                for (k = 0; k < M; k++) { const T d = a[i * M + k] - b[j * M + k], t = TERM; total = JOIN(total, t); }  \\
+                out[i * r + j] = total;                                                                             \\
+            }
+    #define VOLTA_CELLS(NAME, S, T, JOIN, TERM)                                                                     \\
+    static void volta_##NAME##_cells_##S(const T* VOLTA_RESTRICT a, const T* VOLTA_RESTRICT b, Py_ssize_t n, Py_ssize_t r,  \\
+                                         Py_ssize_t m, T* VOLTA_RESTRICT out) {                                     \\
+        Py_ssize_t i, j, k;                                                                                         \\
+        if (m == 2) { VOLTA_CELLS_OF(2, T, JOIN, TERM) }                                                            \\
+        else if (m == 3) { VOLTA_CELLS_OF(3, T, JOIN, TERM) }                                                       \\
+        else if (m == 4) { VOLTA_CELLS_OF(4, T, JOIN, TERM) }                                                       \\
+        else { VOLTA_CELLS_OF(m, T, JOIN, TERM) }                                                                   \\
+    }
+    #define VOLTA_ALL_CELLS(S, T)                                                                                   \
+    VOLTA_CELLS(square, S, T, VOLTA_ADDED, d * d)                                                                   \
+    VOLTA_CELLS(size, S, T, VOLTA_ADDED, VOLTA_FABS##S(d))                                                          \
+    VOLTA_CELLS(largest, S, T, VOLTA_LARGER, VOLTA_FABS##S(d))
+    VOLTA_ALL_CELLS(32, float)
+    VOLTA_ALL_CELLS(64, double)
     #define VOLTA_UP_TO_1(t) ((t) > 1 ? 1 : (t))
     #define VOLTA_NORMS(S, T)                                                                                       \\
     VOLTA_ROWS(counted, S, T, VOLTA_ADDED, VOLTA_UP_TO_1(VOLTA_CEIL##S(VOLTA_FABS##S(d))))                          \\
@@ -70,7 +123,6 @@ cdef extern from *:
     VOLTA_ROWS(squares, S, T, VOLTA_ADDED, d * d)                                                                   \\
     VOLTA_ROWS(powers, S, T, VOLTA_ADDED, pow_f##S(VOLTA_FABS##S(d), power))                                        \\
     VOLTA_ROWS(largest, S, T, VOLTA_LARGER, VOLTA_FABS##S(d))                                                       \\
-    VOLTA_ROWS(largest_or_nan, S, T, VOLTA_LARGER_OR_NAN, VOLTA_FABS##S(d))                                         \\
     VOLTA_SLOPES_OF(signs, S, T, scale * (d != d ? d : (T)((d > 0) - (d < 0))))                                     \\
     VOLTA_SLOPES_OF(ways, S, T, scale * d)                                                                          \\
     VOLTA_SLOPES_OF(sign_powers, S, T, d == 0 && power < 1 ? 0                                                      \\
@@ -87,12 +139,14 @@ cdef extern from *:
       #define VOLTA_SIZES32(x) ((volta_v32)((volta_whole32)(x) & 0x7fffffff))
       #define VOLTA_SIZES64(x) ((volta_v64)((volta_whole64)(x) & 0x7fffffffffffffffLL))
       #define VOLTA_PICK(S, mask, t, x) ((volta_v##S)(((mask) & (volta_whole##S)(t)) | (~(mask) & (volta_whole##S)(x))))
+      #define VOLTA_MORE_OR_NAN(S, t, x) ((volta_whole##S)(t) > (volta_whole##S)(x))           /* bits of NaN are larger than those of others */
     #else
       typedef int volta_whole32;
       typedef int volta_whole64;
       #define VOLTA_SIZES32(x) fabsf(x)
       #define VOLTA_SIZES64(x) fabs(x)
       #define VOLTA_PICK(S, mask, t, x) ((mask) ? (t) : (x))
+      #define VOLTA_MORE_OR_NAN(S, t, x) (((t) > (x)) | ((t) != (t)))
     #endif
     /* The distances of a row from `n` others, which lie as columns: `turned`[m][step], four vectors of them at a time. */
     enum { VOLTA_ACROSS = 64 };
@@ -124,7 +178,7 @@ cdef extern from *:
     VOLTA_ACROSS_OF(most, S, T, const volta_v##S t = VOLTA_SIZES##S(d);                                             \\
                     const volta_whole##S more = t > part[q]; part[q] = VOLTA_PICK(S, more, t, part[q]);, )          \\
     VOLTA_ACROSS_OF(most_or_nan, S, T, const volta_v##S t = VOLTA_SIZES##S(d);                                      \\
-                    const volta_whole##S more = (t > part[q]) | (t != t); part[q] = VOLTA_PICK(S, more, t, part[q]);, )
+                    const volta_whole##S more = VOLTA_MORE_OR_NAN(S, t, part[q]); part[q] = VOLTA_PICK(S, more, t, part[q]);, )
     VOLTA_ALL_ACROSS(32, float, sqrtf)
     VOLTA_ALL_ACROSS(64, double, sqrt)
     """
@@ -138,6 +192,12 @@ cdef extern from *:
     void most_64 "volta_most_64"(const double*, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
     void most_or_nan_32 "volta_most_or_nan_32"(const float*, const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
     void most_or_nan_64 "volta_most_or_nan_64"(const double*, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
+    void square_cells_32 "volta_square_cells_32"(const float*, const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
+    void square_cells_64 "volta_square_cells_64"(const double*, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
+    void size_cells_32 "volta_size_cells_32"(const float*, const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
+    void size_cells_64 "volta_size_cells_64"(const double*, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
+    void largest_cells_32 "volta_largest_cells_32"(const float*, const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
+    void largest_cells_64 "volta_largest_cells_64"(const double*, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
     float counted_32 "volta_counted_32"(const float*, const float*, Py_ssize_t, float) noexcept nogil
     float sizes_32 "volta_sizes_32"(const float*, const float*, Py_ssize_t, float) noexcept nogil
     float squares_32 "volta_squares_32"(const float*, const float*, Py_ssize_t, float) noexcept nogil
@@ -166,6 +226,7 @@ cdef enum:
     BLOCK = 512                                 # rows of x2 that a task sees
     NARROW = 256                                # elements of a row up to which those of several are summed side by side
     FEWEST = 8                                  # rows that are worth it
+    SHORT = 16                                  # elements of a row, up to which it has no parts
 
 cdef struct Sizes:
     Py_ssize_t batch
@@ -256,9 +317,50 @@ cdef void some_rows(const real* x1, const real* x2, const real* turned, const Si
         out[j] = distance(x1, x2 + j * s.m, s)
 
 
+cdef inline void cells(const real* a, const real* b, const Sizes* s, real* out) noexcept nogil:
+    """The distances of a batch's short rows."""
+    cdef Py_ssize_t j
+    if real is float:
+        if s.power == 2:
+            square_cells_32(a, b, s.n, s.r, s.m, out)
+        elif s.power == 1:
+            size_cells_32(a, b, s.n, s.r, s.m, out)
+        else:
+            largest_cells_32(a, b, s.n, s.r, s.m, out)
+    else:
+        if s.power == 2:
+            square_cells_64(a, b, s.n, s.r, s.m, out)
+        elif s.power == 1:
+            size_cells_64(a, b, s.n, s.r, s.m, out)
+        else:
+            largest_cells_64(a, b, s.n, s.r, s.m, out)
+    if s.power == 2:
+        for j in range(s.apart):
+            out[j] = <real>sqrt(out[j])
+
+
+cdef bint small_batches(const real* x1, const real* x2, const Sizes* s, real* out) noexcept nogil:
+    """Everything, a batch after the other, where they are small and in a common norm. False, with nothing done, else."""
+    cdef Py_ssize_t batch
+    cdef int threads = threads_for(s.batch * s.apart * (s.m + 4) // 2)
+    if s.pairs or s.step or s.m >= SHORT or not (s.power == 2 or s.power == 1 or s.power == INFINITY):
+        return False
+    if threads > 1 and s.batch < 4 * threads:
+        return False
+    if threads == 1:
+        for batch in range(s.batch):
+            cells(x1 + batch * s.n * s.m, x2 + batch * s.r * s.m, s, out + batch * s.apart)
+    else:
+        for batch in prange(s.batch, num_threads=threads, schedule="static"):
+            cells(x1 + batch * s.n * s.m, x2 + batch * s.r * s.m, s, out + batch * s.apart)
+    return True
+
+
 cdef void all_rows(const real* x1, const real* x2, real* turned, const Sizes* s, real* out) noexcept nogil:
     cdef Py_ssize_t tasks = s.batch * s.n * ((s.r + BLOCK - 1) // BLOCK), task
     cdef int threads = threads_for(s.batch * s.apart * (s.m + 16) // (4 if s.step else 1))
+    if small_batches(x1, x2, s, out):
+        return
     if s.step:
         turn_rows(x2, s, turned)
     if threads == 1:

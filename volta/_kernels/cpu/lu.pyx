@@ -8,7 +8,7 @@
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
-from volta._kernels.core.base cimport INT32, Storage, TensorBase, address, dtype_of, empty_host, host_storage
+from volta._kernels.core.base cimport INT32, Storage, TensorBase, address, dtype_of, empty_host, host_storage, make_tensor
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.lu_batch cimport (
     AGAIN, CHOLESKY, CHOLESKY_INVERSE, COFACTOR, DET, INV, LU, SLOGDET, SOLVE, TRIANGLE, Task,
@@ -174,14 +174,24 @@ def cofactor(TensorBase a not None, TensorBase factors not None, TensorBase pivo
     return out if run(&p, &task, factors, a) else None
 
 
-def triangular(TensorBase a not None, TensorBase b not None, bint upper, bint unitriangular):
-    """X of a triangular system, or None."""
+cdef TensorBase turned_over(TensorBase x):
+    """Matrices with rows for columns."""
+    cdef int rank = <int>len(x.shape)
+    return make_tensor(x.storage, x.shape[:rank - 2] + (x.shape[rank - 1], x.shape[rank - 2]),
+                       x._strides[:rank - 2] + (x._strides[rank - 1], x._strides[rank - 2]), x.offset, x.dtype)
+
+
+def triangular(TensorBase a not None, TensorBase b not None, bint upper, bint unitriangular, bint left):
+    """X of A X = B, A triangular, or of X A = B, which is A' X' = B', or None."""
     cdef Batch p
     cdef Task task
     cdef tuple lead = wider_batch(a, b)
+    if not left:
+        a, b = turned_over(a), turned_over(b)
     plan(&p, a, b, lead)
-    cdef TensorBase out = by_columns(lead, p.n, p.k, a)
-    task.kind, task.upper, task.unit, task.pivots, task.out = TRIANGLE, upper, unitriangular, NULL, address(out)
+    cdef TensorBase out = by_columns(lead, p.n, p.k, a) if left else by_columns(lead, p.k, p.n, a)
+    task.kind, task.upper, task.unit, task.pivots, task.out = TRIANGLE, upper == left, unitriangular, NULL, address(out)
+    task.turned = not left
     if out.size == 0:
         return out
     return out if run(&p, &task, a, b) else None

@@ -19,7 +19,7 @@ cdef enum:
 
 cdef struct Task:
     Kind kind
-    bint turned, upper, unit                # SOLVE, AGAIN: A'; TRIANGLE: which
+    bint turned, upper, unit                # SOLVE, AGAIN: A'; TRIANGLE: X', which
     void* lu                                # the factors: by columns for LU alone, else by rows (not of INV)
     int32_t* pivots
     int32_t* info
@@ -187,9 +187,11 @@ cdef inline bint do_abreast(const Batch* p, const Task* task, const real* a, con
     cdef real[LINE] zero
     cdef real[LINE] wrong
     cdef const real* at[LINE]
-    cdef Py_ssize_t item = first, some, l, n = p.n, k = n if task.kind == INV else p.k, row = n, column = 1
+    cdef Py_ssize_t item = first, some, l, n = p.n, k = n if task.kind == INV else p.k, row = n, column = 1, across = 1, along = n
     if task.kind == LU or task.kind == CHOLESKY or (p.a_row == 1 and (task.kind == INV or task.kind >= AGAIN) and task.kind != COFACTOR):
         row, column = 1, n
+    if task.kind == TRIANGLE and task.turned:
+        across, along = k, 1
     for l in range(LINE):
         wrong[l] = 0
     while item < last:
@@ -229,12 +231,12 @@ cdef inline bint do_abreast(const Batch* p, const Task* task, const real* a, con
         else:
             for l in range(LINE):
                 at[l] = b + offset(p, p.b_strides, item + min(l, some - 1))
-            gather(at, n, k, p.b_row, p.b_column, <real*>x, 1, n)
+            gather(at, n, k, p.b_row, p.b_column, <real*>x, across, along)
         if task.kind == COFACTOR:
             if not cofactors_abreast(n, some, <const real*>s, task.pivots + item * n, <const real*>places, <real*>x):
                 return False
         elif task.kind == TRIANGLE:
-            substitute_abreast(n, k, <const real*>s, row, column, task.upper, task.unit, <real*>x, 1, n)
+            substitute_abreast(n, k, <const real*>s, row, column, task.upper, task.unit, <real*>x, across, along)
         else:
             solve_abreast(n, k, <const real*>s, row, column, <const real*>places, task.turned, <real*>x)
         if not all_sure(n * k, <const real*>x, <const real*>wrong):

@@ -20,7 +20,7 @@ from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
 
 cdef enum:
-    AS_IT_LIES = 32             # rows from which on a triangle is not copied
+    AS_IT_LIES = 12             # rows from which on a triangle is not copied
     STRIP = 64                  # columns of an inverse that begin at one row
     WIDE = 192                  # most columns of a strip of right sides
 
@@ -106,7 +106,11 @@ cdef inline bint do_strip(const Batch* p, const Task* task, const real* a, Py_ss
         substitute(False, n, xd, a, row, column, task.unit, x, xd, spare)
     if not all_finite(n, some, x, xd):
         return False
-    turn(n, some, x, xd, out + first * n, n)
+    if task.kind == TRIANGLE and task.turned:
+        for i in range(n):
+            memcpy(out + i * p.k + first, x + i * xd, some * sizeof(real))
+    else:
+        turn(n, some, x, xd, out + first * n, n)
     return True
 
 

@@ -109,9 +109,10 @@ def _solve_vjp(g, a, out, lu, pivots, turn):
     return -(matmul_op(out, turned(gb)) if turn else matmul_op(gb, turned(out))), gb
 
 
-def _triangular_vjp(g, a, out, upper, unitriangular):
-    gb = triangular_op(turned(a), g, upper=not upper, unitriangular=unitriangular)
-    return weighted(-matmul_op(gb, turned(out)), not upper, not unitriangular, upper), gb
+def _triangular_vjp(g, a, out, upper, unitriangular, left):
+    gb = triangular_op(turned(a), g, upper=not upper, unitriangular=unitriangular, left=left)
+    product = matmul_op(gb, turned(out)) if left else matmul_op(turned(out), gb)
+    return weighted(-product, not upper, not unitriangular, upper), gb
 
 
 inv_op = register(
@@ -129,16 +130,21 @@ solve_op = register(
            case(Derived(lambda: np.array([[2.0, 1.0], [0.5, 3.0]])), (2, 3), turn=True)))
 
 
-def _np_triangular(a, b, upper, unitriangular):
+def _np_triangular(a, b, upper, unitriangular, left):
+    if not left:
+        return np.swapaxes(_np_triangular(np.swapaxes(a, -1, -2), np.swapaxes(b, -1, -2), not upper, unitriangular, True), -1, -2)
     a = np.triu(a) if upper else np.tril(a)
     return np.linalg.solve(a - unitriangular * (a * np.eye(a.shape[-1]) - np.eye(a.shape[-1])), b)
 
 
 triangular_op = register(
     "triangular", ("a", "b"), numpy=_np_triangular, vjp=_triangular_vjp, **_DECLARED,
-    cases=(case(Definite((2, 3, 3)), (2, 3, 2), upper=True, unitriangular=False),
-           case(Definite((4, 4)), (4, 1), upper=False, unitriangular=False),
-           case(Definite((3, 3)), (3, 2), upper=False, unitriangular=True), case((0, 0), (0, 2), upper=True, unitriangular=True)))
+    cases=(case(Definite((2, 3, 3)), (2, 3, 2), upper=True, unitriangular=False, left=True),
+           case(Definite((4, 4)), (4, 1), upper=False, unitriangular=False, left=True),
+           case(Definite((3, 3)), (3, 2), upper=False, unitriangular=True, left=True),
+           case((0, 0), (0, 2), upper=True, unitriangular=True, left=True),
+           case(Definite((2, 3, 3)), (2, 2, 3), upper=False, unitriangular=False, left=False),
+           case(Definite((3, 3)), (1, 3), upper=True, unitriangular=True, left=False)))
 
 
 def _np_cholesky_solve(b, a, upper):
@@ -211,8 +217,8 @@ slogdet_op = register("slogdet", ("a",), outputs=("out", "sign", "lu", "pivots")
 def _cholesky_vjp(g, out):
     """gA = the symmetric part of L'^-1 P L^-1, where P is the lower triangle of L' g, its diagonal halved."""
     upper = turned(out)
-    left = triangular_op(upper, weighted(matmul_op(upper, g), 1, 0.5, 0), upper=True, unitriangular=False)
-    ga = triangular_op(upper, turned(left), upper=True, unitriangular=False)
+    left = triangular_op(upper, weighted(matmul_op(upper, g), 1, 0.5, 0), upper=True, unitriangular=False, left=True)
+    ga = triangular_op(upper, turned(left), upper=True, unitriangular=False, left=True)
     return (ga + turned(ga)) * 0.5
 
 
@@ -225,7 +231,7 @@ def _qr_vjp(g_Q, g_R, Q, R):
         upper = upper - matmul_op(turned(Q), g_Q)
     half = weighted(upper, 0, 0.5, 1)
     out = matmul_op(Q, half + turned(half))
-    return (turned(triangular_op(R, turned(out if g_Q is None else out + g_Q), upper=True, unitriangular=False)),)
+    return (triangular_op(turned(R), out if g_Q is None else out + g_Q, upper=False, unitriangular=False, left=False),)
 
 
 def _svd_vjp(g_U, g_S, g_Vh, U, S, Vh):

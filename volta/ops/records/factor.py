@@ -72,10 +72,10 @@ def _lu_vjp(g, out, pivots):
     square, g_square = leading(leading(out, -2, k), -1, k), leading(leading(g, -2, k), -1, k)
 
     def over_lower(x):
-        return triangular_op(turned(square), x, upper=True, unitriangular=True)
+        return triangular_op(turned(square), x, upper=True, unitriangular=True, left=True)
 
     def over_upper(x):
-        return turned(triangular_op(square, turned(x), upper=True, unitriangular=False))
+        return triangular_op(turned(square), x, upper=False, unitriangular=False, left=False)
     L, gL = (unit_lower(leading(out, -1, k)), weighted(leading(g, -1, k), 1, 0, 0))
     U, gU = weighted(leading(out, -2, k), 0, 1, 1), weighted(leading(g, -2, k), 0, 1, 1)
     below, above = matmul_op(turned(L), gL), matmul_op(gU, turned(U))
