@@ -112,6 +112,10 @@ fn gelu_tanh_grad_f(g: f32, x: f32) -> f32 { return g * gelu_tanh_slope(x); }
 fn silu_grad_f(g: f32, x: f32) -> f32 { return g * silu_slope(x); }
 fn leaky_relu_grad_f(g: f32, x: f32, slope: f32) -> f32 { return select(g * slope, g, is_positive(x)); }
 fn elu_grad_f(g: f32, x: f32, alpha: f32, inner: f32) -> f32 { return g * select(1.0, alpha * inner * exp_accurate(x * inner), not_positive(x)); }
+fn abs_grad_f(g: f32, x: f32) -> f32 { return g * (select(0.0, 1.0, x > 0.0) - select(0.0, 1.0, x < 0.0)); }
+fn softsign_f(x: f32) -> f32 { return x / (1.0 + abs(x)); }
+fn softsign_grad_f(g: f32, x: f32) -> f32 { return g / ((1.0 + abs(x)) * (1.0 + abs(x))); }
+fn clamp_grad_f(g: f32, x: f32, low: f32, high: f32) -> f32 { return select(0.0, g, x >= low && x <= high); }
 fn hardtanh_grad_f(g: f32, x: f32, low: f32, high: f32) -> f32 { return select(g, 0.0, !is_nan(x) && (x <= low || x >= high)); }
 fn shrink_grad_f(g: f32, x: f32, low: f32, high: f32) -> f32 { return select(g, 0.0, !is_nan(x) && x >= low && x <= high); }
 fn hardsigmoid_grad_f(g: f32, x: f32) -> f32 { return select(0.0, g / 6.0, !is_nan(x) && abs(x) < 3.0); }
@@ -132,6 +136,8 @@ fn bce_f(x: f32, y: f32) -> f32 { return -(y * max_nan(log_accurate(x), -100.0) 
 fn bce_grad_f(g: f32, x: f32, y: f32) -> f32 { return div_f32(g * (x - y), max_nan((1.0 - x) * x, 1e-12)); }
 fn logistic_loss_f(x: f32, y: f32) -> f32 { return x * (select(0.0, 1.0, x > 0.0) - y) + far_side_loss(x, y); }
 fn logistic_loss_grad_f(g: f32, x: f32, y: f32) -> f32 { return g * (sigmoid_accurate(x) - y); }
+fn absolute_difference_f(x: f32, y: f32) -> f32 { return abs(x - y); }
+fn absolute_difference_grad_f(g: f32, x: f32, y: f32) -> f32 { return g * (select(0.0, 1.0, x > y) - select(0.0, 1.0, x < y)); }
 fn squared_difference_f(x: f32, y: f32) -> f32 { return (x - y) * (x - y); }
 fn squared_difference_grad_f(g: f32, x: f32, y: f32) -> f32 { return 2.0 * g * (x - y); }
 fn wrapped_w(x: T, n: T) -> T { return min(max(select(x, x + n, x < T(0)), T(0)), n - T(1)); }

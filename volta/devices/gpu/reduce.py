@@ -18,7 +18,9 @@ from volta.devices.gpu.limits import reductions as cuts
 from volta.devices.gpu.plans import At, Kernel, Plan, unsigned
 
 WORKGROUPS = 2048           # workgroups at which the largest GPUs are full
-PART = 2048                 # least units that a split is worth
+SHORT = 8                   # units that a thread adds up sooner than a second pass begins
+MOST_LANES = 128            # threads along a reduced dim, of which two columns beside each other are read at once
+MANY = 1 << 20              # elements of which narrow columns take longer to read than a second pass
 PAIR = "vec2<i32>"          # accumulator of argmax and argmin
 PRODUCT = "vec2<f32>"       # accumulator of products: what was rounded off goes along, else products of numbers near 1 lose digits
 
@@ -175,6 +177,9 @@ def _add_pass(plan: Plan, rule: Rule, geometry, offset: int, loaded: str, out_st
     lanes = summing_lanes(count) if rows else min(column_lanes(kept) if raw else THREADS, 1 << max(count - 1, 1).bit_length())
     blocks = -(-kept // (THREADS // lanes))
     several, part = splits(blocks, count, lanes)
+    if several > 1 and not rows and count <= SHORT * MOST_LANES and kept * count * width <= MANY:
+        lanes, several, part = 1 << (-(-count // SHORT) - 1).bit_length(), 1, count
+        blocks = -(-kept // (THREADS // lanes))
     last = several == 1
     results = kept * (4 if width == 4 and not rows else 1)
     target = 1 if last else plan.scratch(several * results * (8 if rule.kind in (PAIR, PRODUCT) else 4))

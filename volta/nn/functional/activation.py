@@ -245,7 +245,7 @@ def softsign(input: Tensor) -> Tensor:
     >>> volta.nn.functional.softsign(volta.tensor([-1.0, 3.0]))
     tensor([-0.5000,  0.7500])
     """
-    return input / (r.abs(input) + 1)
+    return a.softsign(input)
 
 
 @_activation("tanhshrink", (), lambda x: x - np.tanh(x * 1.0), kinds="fi", in_float32=True, takes={"input": "fi"})

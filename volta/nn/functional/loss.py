@@ -17,7 +17,7 @@ from volta.ops.indexing import known_range
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
 from volta.ops.records.loss import cross_entropy_op, label_weights, nll_op, sum_of_weights
-from volta.ops.records.math import logical_or, logistic_loss, squared_difference, where_op
+from volta.ops.records.math import absolute_difference, logical_or, logistic_loss, squared_difference, where_op
 from volta.ops.records.reduce import mean_op, sum_op
 from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op, tied
 from volta.ops.reduce import log_softmax, mean, sum
@@ -343,6 +343,10 @@ def _squares(input, target):
     return squared_difference(input, target)
 
 
+def _sizes(input, target):
+    return absolute_difference(input, target) if input.dtype.is_floating_point and target.dtype.is_floating_point else abs(input - target)
+
+
 @composed(samples=_POINTWISE, numpy=_np_pointwise(lambda x, target: np.abs(x - target)), function=False, method=False)
 def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
             weight: Tensor | None = None) -> Tensor:
@@ -355,7 +359,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
     """
     if bool_ in (input.dtype, target.dtype):
         raise DTypeError(f"l1_loss: does not take bool, got {input.dtype} and {target.dtype}; convert it with .float()")
-    return _pointwise("l1_loss", lambda input, target: abs(input - target), input, target, weight, size_average, reduce, reduction)
+    return _pointwise("l1_loss", _sizes, input, target, weight, size_average, reduce, reduction)
 
 
 def _np_logistic(x, target, weight=1.0, reduction="mean", pos_weight=1.0):

@@ -24,7 +24,7 @@ def zero(g):
 
 # ---------------------------------------------------------------- unary
 neg = unary("neg", lambda g: -g, numpy=np.negative, takes="fi", operator="neg", aliases=("negative",))
-abs = unary("abs", lambda g, x: g * sign(x), numpy=np.abs, takes="fi", operator="abs", aliases=("absolute",))
+abs = unary("abs", lambda g, x: abs_grad(g, x), numpy=np.abs, takes="fi", operator="abs", aliases=("absolute",))
 sign = unary("sign", zero, numpy=np.sign, takes="fib", kinds="fi", aliases=("sgn",))
 reciprocal = unary("reciprocal", lambda g, out: reciprocal_grad(g, out), numpy=np.reciprocal, domain=(0.3, 3.0), aliases=("recip",))
 sqrt = unary("sqrt", lambda g, out: sqrt_grad(g, out), numpy=np.sqrt, domain=(0.2, 4.0))
@@ -101,6 +101,9 @@ def _sinc_grad(g, x):
     return where_op(zero, 0.0, g * (cos(angle) - sin(angle) / angle) * math.pi / angle)
 
 
+abs_grad = gradient("abs_grad", "x", (lambda gg, x: abs_grad(gg, x), zero), numpy=lambda g, x: g * np.sign(x))
+clamp_grad = gradient("clamp_grad", "x", (lambda gg, x, low, high: clamp_grad(gg, x, low, high), zero, None, None),
+                      numpy=lambda g, x, low, high: np.where((x >= low) & (x <= high), g, 0.0), numbers={"low": -0.7, "high": 0.7})
 relu_grad = gradient("relu_grad", "out", (lambda gg, out: relu_grad(gg, out), zero),
                          numpy=lambda g, out: np.where(out > 0, g, 0.0))
 sigmoid_grad = gradient("sigmoid_grad", "out", (
@@ -146,7 +149,17 @@ def _pow_b(g, a, b, out):
     return where_op(flat, 0.0, g * (out * log(where_op(flat, 1.0, a))))
 
 
+def _not_below(g, a, b):
+    return clamp_grad(g, a, b, math.inf) if isinstance(b, (int, float)) else where_op(a >= b, g, 0.0)
+
+
+def _not_above(g, a, b):
+    return clamp_grad(g, a, -math.inf, b) if isinstance(b, (int, float)) else where_op(a <= b, g, 0.0)
+
+
 def _within(g, x, min, max):
+    if isinstance(min, (int, float)) and isinstance(max, (int, float)):
+        return clamp_grad(g, x, min, max)
     return where_op(x >= min, where_op(x <= max, g, 0.0), 0.0)
 
 
@@ -177,9 +190,9 @@ maximum = binary("maximum", (_larger, lambda g, a, b: _larger(g, b, a)), numpy=n
                  inplace=False)
 minimum = binary("minimum", (lambda g, a, b: _larger(g, b, a), _larger), numpy=np.minimum, takes="fib", tensors=2,
                  inplace=False)
-clamp_min = binary("clamp_min", (lambda g, a, b: where_op(a >= b, g, 0.0), lambda g, a, b: where_op(a < b, g, 0.0)), numpy=np.maximum,
+clamp_min = binary("clamp_min", (_not_below, lambda g, a, b: where_op(a < b, g, 0.0)), numpy=np.maximum,
                     takes="fib", second="min", tensors=1)
-clamp_max = binary("clamp_max", (lambda g, a, b: where_op(a <= b, g, 0.0), lambda g, a, b: where_op(a > b, g, 0.0)), numpy=np.minimum,
+clamp_max = binary("clamp_max", (_not_above, lambda g, a, b: where_op(a > b, g, 0.0)), numpy=np.minimum,
                     takes="fib", second="max", tensors=1)
 
 
@@ -244,6 +257,12 @@ bce_op = gradient("bce", "target", (                        # cross entropy of a
 bce_grad = ternary("bce_grad", ("g", "x", "target"), None, takes="f", domain=(0.1, 0.9), public=False,
                    reference=lambda g, x, target: g * (x - target) / clamp_min((1.0 - x) * x, 1e-12),
                    numpy=lambda g, x, target: g * (x - target) / np.maximum((1 - x) * x, 1e-12))
+absolute_difference = binary("absolute_difference", (
+    lambda g, a, b: absolute_difference_grad(g, a, b), lambda g, a, b: absolute_difference_grad(g, b, a)), takes="f", public=False,
+    numpy=lambda a, b: np.abs(a - b))
+absolute_difference_grad = ternary("absolute_difference_grad", ("g", "x", "target"), (
+    lambda gg, x, target: absolute_difference_grad(gg, x, target), zero, zero), takes="f", public=False, smooth=False,
+    numpy=lambda g, x, target: g * np.sign(x - target))
 squared_difference = binary("squared_difference", (
     lambda g, a, b: squared_difference_grad(g, a, b), lambda g, a, b: squared_difference_grad(g, b, a)), takes="f", public=False,
     numpy=lambda a, b: (a - b) ** 2)
