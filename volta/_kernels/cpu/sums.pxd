@@ -69,6 +69,7 @@ cdef extern from *:
             S v[COUNT];                                                                                             \\
             int k;                                                                                                  \\
             for (k = 0; k < COUNT; k++) v[k] = ((const S*)at)[k];                                                   \\
+            _Pragma("GCC unroll 1")             /* whose loads the processor fetches ahead, which it does not for 128 of them */ \\
             for (r = 1; r < some; r++) {                                                                            \\
                 at += step;                                                                                         \\
                 _Pragma("GCC unroll 8") for (k = 0; k < COUNT; k++) v[k] += ((const S*)at)[k];                      \\
