@@ -12,6 +12,7 @@ from volta._kernels import core as _core
 from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, DType, TensorBase, dtype_of, is_half, same_bytes
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted, refuse_dtype
 from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
+from volta._kernels.core.hooks cimport check_alone
 from volta._kernels.core.graph import custom_node, of_recorded
 from volta._kernels.core.record cimport Op, Primitive
 
@@ -250,7 +251,9 @@ def check_stored(str name, DType dtype not None, TensorBase target not None):
 def check_inplace(str name, TensorBase target not None):
     """Raise where a recorded in-place write is impossible."""
     cdef TensorBase base = target if target._base is None else target._base
-    if base._requires_grad and base._node is None:
+    if target._base is not None:
+        check_alone(target, "it is")
+    if base._requires_grad and base._node is None and (target._view is None or base is not target):
         view = "" if base is target else "a view of "
         raise AutogradError(f"{name}_: {view}a leaf tensor that requires grad (shape {base.shape}) cannot be changed in place; "
                             f"do it under no_grad(), or use the out-of-place op")
@@ -258,6 +261,19 @@ def check_inplace(str name, TensorBase target not None):
         raise AutogradError(f"{name}_: the tensor of shape {target.shape} is a view made under no_grad(), so a recorded change of it "
                             f"would be missing from the history of what it shows; make the view outside, or change it inside")
     check_elements(name, target)
+
+
+def several(Primitive op not None, TensorBase x not None, list places not None, str name not None):
+    """The views of `x` with these params, which one call gives: as in PyTorch, a recorded change of what one of them shows is refused."""
+    cdef list views = []
+    cdef TensorBase t
+    cdef tuple own = (x,)
+    for params in places:
+        t = apply(op, own, params)
+        if t._base is not None:
+            t._view = <tuple>t._view + (name, len(views))
+        views.append(t)
+    return tuple(views)
 
 
 def check_inferred(TensorBase target not None):
