@@ -201,13 +201,16 @@ def test_graph_can_be_looked_at():
     assert y.grad_fn.saved_tensors is None
 
 
-NAMES = """x+1 x+x 1-x 2/x 2**x x**2 x**x x@x x@v v@x v@v m.addmm(x,x,x) m.bmm(x[None],x[None]) x.sum() x.sum(0) x.mean(0) x.max() x.max(0)[0]
-x.std() x.median(0)[0] x.clamp(0,1) x.t() x.T x.mT x.H x.transpose(0,1) x.permute(1,0) x.unsqueeze(0) x.squeeze() x.squeeze(0) x.view(-1)
+NAMES = """x+1 x+x 1-x 2/x 2**x x**2 x**x x@x x@v v@x v@v m.addmm(x,x,x) m.bmm(x[None],x[None]) x.sum() x.sum(0) x.mean(0) x.max()
+x.max(0)[0]
+x.std()
+x.median(0)[0] x.clamp(0,1) x.t() x.T x.mT x.H x.transpose(0,1) x.permute(1,0) x.unsqueeze(0) x.squeeze() x.squeeze(0) x.view(-1)
 x.repeat(2,1) x.tril() x.flip(0) x.roll(1) x.split(1)[0] x.split([1,2])[0] x.chunk(3)[0] x.unbind()[0] x[0] x[0:2] x[:,0] x[0,1:] x[1:,0]
 x[None] x[[0,1]] x[x>0] x.masked_fill(x>0,0) x.masked_fill(x>0,v.sum()) x.scatter(0,i,x) x.scatter(0,i,1.) x.gather(0,i) m.cat([x,x])
 m.stack([x,x])
 x.sort()[0] x.topk(1)[0] F.relu(x) F.celu(x) F.prelu(x,v[:1]) F.softmax(x,0) F.linear(x,x) F.linear(x,x,v) F.linear(x[None],x)
-F.conv1d(x[None],x[None]) F.max_pool1d(x[None],2) F.pad(x,(1,1)) F.pad(x[None],(1,1),mode='reflect') F.mse_loss(x,x) F.embedding(i,x)
+F.conv1d(x[None],x[None])
+F.max_pool1d(x[None],2) F.pad(x,(1,1)) F.pad(x[None],(1,1),mode='reflect') F.mse_loss(x,x) F.embedding(i,x)
 F.cross_entropy(x,i[0])
 F.cross_entropy(x,x.softmax(1)) F.interpolate(x[None],scale_factor=2)
 F.layer_norm(x,(3,)) F.dropout(x)

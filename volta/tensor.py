@@ -384,7 +384,11 @@ class Tensor(operators.Operators):
         return subscript.getitem(self, key)
 
     def __setitem__(self, key: object, value: Tensor | Number) -> None:
-        subscript.setitem(self, key, value)
+        try:
+            subscript.setitem(self, key, value)
+        except AutogradError:
+            if not subscript.set_expanded(self, key, value):
+                raise
 
     def __repr__(self) -> str:
         return tensor_repr(self)

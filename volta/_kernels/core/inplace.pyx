@@ -19,14 +19,14 @@ from volta._kernels.core.record cimport Op, Primitive
 # Set by volta.ops.
 cdef long long INFERRED = _core.INFERRED
 cdef Primitive _cast = None, _contiguous = None, _copy = None
-cdef object _mixed_devices = None, _as_operand = None, _overwrite = None, _replace = None
+cdef object _mixed_devices = None, _as_operand = None, _overwrite = None, _replace = None, _expanded = None
 
 
-def configure(cast, contiguous, copy_into, mixed_devices, as_operand, overwrite, replace):
+def configure(cast, contiguous, copy_into, mixed_devices, as_operand, overwrite, replace, expanded):
     """Give this module the pieces of higher layers that it calls."""
-    global _cast, _contiguous, _copy, _mixed_devices, _as_operand, _overwrite, _replace
+    global _cast, _contiguous, _copy, _mixed_devices, _as_operand, _overwrite, _replace, _expanded
     _cast, _contiguous, _copy = cast, contiguous, copy_into
-    _mixed_devices, _as_operand, _overwrite, _replace = mixed_devices, as_operand, overwrite, replace
+    _mixed_devices, _as_operand, _overwrite, _replace, _expanded = mixed_devices, as_operand, overwrite, replace, expanded
 
 
 cdef object _written = None, _put = None, _shown = None     # set by volta.batching_writes: changes of what stands in for a batch
@@ -87,6 +87,9 @@ cdef class InPlace(Op):
                     return run_into(<Primitive>found[0], <TensorBase>input, <tuple>found[1])
             return _replace(self, input, args, options)
         except VoltaError as error:
+            if type(error) is AutogradError and repeated(input) and _expanded(
+                    self.op.name + "_", input, lambda whole: self(whole, *args, **options), (*args, *options.values())):
+                return input
             for name in (self.op.name + ":", record + "_:"):        # of what knows nothing of this form
                 if str(error).startswith(name):
                     error.args = (f"{self.op.name}_:{str(error)[len(name):]}",)
@@ -291,10 +294,15 @@ cdef inline int _check_inferred(TensorBase target) except -1:
     return 0
 
 
+cpdef bint repeated(TensorBase target):
+    """Whether places of a tensor are one element in memory, since it is expanded."""
+    return not target.contiguous and any([s == 0 and n > 1 for n, s in zip(target.shape, target._strides)])
+
+
 def check_elements(str name, TensorBase target not None):
     """Raise where places of the tensor written to are one element in memory, and outside of `inference_mode` for what was made there."""
     _check_inferred(target)
-    if not target.contiguous and any([s == 0 and n > 1 for n, s in zip(target.shape, target._strides)]):
+    if repeated(target):
         raise AutogradError(f"{name}_: unsupported operation: more than one element of the written-to tensor refers to a single memory "
                             f"location, since it is expanded; clone() it before writing")
 
