@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import volta
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, AutogradError
 
 on = volta.is_grad_enabled
 
@@ -174,3 +174,49 @@ def test_an_interrupt_at_any_moment_leaves_the_mode_as_it_was(body):
     assert done.returncode == 0, done.stderr
     interrupts, bad = map(int, done.stdout.split())
     assert interrupts > 100 and bad == 0, (interrupts, bad)
+
+
+def test_views_made_without_recording(device):
+    """As in PyTorch they want a gradient where what they show does, which gets none from them; a recorded change of them is refused."""
+    x = volta.ones(2, 2, device=device, requires_grad=True)
+    for base in (x, x * 2):
+        with volta.no_grad():
+            view, copy = base[0], base[0].clone()
+            view.view(-1).mul_(1.0)
+        assert view.requires_grad and view.is_leaf and view.grad_fn is None and not copy.requires_grad
+        (view * 3).sum().backward()
+        assert x.grad is None
+        with pytest.raises(AutogradError, match="view made under no_grad"):
+            view.mul_(2)
+        with pytest.raises(AutogradError, match="detach_: a view"):
+            view.detach_()
+    with volta.no_grad():
+        view = volta.ones(2, device=device)[:1]
+    assert not view.requires_grad and view.mul_(2).tolist() == [2.0]
+
+
+@pytest.mark.parametrize("name, part", [("split", lambda x: x.split(1)[0]), ("chunk", lambda x: x.chunk(2)[0]),
+                                        ("unbind", lambda x: next(iter(x))), ("split", lambda x: x.split([1, 1])[0][:])])
+def test_one_of_several_views_is_not_changed(device, name, part):
+    """As in PyTorch, where that would be recorded; `tensor_split` and the "unsafe" functions give others."""
+    for make in (lambda: volta.ones(2, device=device, requires_grad=True), lambda: volta.ones(2, device=device, requires_grad=True) * 2):
+        view = part(make())
+        with pytest.raises(AutogradError, match=f"view: output 0 of {name}, of shape .* is one of several views that one call gave"):
+            view.mul_(2)
+        with volta.no_grad():
+            view.mul_(2)
+    x = volta.ones(2, device=device, requires_grad=True) * 2
+    view = part(x)
+    x.mul_(3)
+    with pytest.raises(AutogradError, match="another view of its base, was changed in place"):
+        view * 2
+    x = volta.ones(2, device=device)
+    part(x).mul_(2)
+    assert x.tolist() == [2.0, 1.0]
+    leaf = volta.ones(2, device=device, requires_grad=True)
+    first = (leaf * 2).tensor_split(2)[0]
+    first.mul_(3)
+    unsafe = leaf.unsafe_split(1)[0]
+    unsafe.mul_(3)
+    (first + unsafe + volta.unsafe_chunk(leaf, 2)[1].mul_(2)).sum().backward()
+    assert leaf.grad.tolist() == [9.0, 2.0]

@@ -199,3 +199,42 @@ def test_graph_can_be_looked_at():
     assert x.grad_fn is None and x.is_leaf
     y.sum().backward()
     assert y.grad_fn.saved_tensors is None
+
+
+NAMES = """x+1 x+x 1-x 2/x 2**x x**2 x**x x@x x@v v@x v@v m.addmm(x,x,x) m.bmm(x[None],x[None]) x.sum() x.sum(0) x.mean(0) x.max()
+x.max(0)[0]
+x.std()
+x.median(0)[0] x.clamp(0,1) x.t() x.T x.mT x.H x.transpose(0,1) x.permute(1,0) x.unsqueeze(0) x.squeeze() x.squeeze(0) x.view(-1)
+x.repeat(2,1) x.tril() x.flip(0) x.roll(1) x.split(1)[0] x.split([1,2])[0] x.chunk(3)[0] x.unbind()[0] x[0] x[0:2] x[:,0] x[0,1:] x[1:,0]
+x[None] x[[0,1]] x[x>0] x.masked_fill(x>0,0) x.masked_fill(x>0,v.sum()) x.scatter(0,i,x) x.scatter(0,i,1.) x.gather(0,i) m.cat([x,x])
+m.stack([x,x])
+x.sort()[0] x.topk(1)[0] F.relu(x) F.celu(x) F.prelu(x,v[:1]) F.softmax(x,0) F.linear(x,x) F.linear(x,x,v) F.linear(x[None],x)
+F.conv1d(x[None],x[None])
+F.max_pool1d(x[None],2) F.pad(x,(1,1)) F.pad(x[None],(1,1),mode='reflect') F.mse_loss(x,x) F.embedding(i,x)
+F.cross_entropy(x,i[0])
+F.cross_entropy(x,x.softmax(1)) F.interpolate(x[None],scale_factor=2)
+F.layer_norm(x,(3,)) F.dropout(x)
+(x*1).add_(1) (x*1).relu_() x.to(m.float64) x.clone() x.expand(2,3,3) x.diag() v.diag() m.where(x>0,x,0.) m.einsum('ij,jk->ik',x,x)"""
+
+
+@pytest.mark.parametrize("text", NAMES.split())
+def test_nodes_are_called_as_in_pytorch(text):
+    def run(lib, seen):
+        x = (lib.arange(9.0).reshape(3, 3) / 10 + 0.1).requires_grad_()
+        values = {"m": lib, "F": lib.nn.functional, "x": x, "v": lib.ones(3, requires_grad=True), "i": lib.zeros(3, 3, dtype=lib.int64)}
+        node = eval(text, values).grad_fn
+        seen.append((node.name(), type(node).__name__, isinstance(node, lib.autograd.graph.Node)))
+    _both(run)
+
+
+def test_the_class_of_a_node_is_that_of_all_of_its_name():
+    a, b = (volta.ones(2, requires_grad=True) * 2 for _ in range(2))
+    assert type(a.grad_fn) is type(b.grad_fn) is not type((a + 1).grad_fn)
+    assert a.grad_fn is a.grad_fn and a.grad_fn in {a.grad_fn}
+    (a + 1).sum().backward(retain_graph=True)
+    assert [type(node).__name__ for node, _ in (a + 1).grad_fn.next_functions if node is not None] == ["MulBackward0"]
+    x = volta.ones(2, requires_grad=True)
+    for _ in range(5000):                   # whose deallocation goes through their class
+        x = x + 1
+        type(x.grad_fn)
+    del x

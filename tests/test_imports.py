@@ -18,8 +18,8 @@ ROOT = Path(volta.__file__).parent
 LAYERS = (
     ("errors", ("volta.errors",)),
     ("core", ("volta._kernels.core",)),
-    ("types", ("volta.types", "volta.dtypes", "volta.layout", "volta.shapes", "volta.random", "volta.random_states", "volta.printing",
-               "volta.autograd", "volta.custom", "volta.saved", "volta.storage", "volta.results")),
+    ("types", ("volta.types", "volta.dtypes", "volta.layout", "volta.shapes", "volta.node_names", "volta.random", "volta.random_states",
+               "volta.printing", "volta.autograd", "volta.custom", "volta.saved", "volta.storage", "volta.results")),
     ("kernels", ("volta._kernels", "volta.gpu")),
     ("device", ("volta.device",)),
     ("table", ("volta.ops.table", "volta.ops.checks", "volta.ops.old_forms", "volta.ops.operands", "volta.ops.without_out")),

@@ -254,3 +254,34 @@ def test_bits_that_a_gpu_does_not_hold(gpu):
 def test_bits_at_an_odd_address():
     with pytest.raises(ShapeError, match="no multiple of 8; clone"):
         volta.from_numpy(np.zeros(9, np.float32)[1:]).view(volta.int64)
+
+
+@pytest.mark.parametrize("dtype", [volta.float32, volta.int64, volta.bool])
+def test_changes_of_expanded_tensors_that_pytorch_makes(device, dtype):
+    """An element gets what was written last to one of its places."""
+    def made(shape=(1, 3)):
+        return volta.tensor([[1, 0, 1]] if shape == (1, 3) else [[1], [0]], dtype=dtype, device=device).expand(2, 3)
+    mask = volta.tensor([[True, False, False], [False, True, False]], device=device)
+    row = volta.tensor([1], device=device)
+    for change, expected in ((lambda x: x.masked_fill_(mask, 0), [0, 0, 1]), (lambda x: x.index_fill_(1, row, 1), [1, 1, 1]),
+                             (lambda x: x.index_put_((row,), volta.tensor([0, 1, 0], device=device).to(dtype)), [0, 1, 0]),
+                             (lambda x: x.__setitem__(mask, 0), [0, 0, 1]), (lambda x: x.__setitem__([0], 1), [1, 1, 1])):
+        x = made()
+        with pytest.warns(UserWarning, match="of expanded tensors it is deprecated; clone"):
+            change(x)
+        assert x.int().tolist() == [expected] * 2
+    for change, expected in ((lambda x: x.tril_(), [[0] * 3, [0] * 3]), (lambda x: x.triu_(1), [[0] * 3] * 2),
+                             (lambda x: x[:, :1].fill_diagonal_(0), [[0] * 3, [0] * 3])):
+        x = made((2, 1))
+        change(x)
+        assert x.int().tolist() == expected
+    x = made()
+    if dtype is not volta.bool:
+        with pytest.warns(UserWarning, match="deprecated"):
+            x.index_put_((row,), volta.tensor([[1, 2, 3]], device=device).to(dtype), accumulate=True)
+        assert x.tolist()[0] == [2, 2, 4]
+        assert volta.nn.functional.threshold(made(), 0, 7, inplace=True).tolist()[1] == [1, 7, 1]
+        with pytest.raises(AutogradError, match="more than one element"):
+            x.add_(1)
+    with pytest.raises(AutogradError, match="more than one element"):
+        x.copy_(made().clone())

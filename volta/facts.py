@@ -54,7 +54,7 @@ class Facts:
         if self.ndim not in (0, 2):
             raise ShapeError(f"H: needs a matrix, got shape {self.shape}; of batches, mH exchanges the last two dimensions")
         if self.ndim:
-            return self.T
+            return self.transpose(0, 1)
         warn_once("H: of a tensor without dimensions it is the tensor itself, which is deprecated; write x.conj()")
         return self
 

@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from volta._kernels import core
-from volta._kernels.core import TensorBase, engine, graph, hooks
+from volta._kernels.core import TensorBase, engine, hooks
 from volta._kernels.core.call import Observer
 from volta._kernels.core.graph import Node
 from volta.errors import ArgumentError, AutogradError
+from volta.node_names import STEPS, written
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -93,17 +94,7 @@ def _accumulation(leaf):
     return found
 
 
-# What PyTorch calls the steps that it names by other words than Volta's records; a step that only Volta has keeps its record's name.
-_STEPS = {
-    "reshape": "View", "cast": "ToCopy", "contiguous": "Clone", "place": "ConstantPadNd", "mulacc": "Addcmul", "scatter_sum": "ScatterAdd",
-    "matmul": "Mm", "linear": "Addmm", "conv2d": "Convolution", "conv3d": "Convolution", "max_pool": "MaxPool2DWithIndices",
-    "avg_pool": "AvgPool2D", "batch_norm": "NativeBatchNorm", "row_norm": "NativeLayerNorm", "logsigmoid": "LogSigmoid",
-    "nll": "NllLoss", "cross_entropy": "NllLoss", "cross_entropy_softmax": "NllLoss", "huber": "HuberLoss", "bce": "BinaryCrossEntropy",
-    "logistic_loss": "BinaryCrossEntropyWithLogits", "norm2": "LinalgVectorNorm", "distances": "Cdist", "inv": "LinalgInvEx",
-    "det": "LinalgDet", "svd": "LinalgSvd", "cholesky": "LinalgCholeskyEx", "solve": "LinalgSolveEx"}
-
-graph.configure_users(_accumulation, hooked, {op: f"{name}Backward0" for op, name in _STEPS.items()} | {
-    "_SetItem": "torch::autograd::CopySlices"})
+hooks.configure_users(_accumulation, hooked, STEPS, written)
 
 
 class GradientEdge(NamedTuple):

@@ -64,13 +64,12 @@ class Tensor(operators.Operators):
     @property
     def grad_fn(self) -> Node | None:
         """The node that made this tensor, None for a leaf."""
-        graph.wants_grad(self)
-        return self._node
+        return graph.node_of(self)
 
     @property
     def is_leaf(self) -> bool:
         """Whether no recorded op made it."""
-        return self.grad_fn is None
+        return self._node is None if self._base is None else self.grad_fn is None
 
     @property
     def is_gpu(self) -> bool:
@@ -237,7 +236,7 @@ class Tensor(operators.Operators):
         """
         if not isinstance(self, core.TensorBase):
             raise DTypeError(f"detach_: input must be a tensor, got {type(self).__name__}")
-        if self._base is not None:
+        if self._view is not None:
             raise AutogradError("detach_: a view has the graph of its base and cannot forget it; use detach()")
         self._node, self._requires_grad, self._index, self._base, self._view = None, False, 0, None, None
         return self
@@ -385,7 +384,11 @@ class Tensor(operators.Operators):
         return subscript.getitem(self, key)
 
     def __setitem__(self, key: object, value: Tensor | Number) -> None:
-        subscript.setitem(self, key, value)
+        try:
+            subscript.setitem(self, key, value)
+        except AutogradError:
+            if not subscript.set_expanded(self, key, value):
+                raise
 
     def __repr__(self) -> str:
         return tensor_repr(self)
@@ -456,8 +459,6 @@ class Tensor(operators.Operators):
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
         """Views of `split_size` slices each (the last may be smaller), or of the given lengths."""
         return split(self, split_size, dim)
-
-    unsafe_split = split
 
     def where(self, condition: Tensor, other: Tensor | Number) -> Tensor:
         """Elements of this tensor where `condition` holds, else of `other`."""

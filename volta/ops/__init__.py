@@ -15,7 +15,7 @@ from volta._kernels.core import record as _record
 from volta.device import as_device as _device
 from volta.device import mixed_devices as _mixed_devices
 from volta.errors import DTypeError as _DTypeError
-from volta.ops import checks, copy, from_data, outputs, subscript, table, taking_over
+from volta.ops import checks, copy, expanded, from_data, outputs, subscript, table, taking_over
 from volta.ops import records as _records
 from volta.ops.records import activation as _activations
 from volta.ops.records import copy as _copies
@@ -56,7 +56,7 @@ _call.configure(cast=_copies.cast_op)
 _halves.configure(cast=_copies.cast_op)
 _graph.configure(mixed_devices=_mixed_devices, as_operand=_as_operand)
 _inplace.configure(cast=_copies.cast_op, contiguous=_views.contiguous_op, copy_into=_copies.copy_into_op, mixed_devices=_mixed_devices,
-                   as_operand=_as_operand, overwrite=subscript.Overwrite, replace=copy.replace)
+                   as_operand=_as_operand, overwrite=subscript.Overwrite, replace=copy.replace, expanded=expanded.changed)
 _engine.configure(add=_math.add_op, slice=_views.slice_op, joined=_copies.side_by_side, sum_to=_reductions.sum_to,
                   contiguous=_views.contiguous_op, permute=_views.permute_op, tie=_activations.tie)
 _operators.configure(_math.add_op, _math.sub_op, _math.mul, _math.div_op, as_operand=_operand_of)

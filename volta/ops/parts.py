@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import graph, indexing
+from volta._kernels.core import graph, indexing, inplace, order
 from volta.dtypes import int64
 from volta.errors import ArgumentError, IndexRangeError, RankError
 from volta.ops.records.view import diagonal_op, permute_op, reshape_op, slice_op, unfold_op
@@ -116,12 +116,25 @@ def stride_op(input: Tensor, steps: Sequence[int]) -> Tensor:
 
 # ---------------------------------------------------------------- several
 def _split(op, input, size_or_sections, dim):
+    return inplace.several(slice_op, input, _sections(op, input, size_or_sections, dim), op)
+
+
+def apart(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Views as tensors of their own, which PyTorch's "unsafe" functions give: a change of one is none of what it shows."""
+    for each in parts:
+        order.owned(each)
+        each._requires_grad = each._node is not None
+    return parts
+
+
+def _sections(op, input, size_or_sections, dim):
+    """Where the parts lie."""
     d = _dim(op, "split", input, dim)
     n, size = input._shape[d], size_or_sections
     if hasattr(size, "__index__"):
         if size < (n > 0):
             raise ArgumentError(f"{op}: the size must be positive, got {size}")
-        return cut(input, d, [(a, min(size, n - a)) for a in range(0, n, size or 1)] or [(0, 0)])
+        return [indexing.part(input, d, a, min(size, n - a)) for a in range(0, n, size or 1)] or [indexing.part(input, d, 0, 0)]
     parts, start = [], 0
     for length in size:
         parts.append((start, length))
@@ -130,10 +143,10 @@ def _split(op, input, size_or_sections, dim):
         raise ArgumentError(f"{op}: the sections {list(size)} add up to {start}, dimension {dim} has {n}")
     if min(size, default=0) < 0:
         raise ArgumentError(f"{op}: the sections must not be negative, got {list(size)}")
-    return cut(input, d, parts)
+    return [indexing.part(input, d, a, length) for a, length in parts]
 
 
-@composed(samples=(case((5, 2), 2), case((2, 6), 4, dim=-1)), kinds="fib", view=True, method=False, aliases=("unsafe_split",),
+@composed(samples=(case((5, 2), 2), case((2, 6), 4, dim=-1)), kinds="fib", view=True, method=False,
           numpy=lambda x, size, dim=0: tuple(np.split(x, range(size, x.shape[dim], size), dim)))
 def split(input: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views of `split_size` slices each (the last may be smaller), or of the given lengths.
@@ -144,7 +157,7 @@ def split(input: Tensor, split_size_or_sections: int | Sequence[int], dim: int =
     return _split("split", input, split_size_or_sections, dim)
 
 
-@composed(samples=(case((5, 2), 3), case((2, 6), 2, dim=1)), kinds="fib", view=True, aliases=("unsafe_chunk",),
+@composed(samples=(case((5, 2), 3), case((2, 6), 2, dim=1)), kinds="fib", view=True,
           numpy=lambda x, chunks, dim=0: tuple(np.array_split(x, chunks, dim)))
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of at most `chunks` equal parts.
@@ -168,8 +181,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if input.ndim == 0:
         raise IndexRangeError("unbind: a 0-d tensor has no dimension to take apart")
     d = as_dim("unbind", dim, input.ndim)
-    own = (input,)
-    return tuple([graph.call(slice_op, own, place) for place in indexing.every(input, d)])
+    return inplace.several(slice_op, input, list(indexing.every(input, d)), "unbind")
 
 
 @composed(samples=(case((7, 2), indices_or_sections=3), case((2, 7), indices_or_sections=(1, 4), dim=1)), kinds="fib", view=True,
@@ -195,6 +207,27 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
         parts = [i * least + min(i, more) for i in range(1, parts)]
     bounds = [0, *(min(max(i + n if i < 0 else i, 0), n) for i in map(operator.index, parts)), n]
     return cut(input, d, [(a, max(b - a, 0)) for a, b in zip(bounds, bounds[1:])])
+
+
+@composed(samples=(case((5, 2), 2),), kinds="fib", view=True,
+          numpy=lambda x, size, dim=0: tuple(np.split(x, range(size, x.shape[dim], size), dim)))
+def unsafe_split(input: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """`split`, whose parts may be changed in place: none of the others, nor `input`, has a history of that.
+
+    >>> [part.tolist() for part in volta.unsafe_split(volta.arange(5), 2)]
+    [[0, 1], [2, 3], [4]]
+    """
+    return apart(_split("unsafe_split", input, split_size, dim))
+
+
+@composed(samples=(case((5, 2), 3),), kinds="fib", view=True, numpy=lambda x, chunks, dim=0: tuple(np.array_split(x, chunks, dim)))
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`chunk`, whose parts may be changed in place: none of the others, nor `input`, has a history of that.
+
+    >>> [part.tolist() for part in volta.unsafe_chunk(volta.arange(5), 2)]
+    [[0, 1, 2], [3, 4]]
+    """
+    return apart(chunk(input, chunks, dim))
 
 
 # ---------------------------------------------------------------- diagonals and windows

@@ -15,6 +15,7 @@ from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.ops.copy import fill_into
 from volta.ops.creation import arange, full
+from volta.ops.expanded import added, changed
 from volta.ops.indexing import as_vector, check_integers, coordinates, flat, positions, true_places
 from volta.ops.join import stack
 from volta.ops.parts import unbind
@@ -48,7 +49,14 @@ def _as_index_vector(index):
     return as_vector(index)
 
 
-@writing(copy=clone_op, untested="tests/test_scatter.py: its indices are a tuple of tensors")
+def _put_expanded(input, indices, values, accumulate=False):
+    if accumulate:
+        return added(input, (values,), lambda zeros: zeros.index_put_(indices, values, True))
+    return changed("index_put_", input, lambda whole: whole.index_put_(indices, values), (values,),
+                   lambda marks: marks.index_put_(indices, full((), True, device=marks.device)))
+
+
+@writing(copy=clone_op, expanded=_put_expanded, untested="tests/test_scatter.py: its indices are a tuple of tensors")
 def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     """input[indices] = values, where None stands for a whole dimension; with `accumulate`, values are added to what is there, as often as a
     place is named.
@@ -229,6 +237,8 @@ def fill_diagonal_(input: Tensor, fill_value: Number, wrap: bool = False) -> Ten
     plain = not (stands_in(input) or graph.is_grad_enabled() and input.requires_grad or isinstance(fill_value, TensorBase))
     if plain and not (wrap and input.shape[0] > input.shape[1]):
         shown = view(input, (min(input.shape),), (reduce(operator.add, input._strides),), input.offset)
+        if not any(input._strides):                     # which are one element
+            shown = view(input, shown.shape[:1] and (1,), (1,), input.offset)
         inplace.check_elements("fill_diagonal", shown)
         fill_into(shown, fill_value)
         return input

@@ -17,8 +17,9 @@ from volta._kernels.core.direct import bare
 from volta._kernels.core.graph import is_grad_enabled
 from volta.device import mixed_devices
 from volta.dtypes import as_integer, bool_, check_held, iinfo, int32, int64, uint8
-from volta.errors import ArgumentError, DTypeError, RankError, ShapeError, warn_once
+from volta.errors import ArgumentError, AutogradError, DTypeError, RankError, ShapeError, warn_once
 from volta.ops.creation import full_like, new_zeros, ones, ones_like, zeros_like
+from volta.ops.expanded import changed
 from volta.ops.indexing import as_value, as_vector, check_index, check_integers, gather, known_range, masked_fill, positions, scatter_add
 from volta.ops.math import div
 from volta.ops.parts import slice_view
@@ -39,9 +40,11 @@ if TYPE_CHECKING:
     from volta.types import Number
 
 
-def writing(fresh: Callable | None = None, copy: Callable = contiguous_op, one: bool = False, **options: object) -> Callable:
+def writing(fresh: Callable | None = None, copy: Callable = contiguous_op, one: bool = False, expanded: Callable | None = None,
+            **options: object) -> Callable:
     """Decorator: `f_`, which writes into its first argument, is declared as such and, on a copy of it or, unless that gives None, as
-    `fresh` of it, as `f`. With `one`, what is written may be an element of that argument."""
+    `fresh` of it, as `f`. With `one`, what is written may be an element of that argument. `expanded` does what is refused of expanded
+    tensors; it gives whether it has."""
     def make(function):
         name = function.__name__
 
@@ -55,7 +58,11 @@ def writing(fresh: Callable | None = None, copy: Callable = contiguous_op, one: 
             for x in (*args, *options.values()):
                 if isinstance(x, TensorBase) and (x.ndim or not one):
                     inplace.check_apart(in_place.__name__, input, x, whole=True)
-            function(input, *args, **options)
+            try:
+                function(input, *args, **options)
+            except AutogradError:
+                if expanded is None or not expanded(input, *args, **options):
+                    raise
             return input
         in_place.__doc__ = f"`{name}` in place.\n\n{function.__doc__}"
         in_place.__name__ = in_place.__qualname__ = name + "_"
@@ -411,7 +418,11 @@ def _filled(input, dim, index, value):
     return where_op(mask, as_value("index_fill", input, value) if isinstance(value, TensorBase) else as_held(input, value), input)
 
 
-@writing(_filled, one=True, samples=(case((3, 5), 1, Labels((2,), 5), 1), case((), 0, Labels((1,), 1), 1)),
+def _filled_expanded(input, dim, index, value):
+    return changed("index_fill_", input, lambda whole: whole.index_fill_(dim, index, value), (index, value))
+
+
+@writing(_filled, one=True, expanded=_filled_expanded, samples=(case((3, 5), 1, Labels((2,), 5), 1), case((), 0, Labels((1,), 1), 1)),
          numpy=_np_index_fill, kinds="fib")
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -> Tensor:
     """`input` with `value`, a number or a 0-d tensor, in the slices along `dim` at the positions of `index`; negative ones count from

@@ -20,6 +20,7 @@ from volta.dtypes import bool_, int8, int16, int64
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexTypeError
 from volta.ops.copy import clone, contiguous, copy_into, fill_into
 from volta.ops.creation import full
+from volta.ops.expanded import changed
 from volta.ops.from_data import tensor
 from volta.ops.indexing import known_range, true_places, true_values
 from volta.ops.positions import Positions, falling, fitting, rows_of
@@ -276,6 +277,12 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
     if alone and key.ndim and core.host_sees(x) and core.host_sees(key):
         return _assign_neighbours(x, (rows := true_places(key), 0, key.ndim, rows._shape), value)
     return _assign(x, Positions(x, *parsed), value)
+
+
+def set_expanded(x: Tensor, key: object, value: Number | Tensor) -> bool:
+    """Whether index tensors name places of an expanded tensor, which gets the value there."""
+    return type(indexing.parse(x, key)) is not dict and changed(
+        "index_put_", x, lambda whole: setitem(whole, key, value), (value,), lambda marks: setitem(marks, key, True))
 
 
 def _assign_neighbours(x, found, value):

@@ -21,6 +21,7 @@ from volta._kernels.core.call import run_kernel
 from volta._kernels.core.record import Composed, Op, Primitive
 from volta.device import beyond_gpu
 from volta.errors import ArgumentError, AutogradError, DeviceError
+from volta.node_names import LABELS
 from volta.ops.without_out import WITHOUT_OUT
 
 
@@ -165,6 +166,7 @@ def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str =
                           apart=apart, out=out, halves=halves)
         op = Composed(name or function.__name__, function, record=places.get("record"), in_float32=in_float32 or not halves, takes=takes,
                       details=details)
+        op.label = LABELS.get(op.name)
         publish(op.name, op, Places(**places))
         return op
     return make

@@ -23,6 +23,7 @@ cdef class Node:
     cdef public object before               # dict of functions of the gradients that have arrived, before the derivative
     cdef public object after                # dict of functions of its gradients and those
     cdef object notes                       # a user's dict
+    cdef public object label                # the composed function that it ends, by PyTorch's name for it; or None
     cdef public object retained             # weak references of outputs whose .grad is kept
     cdef public object function             # autograd.Function's context, for a custom function
     cdef object unpack                      # what gives back saved tensors that a hook has packed; None where none was

@@ -13,7 +13,8 @@ from volta._kernels.core.base cimport PLAIN_MASK, TensorBase
 from volta._kernels.core.call cimport (
     adapted, broadcast, call_kernel, check_dtypes, promoted, refuse_bool, refuse_dtype, replaced, watching)
 from volta._kernels.core.hooks import refuse_inferred
-from volta._kernels.core.hooks cimport Packed, anomalies, callers, hooked, pack
+from volta._kernels.core.hooks cimport Packed, anomalies, callers, check_alone, hooked, name_of, pack, shown
+from volta._kernels.core cimport hooks
 from volta._kernels.core.record cimport DTYPE, FLOATING, INPUT, OUTPUT, Plan, Primitive, set_apply, taken
 
 cdef extern from *:
@@ -324,17 +325,19 @@ cdef class Node:
 
     def name(self):
         """The name as PyTorch forms it, "ExpBackward0", or has it for the same step."""
-        found = _names.get(self.op)
-        if found is None:
-            found = f"{self.op}Backward" if self.primitive is None else self.op.replace(".", "_").title().replace("_", "") + "Backward0"
-        return found
+        return name_of(self, self.label)
 
     @property
     def next_functions(self):
         """Per input: (the node that gave it, or what adds to its `.grad` where it is a leaf, which output of that it is); (None, 0) for
         one without a gradient."""
-        return tuple([(p if p is None or isinstance(p, Node) else _accumulation(p), self.slots[i] if self.slots is not None and isinstance(
-            p, Node) else 0) for i, p in enumerate(self.parents)])
+        cdef list found = []
+        for i, p in enumerate(self.parents):
+            if p is None or isinstance(p, Node):
+                found.append((None, 0) if p is None else (shown(p, Node), 0 if self.slots is None else self.slots[i]))
+            else:
+                found.append((hooks.accumulation(p), 0))
+        return tuple(found)
 
     @property
     def metadata(self):
@@ -366,13 +369,13 @@ cdef class Node:
     def register_prehook(self, fn):
         """Call `fn(gradients of the outputs)` before the derivative; the tuple that it gives, if not None, replaces them."""
         self.before = {} if self.before is None else self.before
-        return _handle(self.before, fn)
+        return hooks.handle(self.before, fn)
 
     def register_hook(self, fn):
         """Call `fn(gradients of the inputs, gradients of the outputs)` after the derivative; the tuple that it gives, if not None, replaces
         the former."""
         self.after = {} if self.after is None else self.after
-        return _handle(self.after, fn)
+        return hooks.handle(self.after, fn)
 
     def replace_saved(self, TensorBase old not None, TensorBase new not None):
         """Let the derivative see `new` wherever it would see `old`, whose data is about to change."""
@@ -389,15 +392,10 @@ cdef class Node:
         return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
 
 
-cdef object _accumulation = None, _handle = None        # set by volta.saved
-cdef dict _names = {}
-
-
-def configure_users(accumulation, handle, dict names):
-    """Give this module what users see: leaf -> what stands for adding to its `.grad`, (dict, function) -> what takes that out again, op ->
-    the name of its nodes where that is not made of the op's."""
-    global _accumulation, _handle, _names
-    _accumulation, _handle, _names = accumulation, handle, names
+def node_of(TensorBase t not None):
+    """The node that made a tensor, as users see it; None for a leaf."""
+    wants(t)
+    return None if t._node is None else shown(t._node, Node)
 
 
 def custom_node(object function, tuple inputs, tuple outputs):
@@ -437,11 +435,11 @@ of_recorded = "of what has a history",           # the mark of a view that was m
 
 cdef _track(Primitive op, TensorBase x, dict params, TensorBase out):
     """Note what a view shows, so that in-place changes of it reach its base's history, and the other way round."""
-    if out.storage is not x.storage or not x.dtype.is_floating_point:
+    if out.storage is not x.storage:
         return
     if not volta_grad_mode or (x._view is not None and x._base is None):
-        out._view = of_recorded if x._node is not None or x._view is of_recorded or (
-            x._base is not None and x._base._node is not None) else ()
+        out._requires_grad = wants(x)           # as in PyTorch, though the gradient does not come to x
+        out._view = of_recorded if out._requires_grad else ()
         return
     out._base = x if x._base is None else x._base
     out._view = (x._view, op, params, x.shape)
@@ -452,8 +450,8 @@ def replay(TensorBase x not None, view):
     """The view of `x` that is made as `view` (a tensor's `_view`) says."""
     steps = []
     while view is not None:
-        view, op, params, shape = view
-        steps.append((op, params, shape))
+        steps.append(view[1:4])
+        view = view[0]
     for op, params, shape in reversed(steps):
         if x.shape != shape:
             _refuse_view(x)
@@ -474,6 +472,7 @@ cdef bint renew(TensorBase t) except -1:
     if t._base._base is not None:
         t._base = t._base._base
     if t._node_version != t.storage.version and t._base._requires_grad:
+        check_alone(t, "it, or another view of its base, was")
         previous = switch_grad_mode(1)
         try:
             fresh = replay(t._base, t._view)
@@ -495,5 +494,5 @@ def wants_derivative(TensorBase t not None):
 
 
 def wants_grad(TensorBase t not None):
-    """Whether a gradient is to flow to `t`; a view's history is brought up to date."""
-    return wants(t)
+    """Whether a gradient is to flow to `t`; a view's history is brought up to date, but of one of `several`, for which that is refused."""
+    return t._requires_grad or t._base._requires_grad if t._base is not None and len(t._view) > 4 else wants(t)

@@ -1,5 +1,7 @@
 # What changes the recording: anomaly mode, and hooks on what nodes keep. While neither is used, each costs one comparison.
 
+from volta._kernels.core.base cimport TensorBase
+
 cdef bint anomalies
 cdef int hooked                             # hooks in force, of all threads
 
@@ -9,3 +11,7 @@ cdef class Packed:
 cdef object pack(list saved)
 cdef list callers()
 cdef str recorded_at(object trace)
+cdef object accumulation, handle            # for users: leaf -> what adds to its `.grad`, (dict, function) -> what takes that out again
+cdef object name_of(object node, object label)
+cdef object shown(object node, type plain)
+cdef int check_alone(TensorBase t, str what) except -1

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """What changes the recording of calls: anomaly mode keeps where each was recorded; saved-tensor hooks store what nodes keep in other ways.
 
-Knows tensors, no graph: `graph.pyx` asks when it records and unpacks what is kept, `engine.pyx` looks for NaN.
+What users see of nodes is here too. Knows tensors, no graph: `graph.pyx` asks when it records and unpacks what is kept, `engine.pyx` looks for NaN.
 """
 import linecache
 import sys
@@ -45,6 +45,59 @@ cdef str recorded_at(object trace):
         return "outside anomaly mode"
     return "at\n" + "\n".join([f'  File "{file}", line {line}, in {name}\n    {linecache.getline(file, line).strip()}'
                                for file, line, name in trace])
+
+
+# ---------------------------------------------------------------- nodes as users see them
+
+cdef object accumulation = None, handle = None          # set by volta.saved
+cdef object _written = None
+cdef dict _names = {}
+cdef dict _classes = {}
+
+cdef extern from *:
+    """
+    #define VOLTA_SET_CLASS(node, cls) do { Py_INCREF(cls); Py_SET_TYPE(node, (PyTypeObject*)(cls)); } while (0)
+    """
+    void VOLTA_SET_CLASS(object node, object cls)
+
+
+def configure_users(accumulate, handles, dict names, written):
+    """Give this module what users see: leaf -> what stands for adding to its `.grad`, (dict, function) -> what takes that out again, op ->
+    the name of its nodes where that is not made of the op's (or a function of the node), short name -> name."""
+    global accumulation, handle, _names, _written
+    accumulation, handle, _names, _written = accumulate, handles, names, written
+
+
+cdef object name_of(object node, object label):
+    """The name as PyTorch forms it, "ExpBackward0", or has it for the same step."""
+    found = _names.get(node.op) if label is None else label
+    if found is None:
+        return f"{node.op}Backward" if node.primitive is None else node.op.replace(".", "_").title().replace("_", "") + "Backward0"
+    return _written(found if isinstance(found, str) else found(node))
+
+
+cdef object shown(object node, type plain):
+    """A node as users see it: of a class of its own, whose name they may ask for. It has no fields, so that a `plain` node can change to
+    it."""
+    if type(node) is not plain:
+        return node
+    name = node.name().rpartition("::")[2]
+    cls = _classes.get(name)
+    if cls is None:
+        cls = _classes[name] = type(name, (plain,), {"__slots__": (), "__module__": plain.__module__})
+    VOLTA_SET_CLASS(node, cls)
+    return node
+
+
+cdef int check_alone(TensorBase t, str what) except -1:
+    """Raise for a view that one call gave with others, or a view of one."""
+    view = t._view
+    while view:
+        if len(view) > 4:
+            raise AutogradError(f"view: output {view[5]} of {view[4]}, of shape {t.shape}, is one of several views that one call gave; {what} changed in place, "
+                                f"of which the others would not know. Call clone() before, or change it under no_grad()")
+        view = view[0]
+    return 0
 
 
 # ---------------------------------------------------------------- saved-tensor hooks

@@ -12,20 +12,21 @@ from volta._kernels import core as _core
 from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, DType, TensorBase, dtype_of, is_half, same_bytes
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted, refuse_dtype
 from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
+from volta._kernels.core.hooks cimport check_alone
 from volta._kernels.core.graph import custom_node, of_recorded
 from volta._kernels.core.record cimport Op, Primitive
 
 # Set by volta.ops.
 cdef long long INFERRED = _core.INFERRED
 cdef Primitive _cast = None, _contiguous = None, _copy = None
-cdef object _mixed_devices = None, _as_operand = None, _overwrite = None, _replace = None
+cdef object _mixed_devices = None, _as_operand = None, _overwrite = None, _replace = None, _expanded = None
 
 
-def configure(cast, contiguous, copy_into, mixed_devices, as_operand, overwrite, replace):
+def configure(cast, contiguous, copy_into, mixed_devices, as_operand, overwrite, replace, expanded):
     """Give this module the pieces of higher layers that it calls."""
-    global _cast, _contiguous, _copy, _mixed_devices, _as_operand, _overwrite, _replace
+    global _cast, _contiguous, _copy, _mixed_devices, _as_operand, _overwrite, _replace, _expanded
     _cast, _contiguous, _copy = cast, contiguous, copy_into
-    _mixed_devices, _as_operand, _overwrite, _replace = mixed_devices, as_operand, overwrite, replace
+    _mixed_devices, _as_operand, _overwrite, _replace, _expanded = mixed_devices, as_operand, overwrite, replace, expanded
 
 
 cdef object _written = None, _put = None, _shown = None     # set by volta.batching_writes: changes of what stands in for a batch
@@ -86,6 +87,9 @@ cdef class InPlace(Op):
                     return run_into(<Primitive>found[0], <TensorBase>input, <tuple>found[1])
             return _replace(self, input, args, options)
         except VoltaError as error:
+            if type(error) is AutogradError and repeated(input) and _expanded(
+                    self.op.name + "_", input, lambda whole: self(whole, *args, **options), (*args, *options.values())):
+                return input
             for name in (self.op.name + ":", record + "_:"):        # of what knows nothing of this form
                 if str(error).startswith(name):
                     error.args = (f"{self.op.name}_:{str(error)[len(name):]}",)
@@ -250,7 +254,9 @@ def check_stored(str name, DType dtype not None, TensorBase target not None):
 def check_inplace(str name, TensorBase target not None):
     """Raise where a recorded in-place write is impossible."""
     cdef TensorBase base = target if target._base is None else target._base
-    if base._requires_grad and base._node is None:
+    if target._base is not None:
+        check_alone(target, "it is")
+    if base._requires_grad and base._node is None and (target._view is None or base is not target):
         view = "" if base is target else "a view of "
         raise AutogradError(f"{name}_: {view}a leaf tensor that requires grad (shape {base.shape}) cannot be changed in place; "
                             f"do it under no_grad(), or use the out-of-place op")
@@ -258,6 +264,19 @@ def check_inplace(str name, TensorBase target not None):
         raise AutogradError(f"{name}_: the tensor of shape {target.shape} is a view made under no_grad(), so a recorded change of it "
                             f"would be missing from the history of what it shows; make the view outside, or change it inside")
     check_elements(name, target)
+
+
+def several(Primitive op not None, TensorBase x not None, list places not None, str name not None):
+    """The views of `x` with these params, which one call gives: as in PyTorch, a recorded change of what one of them shows is refused."""
+    cdef list views = []
+    cdef TensorBase t
+    cdef tuple own = (x,)
+    for params in places:
+        t = apply(op, own, params)
+        if t._base is not None:
+            t._view = <tuple>t._view + (name, len(views))
+        views.append(t)
+    return tuple(views)
 
 
 def check_inferred(TensorBase target not None):
@@ -275,10 +294,15 @@ cdef inline int _check_inferred(TensorBase target) except -1:
     return 0
 
 
+cpdef bint repeated(TensorBase target):
+    """Whether places of a tensor are one element in memory, since it is expanded."""
+    return not target.contiguous and any([s == 0 and n > 1 for n, s in zip(target.shape, target._strides)])
+
+
 def check_elements(str name, TensorBase target not None):
     """Raise where places of the tensor written to are one element in memory, and outside of `inference_mode` for what was made there."""
     _check_inferred(target)
-    if not target.contiguous and any([s == 0 and n > 1 for n, s in zip(target.shape, target._strides)]):
+    if repeated(target):
         raise AutogradError(f"{name}_: unsupported operation: more than one element of the written-to tensor refers to a single memory "
                             f"location, since it is expanded; clone() it before writing")
 

@@ -19,6 +19,7 @@ cdef class Order:
 cdef Order order_of(tuple inputs)
 cdef object restored(Order order, object result)
 cdef int disown(tuple outs, tuple args, dict options) except -1
+cdef int relabel(object out, tuple args, dict options, object label) except -1
 
 
 cdef inline bint scattered(tuple inputs) noexcept:

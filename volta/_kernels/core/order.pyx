@@ -226,6 +226,35 @@ cdef bint _gather_read(object values, list into) except -1:
     return True
 
 
+cdef int relabel(object out, tuple args, dict options, object label) except -1:
+    """Call the node that gave a result, if it is none of the arguments', as PyTorch does."""
+    cdef object x, node
+    cdef Py_ssize_t i, n
+    if isinstance(out, tuple):
+        for x in <tuple>out:
+            relabel(x, args, options, label[0] if type(label) is tuple else label)
+        return 0
+    if not isinstance(out, TensorBase):
+        return 0
+    node = (<TensorBase>out)._node
+    if node is None:
+        return 0
+    for x in args:
+        if isinstance(x, TensorBase) and (<TensorBase>x)._node is node:
+            return 0
+    if type(label) is list:
+        i, n = label[0], PyTuple_GET_SIZE(args)
+        label = label[1 + (n + len(options) > 1 if i < 0 else isinstance(args[i], TensorBase) if i < n else any(
+            [isinstance(x, TensorBase) for x in options.values()]))]
+    elif type(label) is tuple:
+        label = label[1] if PyTuple_GET_SIZE(args) + len(options) == 1 else None
+    elif type(label) is not str:
+        label = label(args, options)
+    if label is not None:
+        node.label = label
+    return 0
+
+
 def alike(tuple tensors not None):
     """Whether these tensors have one dtype and one shape, which is neither () nor (0,)."""
     cdef TensorBase first = tensors[0], x

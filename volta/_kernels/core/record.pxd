@@ -52,6 +52,7 @@ cdef class Primitive
 cdef class Op:
     cdef readonly str name
     cdef public object details              # what tests and docs need: ops.table.Details
+    cdef public object label                # of a composed op: how its nodes are called (`node_names`), or None
     cdef object _doc, _signature            # functions that make them: one is rarely asked for
     cdef public bint has_out                # whether calls may name tensors for the results, `out=`
     cdef object otherwise(self, tuple args, dict options, names)

@@ -12,7 +12,7 @@ from libc.stdlib cimport calloc, free
 
 from volta.errors import ArgumentError, CallError, DTypeError, VoltaError
 from volta._kernels.core.base cimport BOOL_MASK, DTYPES, DType, Device, FLOAT32, FLOAT_MASK, INTEGER_MASK, TensorBase, dtype_of, is_half
-from volta._kernels.core.order cimport disown
+from volta._kernels.core.order cimport disown, relabel
 
 cdef extern from "Python.h":
     object PyMethod_New(object function, object instance)
@@ -270,6 +270,8 @@ cdef class Composed(Op):
 
     cdef object given(self, object out, tuple args, dict options):
         """The result. A `Result` is printed under the name of the function that gave it: several share a class."""
+        if self.label is not None:
+            relabel(out, args, options, self.label)
         if isinstance(out, TensorBase):
             if (<TensorBase>out)._view is not None and not self.details.view:
                 disown((out,), args, options)

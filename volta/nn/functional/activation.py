@@ -14,6 +14,7 @@ from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.activation import hardshrink, prelu
 from volta.ops.copy import in_float32
 from volta.ops.creation import rand_like
+from volta.ops.expanded import changed
 from volta.ops.math import clamp, gelu
 from volta.ops.records import activation as a
 from volta.ops.records import math as r
@@ -282,9 +283,14 @@ def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = F
     tensor([9., 2.])
     """
     if input.dtype.is_floating_point:
-        return _run(a.threshold, input, inplace, limit=threshold, value=value)
-    numbers = as_integer("threshold", threshold, input.dtype), as_integer("threshold", value, input.dtype)
-    return into(a.threshold, input, *numbers) if inplace else a.threshold(input, *numbers)
+        numbers = float(threshold), float(value)
+    else:
+        numbers = as_integer("threshold", threshold, input.dtype), as_integer("threshold", value, input.dtype)
+    if not inplace:
+        return a.threshold(input, *numbers)
+    if changed("threshold_", input, lambda whole: into(a.threshold, whole, *numbers)):
+        return input
+    return into(a.threshold, input, *numbers)
 
 
 class _Within(InPlace):                                     # of an activation that writes into its input by itself
