@@ -34,7 +34,7 @@ def test_small_matrices_of_a_batch(n, dtype, rng):
                     np.testing.assert_allclose(ours, theirs, atol=tolerance * max(1, abs(theirs).max()))
 
 
-@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 20, 20), (2, 60, 7), (3, 5)])
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 20, 20), (2, 60, 7), (2, 83, 7), (3, 5)])
 @pytest.mark.parametrize("driver", ["gelsy", "gels"])
 def test_least_squares(shape, driver, rng):
     """Also as the memory lies, and where an empty `out` is filled."""
@@ -74,7 +74,7 @@ def test_distances_of_few_and_of_many_rows(p, dtype, rng):
             np.testing.assert_allclose(ours, theirs, rtol=1e-3 if dtype == "float32" else 1e-9, atol=1e-3 if dtype == "float32" else 1e-7)
 
 
-@pytest.mark.parametrize("shape", [(4, 4), (2, 5, 3), (100, 70)])
+@pytest.mark.parametrize("shape", [(4, 4), (2, 5, 3), (2, 77, 9), (100, 70)])
 def test_products_of_reflections(shape, rng):
     a, c = rng.standard_normal(shape), rng.standard_normal((*shape[:-1], 6))
     packed, tau = (x.numpy() for x in torch.geqrf(torch.from_numpy(a)))
@@ -86,7 +86,7 @@ def test_products_of_reflections(shape, rng):
         np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("shape", [(1, 3), (5, 40), (17, 15), (16, 17), (48, 33), (130, 20), (300, 300)])
+@pytest.mark.parametrize("shape", [(1, 3), (5, 40), (17, 15), (16, 17), (48, 33), (70, 3), (203, 15), (130, 20), (300, 300)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_elimination_across_blocks(shape, dtype, rng):
     """Of wide and of tall matrices: the exchanges of PyTorch, and the matrix again."""

@@ -9,7 +9,7 @@ from volta._kernels import core
 from volta._kernels.core import graph
 from volta.dtypes import int64, to_numpy
 from volta.errors import ArgumentError, LinAlgError, ShapeError
-from volta.ops.creation import new_empty
+from volta.ops.creation import full, new_empty
 from volta.ops.decomposition import matrix_rank, pinv, svdvals, tolerances
 from volta.ops.inverse import DECLARED, is_vector, succeeded
 from volta.ops.join import cat
@@ -68,7 +68,10 @@ def _quick(A, b, rtol, driver):
         return None
     X, bounds = least_op(A, b, rtol=rtol)
     X = X if A.shape[-2] == A.shape[-1] else leading(X, -2, A.shape[-1])
-    rank, doubtful = A.new_full(A.shape[:-2], A.shape[-1], dtype=int64), ~(bounds.numpy() * rtol < CERTAIN)
+    rank = full(A._shape[:-2], A._shape[-1], dtype=int64, device=A.device)
+    if A.ndim == 2 and bounds.item() * rtol < CERTAIN:
+        return X, rank
+    doubtful = ~(bounds.numpy() * rtol < CERTAIN)
     if doubtful.any():
         if doubtful.mean() > FEW:
             return None
@@ -166,9 +169,13 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     else:
         whole = A.new_full(A.shape[:-2], min(A.shape[-2:]), dtype=int64) if certain and not quick else None
         rank = quick[1] if quick else matrix_rank(A.detach(), rtol=rtol) if whole is None else whole
-    residuals = reshape_op(part(X, X.ndim - 1, 0, 0), shape=(0,))           # of none, too, there is a gradient
-    if tall and driver not in (None, "gelsy") and not (rank < A.shape[-1]).any().item():
-        residuals = sum((matmul(A, X) - b) ** 2, -2)
+    if quick:
+        residuals = core.view(none, (0,), (1,), 0)
+    else:
+        residuals = reshape_op(part(X, X.ndim - 1, 0, 0), shape=(0,))       # of none, too, there is a gradient
+    if tall and driver not in (None, "gelsy") and (driver == "gels" or not (rank < A.shape[-1]).any().item()):
+        rest = matmul(A, X) - b
+        residuals = sum(rest * rest, -2)
         if driver == "gels" and not A.shape[-1]:        # as LAPACK leaves it, which has nothing to do then
             residuals = residuals - residuals.detach()
     X = X if quick is not None else _as_it_lies(X, A.shape[-2])

@@ -12,6 +12,7 @@ cdef void add_product(bint shared, Py_ssize_t m, Py_ssize_t n, Py_ssize_t k, con
                       const real* b, real* c, Py_ssize_t ld) noexcept nogil
 cdef Py_ssize_t eliminate(int team, Py_ssize_t m, Py_ssize_t count, real* a, Py_ssize_t ld, Py_ssize_t first, Py_ssize_t last,
                           int32_t* pivots, real* room) noexcept nogil
+cdef Py_ssize_t eliminate_columns(Py_ssize_t m, Py_ssize_t count, real* c, Py_ssize_t far, int32_t* pivots) noexcept nogil
 cdef bint factor_symmetric(bint shared, Py_ssize_t n, real* a, real* spare, Py_ssize_t ld, Py_ssize_t first, Py_ssize_t last) noexcept nogil
 
 

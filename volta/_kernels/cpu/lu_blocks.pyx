@@ -210,16 +210,22 @@ cdef void substitute(bint shared, Py_ssize_t n, Py_ssize_t k, const real* a, Py_
                         <real*>NULL if spare == NULL else spare + first)
 
 
+cdef Py_ssize_t eliminate_columns(Py_ssize_t m, Py_ssize_t count, real* c, Py_ssize_t far, int32_t* pivots) noexcept nogil:
+    """A block of columns that lie one behind the other, `far` apart: room for BLOCK of them. L is negative. Gives the first pivot that is
+    0, from 1, or 0; pivots are counted from 0."""
+    if real is float:
+        return panel32(m, <int>count, c, far, pivots)
+    else:
+        return panel64(m, <int>count, c, far, pivots)
+
+
 cdef Py_ssize_t eliminate_block(Py_ssize_t m, Py_ssize_t count, real* a, Py_ssize_t ld, int32_t* pivots, real* room) noexcept nogil:
     """The first block of columns, of which `count` have pivots. Gives the first pivot that is 0, from 1, or 0."""
     cdef Py_ssize_t far = up(m, BLOCK) + BLOCK, info, i
     turn(m, BLOCK, a, ld, room, far)
     for i in range(BLOCK):
         memset(room + i * far + m, 0, (far - m) * sizeof(real))
-    if real is float:
-        info = panel32(m, <int>count, room, far, pivots)
-    else:
-        info = panel64(m, <int>count, room, far, pivots)
+    info = eliminate_columns(m, count, room, far, pivots)
     turn(BLOCK, m, room, far, a, ld)
     return info
 

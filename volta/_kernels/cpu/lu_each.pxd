@@ -14,7 +14,7 @@ from volta._kernels.cpu.lu_batch cimport (
     AGAIN, CHOLESKY, CHOLESKY_INVERSE, COFACTOR, DET, INV, LU, SLOGDET, SOLVE, TRIANGLE, Task, do_abreast, log_of_pivots, mantissa,
     product_of_pivots, taken_abreast,
 )
-from volta._kernels.cpu.lu_blocks cimport BLOCK, add_product, eliminate, factor_symmetric, panel_room, substitute, swap_rows
+from volta._kernels.cpu.lu_blocks cimport BLOCK, add_product, eliminate, eliminate_columns, factor_symmetric, panel_room, substitute, swap_rows
 from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, copy_in, offset
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
@@ -269,6 +269,26 @@ cdef inline bint give_factors(const Batch* p, const Task* task, Py_ssize_t item,
     return fine == strips
 
 
+cdef inline bint factor_few(const Batch* p, const real* a, real* out, int32_t* pivots, int32_t* info, real* room) noexcept nogil:
+    """The factors of a matrix of less columns than a block and than rows, which are taken as they lie. False for what is not finite."""
+    cdef Py_ssize_t i, j, m = p.m, n = p.n, far = up(p.m, BLOCK) + BLOCK
+    if p.a_column == 1 and n > 1:
+        turn(m, n, a, p.a_row, room, far)
+    for j in range(n):
+        if p.a_column != 1 or n == 1:
+            for i in range(m):
+                room[j * far + i] = a[i * p.a_row + j * p.a_column]
+        memset(room + j * far + m, 0, (far - m) * sizeof(real))
+    memset(room + n * far, 0, (BLOCK - n) * far * sizeof(real))
+    info[0] = <int32_t>eliminate_columns(m, n, room, far, pivots)
+    for j in range(n):
+        pivots[j] += 1
+        memcpy(out + j * m, room + j * far, (j + 1) * sizeof(real))
+        for i in range(j + 1, m):
+            out[j * m + i] = -room[j * far + i]
+    return all_finite(1, n * m, out, n * m)
+
+
 cdef inline bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t first, Py_ssize_t last, real* space) noexcept nogil:
     """Whether all is finite. IN: space of `needed`."""
     cdef Py_ssize_t item, i, info, m = p.m, n = p.n, k = p.k, ld = p.ld, count = min(p.m, p.n)
@@ -313,6 +333,10 @@ cdef inline bint do_some(const Batch* p, const Task* task, const real* a, Py_ssi
             out = <real*>task.out + item * n * n
             for i in range(n):
                 memcpy(out + i * n, space + i * ld, n * sizeof(real))
+            continue
+        if task.kind == LU and n < BLOCK and m >= 2 * BLOCK:
+            if not factor_few(p, a + offset(p, p.a_strides, item), <real*>task.lu + item * m * n, pivots, task.info + item, x):
+                return False
             continue
         copy_rows(p, a + offset(p, p.a_strides, item), space)
         if task.kind == AGAIN or task.kind == TRIANGLE or task.kind == COFACTOR:

@@ -16,7 +16,7 @@ from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, batch_of, by_col
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.reflect_blocks cimport PANEL, apply_left, collect, reflect_panel
-from volta._kernels.cpu.reflect_columns cimport TALL, columns_of_q, columns_t, reflect_columns, take_columns
+from volta._kernels.cpu.reflect_columns cimport TALL, columns_of_q, columns_t, columns_times, reflect_columns, take_columns
 
 cdef enum:
     STRIP = 64                  # columns of an inverse that begin at one row
@@ -180,12 +180,19 @@ cdef bint least_some(const Batch* p, double rtol, const real* a, const real* b, 
     cdef real* tau = t + up(n, PANEL) * PANEL
     cdef real* room = tau + up(n, PANEL)
     cdef real* x = room + panel_room(m)
+    cdef real* r = space
     cdef double inverse
     memset(t, 0, up(n, PANEL) * PANEL * sizeof(real))
+    if m >= TALL and n + p.k <= BLOCK:
+        r = v
     for item in range(first, last):
-        copy_in(m, n, a + offset(p, p.a_strides, item), p.a_row, p.a_column, space, ld)
-        copy_in_beside(p, b + offset(p, p.b_strides, item), space + wide, ld)
-        at = 0
+        if r == v:
+            if not least_of_columns(p, a + offset(p, p.a_strides, item), b + offset(p, p.b_strides, item), space, tau, t, r, ld):
+                return False
+        else:
+            copy_in(m, n, a + offset(p, p.a_strides, item), p.a_row, p.a_column, space, ld)
+            copy_in_beside(p, b + offset(p, p.b_strides, item), space + wide, ld)
+        at = 0 if r == space else n
         while at < n:
             some = min(<Py_ssize_t>PANEL, n - at)
             if not reflect_panel(p.shared, m - at, some, space + at * (ld + 1), ld, tau + at, v, vd, t + at * PANEL, 0, up(some, BLOCK), 0,
@@ -195,19 +202,38 @@ cdef bint least_some(const Batch* p, double rtol, const real* a, const real* b, 
                        ld - at - up(some, BLOCK))
             at += some
         for i in range(n):
-            if space[i * (ld + 1)] == 0:
+            if r[i * (ld + 1)] == 0:
                 return False
             for j in range(i + 1, n):
-                space[i * ld + j] = -space[i * ld + j]
-        inverse = inverse_norm(p.shared, n, <const real*>space, ld, x)
-        bounds[item] = <real>(norm_of(n, n, <const real*>space, ld, True) * inverse)
+                r[i * ld + j] = -r[i * ld + j]
+        inverse = inverse_norm(p.shared, n, <const real*>r, ld, x)
+        bounds[item] = <real>(norm_of(n, n, <const real*>r, ld, True) * inverse)
         if not bounds[item] * rtol < MOST:
-            bounds[item] = <real>(fourth_norm(p.shared, n, <const real*>space, ld, x, wide, x + n * max(wide, <Py_ssize_t>STRIP)) * inverse)
-        substitute(p.shared, n, p.xd, <const real*>space + (n - 1) * (ld + 1), -ld, -1, False, space + wide + (n - 1) * ld, -ld, <real*>NULL)
-        if not (all_finite(n, p.k, space + wide, ld) and bounds[item] - bounds[item] == 0):
+            bounds[item] = <real>(fourth_norm(p.shared, n, <const real*>r, ld, x, wide, x + n * max(wide, <Py_ssize_t>STRIP)) * inverse)
+        substitute(p.shared, n, p.xd, <const real*>r + (n - 1) * (ld + 1), -ld, -1, False, r + wide + (n - 1) * ld, -ld, <real*>NULL)
+        if not (all_finite(n, p.k, r + wide, ld) and bounds[item] - bounds[item] == 0):
             return False
         memset(out + item * m * p.k, 0, m * p.k * sizeof(real))
-        turn(n, p.k, <const real*>space + wide, ld, out + item * m * p.k, m)
+        turn(n, p.k, <const real*>r + wide, ld, out + item * m * p.k, m)
+    return True
+
+
+cdef inline bint least_of_columns(const Batch* p, const real* a, const real* b, real* columns, real* tau, real* t, real* r,
+                                  Py_ssize_t ld) noexcept nogil:
+    """R of few columns, and beside it what reflections make of right sides, which are few, too. IN: columns, BLOCK of them."""
+    cdef Py_ssize_t i, j, m = p.m, n = p.n, wide = p.ld, far = up(p.m, BLOCK) + BLOCK
+    cdef real* sides = columns + n * far
+    take_columns(m, n, a, p.a_row, p.a_column, columns, far)
+    take_columns(m, p.k, b, p.b_row, p.b_column, sides, far)
+    if not reflect_columns(m, n, columns, far, tau, t, <real>0):
+        return False
+    columns_times(m, n, <const real*>columns, far, <const real*>t, True, p.k, sides)
+    for i in range(n):
+        for j in range(i, n):
+            r[i * ld + j] = columns[j * far + i]
+        for j in range(p.k):
+            r[i * ld + wide + j] = sides[j * far + i]
+        memset(r + i * ld + wide + p.k, 0, (p.xd - p.k) * sizeof(real))
     return True
 
 
@@ -287,6 +313,18 @@ cdef bint multiply_some(const Batch* p, const Known* task, const real* a, const 
             columns_of_q(m, task.count, <const real*>v, i, <const real*>t, k, <real*>task.out + item * m * k)
             if not all_finite(k, m, <real*>task.out + item * m * k, m):
                 return False
+            continue
+        if c != NULL and m >= TALL and task.count <= BLOCK and k <= BLOCK and not task.right:
+            i = up(m, BLOCK) + BLOCK
+            x = v + task.count * i
+            take_columns(m, task.count, here, p.a_row, p.a_column, v, i)
+            take_columns(m, k, c + offset(p, p.b_strides, item), p.b_row, p.b_column, x, i)
+            columns_t(m, task.count, <const real*>v, i, tau + item * task.count, t)
+            columns_times(m, task.count, <const real*>v, i, <const real*>t, task.turned, k, x)
+            if not all_finite(k, m, x, i):
+                return False
+            for at in range(k):
+                memcpy(<real*>task.out + (item * k + at) * m, x + at * i, m * sizeof(real))
             continue
         if c == NULL:
             memset(x, 0, m * xd * sizeof(real))

@@ -153,9 +153,31 @@ cdef extern from *:
             t[j * 64 + j] = -tau[j];                                                                                    \\
         }                                                                                                               \\
     }
+    /* k columns x, as far apart, of the product of these reflections with them, or of its transpose. */
+    #define VOLTA_COLUMNS_TIMES(S, T)                                                                                   \\
+    static void volta_columns_times##S(Py_ssize_t m, int columns, const T* c, Py_ssize_t far, const T* t, int turned, int k, T* x) { \\
+        T top[16][16], here[16], sum[16], w[16]; double exact[16]; int j, p, q;                                         \\
+        for (p = 0; p < columns; p++) volta_column_top##S(m, p, c + p * far, top[p]);                                   \\
+        for (j = 0; j < k; j++, x += far) {                                                                             \\
+            memset(here, 0, sizeof(here));                                                                              \\
+            memcpy(here, x, (m < 16 ? m : 16) * sizeof(T));                                                             \\
+            volta_column_sums##S(m, columns, c, far, x, sum);                                                           \\
+            for (p = 0; p < columns; p++)                                                                               \\
+                for (exact[p] = sum[p], q = p; q < 16; q++) exact[p] += (double)top[p][q] * here[q];                    \\
+            for (p = 0; p < columns; p++) {                                                                             \\
+                double total = 0;                                                                                       \\
+                for (q = turned ? 0 : p; q < (turned ? p + 1 : columns); q++)                                           \\
+                    total += (turned ? t[q * 64 + p] : t[p * 64 + q]) * exact[q];                                       \\
+                w[p] = (T)total;                                                                                        \\
+            }                                                                                                           \\
+            volta_column_product##S(m, columns, c, far, w, x, x);                                                       \\
+            volta_column_first##S(columns, &top[0][0], w, here);                                                        \\
+            memcpy(x, here, (m < 16 ? m : 16) * sizeof(T));                                                             \\
+        }                                                                                                               \\
+    }
     #define VOLTA_COLUMN_REFLECTIONS(S, T, ROOT, LOW, HIGH)                                                             \\
     VOLTA_COLUMN_SUMS(S, T) VOLTA_COLUMN_PRODUCT(S, T) VOLTA_COLUMN_FIRST(S, T) VOLTA_COLUMN_TOP(S, T) VOLTA_REFLECT_COLUMNS(S, T, ROOT, LOW, HIGH) \\
-    VOLTA_COLUMNS_OF_Q(S, T) VOLTA_COLUMNS_T(S, T)
+    VOLTA_COLUMNS_OF_Q(S, T) VOLTA_COLUMNS_T(S, T) VOLTA_COLUMNS_TIMES(S, T)
     VOLTA_COLUMN_REFLECTIONS(32, float, sqrtf, 1e-28f, 1e28f)
     VOLTA_COLUMN_REFLECTIONS(64, double, sqrt, 1e-280, 1e280)
     """
@@ -171,6 +193,10 @@ cdef extern from *:
                                          float* t) noexcept nogil
     void columns_t64 "volta_columns_t64"(Py_ssize_t m, int columns, const double* c, Py_ssize_t far, const double* tau,
                                          double* t) noexcept nogil
+    void columns_times32 "volta_columns_times32"(Py_ssize_t m, int columns, const float* c, Py_ssize_t far, const float* t, bint turned,
+                                                 int k, float* x) noexcept nogil
+    void columns_times64 "volta_columns_times64"(Py_ssize_t m, int columns, const double* c, Py_ssize_t far, const double* t, bint turned,
+                                                 int k, double* x) noexcept nogil
 
 cdef enum:
     TALL = 64                   # rows from which on few columns are taken so
@@ -197,6 +223,14 @@ cdef inline void columns_t(Py_ssize_t m, Py_ssize_t columns, const real* c, Py_s
         columns_t32(m, <int>columns, c, far, tau, t)
     else:
         columns_t64(m, <int>columns, c, far, tau, t)
+
+
+cdef inline void columns_times(Py_ssize_t m, Py_ssize_t columns, const real* c, Py_ssize_t far, const real* t, bint turned, Py_ssize_t k,
+                               real* x) noexcept nogil:
+    if real is float:
+        columns_times32(m, <int>columns, c, far, t, turned, <int>k, x)
+    else:
+        columns_times64(m, <int>columns, c, far, t, turned, <int>k, x)
 
 
 cdef inline void take_columns(Py_ssize_t m, Py_ssize_t n, const real* a, Py_ssize_t row, Py_ssize_t column, real* out,
