@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import volta
-from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
 
 
 def test_the_last_of_several_entries_counts(device):
@@ -117,3 +117,29 @@ def test_extremes_share_with_what_did_not_take_part(kind):
     x, src = volta.tensor(2.0, requires_grad=True), volta.tensor(2.0, requires_grad=True)
     x.scatter_reduce(0, volta.tensor(0), src, kind, include_self=False).backward()
     assert (x.grad.item(), src.grad.item()) == (0.0, 0.5)
+
+
+def test_what_index_copy_and_index_put_record(device):
+    """The input's and the source's gradients, of second order, too; an index that changes before backward is refused."""
+    for dim, places in ((0, [2, 0]), (1, [1, 3, 1]), (-1, [0])):
+        x, at = volta.arange(15.0, device=device).reshape(3, 5).requires_grad_(), volta.tensor(places, device=device)
+        y = volta.ones([(n if d != dim % 2 else len(places)) for d, n in enumerate((3, 5))], device=device).requires_grad_()
+        out = volta.index_copy(x, dim, at, y)
+        first = volta.autograd.grad((out ** 3).sum(), (x, y), create_graph=True)
+        kept = np.ones((3, 5))
+        np.moveaxis(kept, dim, 0)[places] = 0
+        np.testing.assert_allclose(first[0].detach().numpy(), 3 * kept * x.detach().numpy() ** 2)
+        np.testing.assert_allclose(first[1].detach().numpy(), 3 * np.ones(y.shape))
+        second = volta.autograd.grad(first[0].sum(), x)[0]
+        np.testing.assert_allclose(second.numpy(), 6 * kept * x.detach().numpy())
+    out = volta.index_copy(x, 0, at, volta.ones(1, 5, device=device))
+    at.add_(1)
+    with pytest.raises(AutogradError, match="was changed in place"):
+        out.sum().backward()
+    x, y = volta.zeros(3, 2, device=device).requires_grad_(), volta.ones(3, 2, device=device).requires_grad_()
+    out = volta.index_put(x, (volta.tensor([2, -1, 0], device=device),), y, accumulate=True)
+    assert out.tolist() == [[1, 1], [0, 0], [2, 2]]
+    (out ** 2).sum().backward()
+    assert x.grad.tolist() == [[2, 2], [0, 0], [4, 4]] and y.grad.tolist() == [[4, 4], [4, 4], [2, 2]]
+    with pytest.raises(IndexRangeError, match="index_put: index -4"):
+        volta.index_put(x, (volta.tensor([-4], device=device),), y[:1], accumulate=True)

@@ -7,7 +7,8 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core import graph, indexing
-from volta._kernels.core.direct import bare
+from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import all_bare, bare
 from volta.dtypes import float16, result_type
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops import reduce
@@ -244,8 +245,12 @@ def block_diag(*tensors: Tensor) -> Tensor:
     width, rows = sum(b.shape[1] for b in blocks), []
     if all(map(core.host_sees, blocks)) and not any(map(graph.wants_derivative, blocks)):
         out, row = blocks[0].new_zeros((sum(b.shape[0] for b in blocks), width)), 0
+        alone = all_bare(tuple(blocks))
         for b in blocks:
-            copy_into_op(slice_view(out, (slice(row, row + b.shape[0]), slice(column, column + b.shape[1]))), b)
+            if alone and b._size:
+                run_kernel(copy_into_op, b.device, (core.view(out, b._shape, (width, 1), out.offset + row * width + column), b))
+            else:
+                copy_into_op(slice_view(out, (slice(row, row + b.shape[0]), slice(column, column + b.shape[1]))), b)
             row, column = row + b.shape[0], column + b.shape[1]
         return out
     for b in blocks:

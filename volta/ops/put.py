@@ -16,7 +16,7 @@ from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.ops.copy import fill_into
 from volta.ops.creation import arange, full
 from volta.ops.expanded import added, changed
-from volta.ops.indexing import as_vector, check_integers, coordinates, flat, positions, true_places
+from volta.ops.indexing import as_vector, check_integers, coordinates, flat, index_add, positions, true_places
 from volta.ops.join import stack
 from volta.ops.parts import unbind
 from volta.ops.positions import Positions
@@ -56,7 +56,18 @@ def _put_expanded(input, indices, values, accumulate=False):
                    lambda marks: marks.index_put_(indices, full((), True, device=marks.device)))
 
 
-@writing(copy=clone_op, expanded=_put_expanded, untested="tests/test_scatter.py: its indices are a tuple of tensors")
+def _added(input, indices, values, accumulate=False):
+    """`index_put` that adds one slice at each position of a vector, which is `index_add`; else None."""
+    if not accumulate or len(indices) != 1 or not isinstance(values, TensorBase) or not isinstance(index := indices[0], TensorBase):
+        return None
+    if index.dtype.code == 0 or index.dtype.is_floating_point or len(index._shape) != 1 or not input._shape or (
+            values._shape != index._shape + input._shape[1:] or values.dtype is not input.dtype or stands_in(index)
+            or values.device is not input.device or index.device is not input.device):
+        return None
+    return index_add(input, 0, positions("index_put", index, input._shape[0], wrap=True), values)
+
+
+@writing(_added, copy=clone_op, expanded=_put_expanded, untested="tests/test_scatter.py: its indices are a tuple of tensors")
 def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     """input[indices] = values, where None stands for a whole dimension; with `accumulate`, values are added to what is there, as often as a
     place is named.

@@ -13,14 +13,25 @@ import numpy as np
 
 from volta._kernels.core import TensorBase, host_sees, indexing, inplace, stands_in
 from volta._kernels.core.call import run_kernel
-from volta._kernels.core.direct import bare
-from volta._kernels.core.graph import is_grad_enabled
+from volta._kernels.core.direct import bare, unseen
+from volta._kernels.core.graph import custom_node, is_grad_enabled
 from volta.device import mixed_devices
 from volta.dtypes import as_integer, bool_, check_held, iinfo, int32, int64, uint8
 from volta.errors import ArgumentError, AutogradError, DTypeError, RankError, ShapeError, warn_once
 from volta.ops.creation import full_like, new_zeros, ones, ones_like, zeros_like
 from volta.ops.expanded import changed
-from volta.ops.indexing import as_value, as_vector, check_index, check_integers, gather, known_range, masked_fill, positions, scatter_add
+from volta.ops.indexing import (
+    as_value,
+    as_vector,
+    check_index,
+    check_integers,
+    gather,
+    index_select,
+    known_range,
+    masked_fill,
+    positions,
+    scatter_add,
+)
 from volta.ops.math import div
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
@@ -311,21 +322,42 @@ def _np_index_copy(x, dim, index, source):
     return out
 
 
+class _Copied:
+    """Backward of `index_copy`, in the form that `graph.custom_node` takes."""
+
+    def __init__(self, dim, index, needs):
+        self.dim, self.index, self.needs, self.version = dim, index, needs, index.storage.version
+
+    def gradients(self, g):
+        """(for the input: g with the slices cleared that were overwritten, for the source: those of g)."""
+        if self.index.storage.version != self.version:
+            raise AutogradError("index_copy: an index that is needed for the gradient was changed in place; clone() it first")
+        return (index_fill(g, self.dim, self.index, 0.0) if self.needs[0] else None,
+                index_select(g, self.dim, self.index) if self.needs[1] else None)
+
+    def release(self):
+        """One backward pass is all, though nothing is saved but the index."""
+        return True
+
+
 def _copied(input, dim, index, source):
-    """`index_copy` of what is not recorded, in one dimension of a host tensor; else None."""
+    """`index_copy` in one dimension of a host tensor that nobody watches; else None."""
     shape, at = input._shape, index._shape
     if len(at) != 1 or index.dtype is not int64 or source.dtype is not input.dtype or source._size < 2 or not (
-            bare(input, source) and bare(index) and host_sees(index) and host_sees(input)):
+            unseen(input, source) and bare(index) and host_sees(index) and host_sees(input)):
         return None
     d = as_dim("index_copy", dim, len(shape))
     if not shape or source._shape != shape[:d] + at + shape[d + 1:]:
         return None
     index = positions("index_copy", index, shape[d])
-    target = out = run_kernel(contiguous_op, input.device, (input,))
+    target, given = run_kernel(contiguous_op, input.device, (input,)), source
+    out = target
     if d:
         dims = (d, *range(d), *range(d + 1, len(shape)))
         target, source = indexing.permute_view(out, dims=dims), indexing.permute_view(source, dims=dims)
     run_kernel(index_put_op, out.device, (target, index, source), _ROWS)
+    if is_grad_enabled() and (input.requires_grad or given.requires_grad):
+        custom_node(_Copied(d, index, (input.requires_grad, given.requires_grad)), (input, given), (out,))
     return out
 
 

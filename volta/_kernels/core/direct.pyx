@@ -6,15 +6,22 @@ from volta._kernels.core.graph cimport grad_mode, wants
 from volta._kernels.core.record cimport Primitive
 
 
+cdef inline bint _unseen(TensorBase x) except -1:
+    return not (watching or x.storage.version < 0 or x.storage.device.is_gpu or x.storage.tangent is not None)
+
+
 cdef inline bint _bare(TensorBase x) except -1:
-    if watching or x.storage.version < 0 or x.storage.device.is_gpu or x.storage.tangent is not None:
-        return False
-    return not grad_mode() or not wants(x)
+    return _unseen(x) and (not grad_mode() or not wants(x))
 
 
 def bare(TensorBase x not None, TensorBase y=None):
     """Whether a function of these may call kernels and make views by itself: they lie on the host, and nobody records or watches."""
     return _bare(x) and (y is None or _bare(y))
+
+
+def unseen(TensorBase x not None, TensorBase y not None):
+    """Whether a function of these may call kernels by itself if it hangs a node on what they give: the same, whoever records."""
+    return _unseen(x) and _unseen(y)
 
 
 def unwatched():

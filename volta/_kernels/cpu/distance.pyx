@@ -224,6 +224,7 @@ cdef extern from *:
 
 cdef enum:
     BLOCK = 512                                 # rows of x2 that a task sees
+    SHARE = 8                                   # tasks that a thread takes at a time
     NARROW = 256                                # elements of a row up to which those of several are summed side by side
     FEWEST = 8                                  # rows that are worth it
     SHORT = 16                                  # elements of a row, up to which it has no parts
@@ -298,10 +299,10 @@ cdef inline void across(const real* a, const real* turned, const Sizes* s, Py_ss
             most_64(a, turned, s.m, s.step, n, out)
 
 
-cdef void some_rows(const real* x1, const real* x2, const real* turned, const Sizes* s, Py_ssize_t task, real* out) noexcept nogil:
+cdef inline void one_row(const real* x1, const real* x2, const real* turned, const Sizes* s, Py_ssize_t batch, Py_ssize_t i,
+                         Py_ssize_t first, real* out) noexcept nogil:
     """One row of x1 and a block of x2's."""
-    cdef Py_ssize_t blocks = (s.r + BLOCK - 1) // BLOCK, j, first = task % blocks * BLOCK
-    cdef Py_ssize_t i = task // blocks % s.n, batch = task // blocks // s.n, last = min(first + BLOCK, s.r)
+    cdef Py_ssize_t j, last = min(first + BLOCK, s.r)
     x1 += (batch * s.n + i) * s.m
     x2 += batch * s.r * s.m
     if s.pairs:
@@ -356,19 +357,31 @@ cdef bint small_batches(const real* x1, const real* x2, const Sizes* s, real* ou
     return True
 
 
+cdef void some_rows(const real* x1, const real* x2, const real* turned, const Sizes* s, Py_ssize_t task, Py_ssize_t last,
+                    real* out) noexcept nogil:
+    """Tasks, each a row of x1 and a block of x2's."""
+    cdef Py_ssize_t blocks = (s.r + BLOCK - 1) // BLOCK, block = task % blocks, i = task // blocks % s.n, batch = task // blocks // s.n
+    for task in range(task, last):
+        one_row(x1, x2, turned, s, batch, i, block * BLOCK, out)
+        block += 1
+        if block == blocks:
+            block, i = 0, i + 1
+            if i == s.n:
+                i, batch = 0, batch + 1
+
+
 cdef void all_rows(const real* x1, const real* x2, real* turned, const Sizes* s, real* out) noexcept nogil:
     cdef Py_ssize_t tasks = s.batch * s.n * ((s.r + BLOCK - 1) // BLOCK), task
-    cdef int threads = threads_for(s.batch * s.apart * (s.m + 16) // (4 if s.step else 1))
+    cdef int threads = threads_for(s.batch * s.apart * (s.m + 16) // (16 if s.step else 1))
     if small_batches(x1, x2, s, out):
         return
     if s.step:
         turn_rows(x2, s, turned)
     if threads == 1:
-        for task in range(tasks):
-            some_rows(x1, x2, turned, s, task, out)
+        some_rows(x1, x2, turned, s, 0, tasks, out)
         return
-    for task in prange(tasks, num_threads=threads, schedule="dynamic", chunksize=8):
-        some_rows(x1, x2, turned, s, task, out)
+    for task in prange((tasks + SHARE - 1) // SHARE, num_threads=threads, schedule="dynamic"):
+        some_rows(x1, x2, turned, s, task * SHARE, min(task * SHARE + SHARE, tasks), out)
 
 
 cdef Sizes sizes_of(TensorBase x1, TensorBase x2, double p):

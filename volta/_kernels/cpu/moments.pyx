@@ -25,6 +25,7 @@ cdef enum:
     PIECE = 16384
     COLUMNS = 128               # columns worked together
     PIECES = 16                 # of columns at most
+    SHORT_WIDE = 16             # elements of a line of float64 up to which it is summed one after the other
 
 cdef struct Moments:
     double count, mean, rest    # rest: the sum of squared deviations
@@ -156,6 +157,24 @@ cdef void norm_pieces(const real* x, Py_ssize_t length, Py_ssize_t pieces, Py_ss
         sums[task] = line_squares(x + task // pieces * length + start, <real>0, length * (task % pieces + 1) // pieces - start)
 
 
+cdef Py_ssize_t norm_each(const real* x, Py_ssize_t lines, Py_ssize_t length, real* out) noexcept nogil:
+    """How many it has done: of float32 by columns."""
+    cdef Py_ssize_t i, k
+    cdef real total
+    if real is float:
+        return short_norms(out, x, lines, length)
+    else:
+        for i in range(lines):
+            total = 0
+            for k in range(length):
+                total += x[k] * x[k]
+            out[i] = total
+            x += length
+        for i in range(lines):
+            out[i] = sqrt(out[i])
+        return lines
+
+
 cdef bint norm_short(const real* x, Py_ssize_t lines, Py_ssize_t length, real* out) noexcept nogil:
     """Whether it has done them."""
     cdef int threads = threads_for(lines * length), t
@@ -167,11 +186,13 @@ cdef bint norm_short(const real* x, Py_ssize_t lines, Py_ssize_t length, real* o
     if real is float:
         if length > SHORT:
             return False
-        if threads == 1:
-            return short_norms(out, x, lines, length) > 0
-        for t in prange(threads, num_threads=threads, schedule="static"):
-            done += short_norms(out + lines * t // threads, x + lines * t // threads * length,
-                                lines * (t + 1) // threads - lines * t // threads, length)
+    elif length > SHORT_WIDE:
+        return False
+    if threads == 1:
+        return norm_each(x, lines, length, out) > 0
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        done += norm_each(x + lines * t // threads * length, lines * (t + 1) // threads - lines * t // threads, length,
+                          out + lines * t // threads)
     return done > 0
 
 
