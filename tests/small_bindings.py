@@ -139,6 +139,9 @@ OWN = {
                        for b, n, r, m, p in DISTANCES],
     "fractional_max_pool": [case((20, 13, 15), (20, 2), size=(6, 7), kernel=(3, 2)),
                             case((8, 6, 7, 8), (8, 3), size=(3, 3, 3), kernel=(2, 3, 1))],
+    "unit": [case((70, 50), dim=1, eps=1e-6), case((40, 3, 30), dim=0, eps=1e-6), case((3000,), dim=0, eps=1e-6)],
+    "unit_grad": [case(s, s, Derived(lambda g, x, d=d: np.sqrt((x * x).sum(d, keepdims=True))), dim=d, eps=1e-6)
+                  for s, d in (((70, 50), 1), ((40, 3, 30), 0), ((3000,), 0))],
     "max_pool_values": [case(s, size=_pooled(s, k, p)[2:], kernel=k, **p) for s, k, p in (*POOLS, DILATED)],
     "max_pool_grad": [case(_pooled(s, k, p), Derived(lambda g, s=s, k=k, p=p: _first_of_windows(s, k, p)), size=s[2:], kernel=k, **p)
                       for s, k, p in (*POOLS, DILATED)],
