@@ -35,6 +35,7 @@ CASES = {
     "l1_loss": (lambda: F.l1_loss(rand(3, 4), rand(3, 4)), 4, 3),
     "normalize": (lambda: F.normalize(rand(6, 4)), 2, 1),
     "cosine_similarity": (lambda: F.cosine_similarity(rand(6, 4), rand(6, 4)), 6, 4),
+    "lp_pool2d": (lambda: F.lp_pool2d(rand(*IMAGE), 2, 2), 4, 4), "lp_pool of 3": (lambda: F.lp_pool2d(rand(*IMAGE), 3, 2), 5, 8),
     "fractional_max_pool2d": (lambda: F.fractional_max_pool2d(rand(*IMAGE), 2, output_size=3), 3, 1),
     "fractional_max_pool3d": (lambda: F.fractional_max_pool3d(rand(2, 3, 6, 5, 7), 2, output_size=3), 3, 1),
 }
