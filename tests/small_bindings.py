@@ -130,6 +130,7 @@ OWN = {
     "conv2d_grad_input": [case(out, w, height=x[2], width=x[3], **p) for x, w, p, out in CONVOLUTIONS],
     "conv2d_grad_weight": [case(out, x, kernel=w[2:], **p) for x, w, p, out in CONVOLUTIONS],
     "max_pool": [case(s, size=_pooled(s, k, p)[2:], kernel=k, **p) for s, k, p in (*POOLS, DILATED)],
+    "median_all": [case((3000,)), case((60, 70), skip=True)],
     "middle": [case((3, 900), dim=1), case((700, 4), dim=0, skip=True), case((1200,), dim=0, place=700)],
     "longest_run": [case(Derived(lambda: np.sort(np.arange(5400.0).reshape(6, 900) % 7, 1)), dim=1),
                     case(Derived(lambda: np.sort(np.arange(3000.0) % 7)), dim=0)],

@@ -80,6 +80,7 @@ scan         cumsum(x, dim) cumprod(x, dim) logcumsumexp(x, dim)    integers and
 
 sort         sort(x, dim, descending=False, count=None) -> (values, indices)     stable; NaN is beyond all numbers; the first `count`
              scatter_unique(g, index, dim, size)   zeros with `size` along dim, g at index, which names no place of a line twice
+             median_all(x, skip=False)               of all elements
              middle(x, dim, skip=False, place=None) -> (values, indices)     of each line the median, with `skip` of what is no NaN, or
                                                    what a sort puts at a place
              longest_run(x, dim)                   int64: of each sorted line where its longest run of equal elements ends, the first of
