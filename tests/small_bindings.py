@@ -130,6 +130,7 @@ OWN = {
     "conv2d_grad_input": [case(out, w, height=x[2], width=x[3], **p) for x, w, p, out in CONVOLUTIONS],
     "conv2d_grad_weight": [case(out, x, kernel=w[2:], **p) for x, w, p, out in CONVOLUTIONS],
     "max_pool": [case(s, size=_pooled(s, k, p)[2:], kernel=k, **p) for s, k, p in (*POOLS, DILATED)],
+    "median_all": [case((3000,)), case((60, 70), skip=True)],
     "middle": [case((3, 900), dim=1), case((700, 4), dim=0, skip=True), case((1200,), dim=0, place=700)],
     "longest_run": [case(Derived(lambda: np.sort(np.arange(5400.0).reshape(6, 900) % 7, 1)), dim=1),
                     case(Derived(lambda: np.sort(np.arange(3000.0) % 7)), dim=0)],
@@ -139,6 +140,9 @@ OWN = {
                        for b, n, r, m, p in DISTANCES],
     "fractional_max_pool": [case((20, 13, 15), (20, 2), size=(6, 7), kernel=(3, 2)),
                             case((8, 6, 7, 8), (8, 3), size=(3, 3, 3), kernel=(2, 3, 1))],
+    "unit": [case((70, 50), dim=1, eps=1e-6), case((40, 3, 30), dim=0, eps=1e-6), case((3000,), dim=0, eps=1e-6)],
+    "unit_grad": [case(s, s, Derived(lambda g, x, d=d: np.sqrt((x * x).sum(d, keepdims=True))), dim=d, eps=1e-6)
+                  for s, d in (((70, 50), 1), ((40, 3, 30), 0), ((3000,), 0))],
     "max_pool_values": [case(s, size=_pooled(s, k, p)[2:], kernel=k, **p) for s, k, p in (*POOLS, DILATED)],
     "max_pool_grad": [case(_pooled(s, k, p), Derived(lambda g, s=s, k=k, p=p: _first_of_windows(s, k, p)), size=s[2:], kernel=k, **p)
                       for s, k, p in (*POOLS, DILATED)],

@@ -33,6 +33,10 @@ CASES = {
     "clamp": (lambda: rand(3, 4).clamp(0.2, 0.7), 2, 1), "clamp_min": (lambda: rand(3, 4).clamp(0.2), 2, 1),
     "abs": (lambda: rand(3, 4).abs(), 2, 1), "softsign": (lambda: F.softsign(rand(3, 4)), 2, 1),
     "l1_loss": (lambda: F.l1_loss(rand(3, 4), rand(3, 4)), 4, 3),
+    "normalize": (lambda: F.normalize(rand(6, 4)), 2, 1),
+    "cosine_similarity": (lambda: F.cosine_similarity(rand(6, 4), rand(6, 4)), 6, 4),
+    "lp_pool2d": (lambda: F.lp_pool2d(rand(*IMAGE), 2, 2), 4, 4), "lp_pool of 3": (lambda: F.lp_pool2d(rand(*IMAGE), 3, 2), 5, 8),
+    "quantile": (lambda: volta.quantile(rand(3, 5), 0.3, dim=1), 5, 8), "median": (lambda: rand(3, 5).median(), 2, 9),
     "fractional_max_pool2d": (lambda: F.fractional_max_pool2d(rand(*IMAGE), 2, output_size=3), 3, 1),
     "fractional_max_pool3d": (lambda: F.fractional_max_pool3d(rand(2, 3, 6, 5, 7), 2, output_size=3), 3, 1),
 }

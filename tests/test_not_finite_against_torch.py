@@ -271,3 +271,18 @@ def test_distances_of_many_rows(device, rng, shapes, p):
         found.append([t.detach().cpu().numpy() for t in (out, *T.autograd.grad((out * out).sum(), [x, y]))])
     for want, got in zip(*found):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-6 * np.abs(want).max(initial=0))
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0, -1.0])
+@pytest.mark.parametrize("ceil_mode", [False, True])
+def test_norms_of_windows(device, rng, p, ceil_mode):
+    """Windows of zeros alone, which have the gradient 0, and of NaN and infinities."""
+    x = np.abs(rng.standard_normal((2, 2, 7, 7))).astype(np.float32)
+    x[0, 0, :4, :4], x[0, 1, 2, 2], x[1, 1, 3, 3] = 0, NAN, INF
+    found = []
+    for T in (torch, volta):
+        a = T.tensor(x, **({"device": device} if T is volta else {})).requires_grad_()
+        out = T.nn.functional.lp_pool2d(a, p, 2, ceil_mode=ceil_mode)
+        found.append([t.detach().cpu().numpy() for t in (out, *T.autograd.grad(out.sum(), [a]))])
+    for want, got in zip(*found):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)

@@ -311,7 +311,7 @@ RULES: dict[str, Callable] = {
     **dict.fromkeys(("sum", "mean", "amax", "amin", "prod", "norm2", "any", "all", "var", "argmax", "argmin", "softmax", "log_softmax",
                      "glu", "glu_grad",
                      "logsumexp", "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "sort", "gather", "scatter_add", "scatter_sum",
-                     "scatter_reduce", "scatter_unique", "cat", "unfold", "recurrence", "cross", "roll"),
+                     "scatter_reduce", "scatter_unique", "cat", "unfold", "recurrence", "cross", "roll", "unit", "unit_grad"),
                     _along),
     **dict.fromkeys(("reshape", "expand", "slice", "place"), _shaped),
     **dict.fromkeys(("extend", "extend_grad", "resample", "resample_grad", "max_pool", "max_pool_values", "max_pool_grad", "avg_pool",

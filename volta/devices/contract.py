@@ -81,6 +81,7 @@ scan         cumsum(x, dim) cumprod(x, dim) logcumsumexp(x, dim)    integers and
 
 sort         sort(x, dim, descending=False, count=None) -> (values, indices)     stable; NaN is beyond all numbers; the first `count`
              scatter_unique(g, index, dim, size)   zeros with `size` along dim, g at index, which names no place of a line twice
+             median_all(x, skip=False)               of all elements
              middle(x, dim, skip=False, place=None) -> (values, indices)     of each line the median, with `skip` of what is no NaN, or
                                                    what a sort puts at a place
              longest_run(x, dim)                   int64: of each sorted line where its longest run of equal elements ends, the first of
@@ -112,6 +113,9 @@ resample     windowed(x, places[K, L], weights[K, L], dim)   along dim, L sums o
                                                    places[-1], which may be repeated, and both grow along L
              windowed_bytes(x, places, weights, dim, bits)   of uint8, by int32 weights times 2**bits; rounded up from the half, from 0
                                                    to 255
+
+unit         unit(x, dim: int, eps) -> (out, size)       x divided by its length along dim, or by eps where that is more; the lengths
+             unit_grad(g, x, size, dim, eps)             of x
 
 distance     distances(x1[b, n, m], x2[b, r, m] or None, p)   [b, n, r]: norms of what rows differ by; without x2 [b, n (n - 1) / 2],
                                                       of the rows (0, 1), (0, 2), ..., (1, 2), ... of x1

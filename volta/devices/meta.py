@@ -211,6 +211,7 @@ _RULES: dict[str, Callable] = {
     **dict.fromkeys(("sum", "prod"), _reduced(sums=True)), **dict.fromkeys(("any", "all"), _reduced(bool_)),
     **dict.fromkeys(("argmax", "argmin"), _reduced(int64)), "var": _var,
     "sort": _places(lambda params, size: size if params.get("count") is None else params["count"]),
+    "median_all": lambda op, x, params: ((), x[0].dtype),
     "middle": _places(lambda params, size: 1), **dict.fromkeys(("cummax", "cummin"), _places(lambda params, size: size)),
     "matmul": _matmul, "linear": lambda op, x, params: ((x[0]._shape[0], x[1]._shape[0]), x[0].dtype),
     "dot": lambda op, x, params: ((), x[0].dtype), "gather": lambda op, x, params: (x[1]._shape, x[0].dtype),

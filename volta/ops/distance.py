@@ -19,7 +19,8 @@ from volta.ops.parts import split
 from volta.ops.records.distance import distances_op, pairs_of
 from volta.ops.records.index import index_select_op
 from volta.ops.records.math import abs, ceil, clamp_max, clamp_min, positive_part, reciprocal
-from volta.ops.records.reduce import norm2_op, sum_op
+from volta.ops.records.reduce import sum_op
+from volta.ops.records.unit import unit_op
 from volta.ops.records.view import expand_op, reshape_op
 from volta.ops.reduce import amax, root, sum
 from volta.ops.table import case, composed
@@ -56,9 +57,9 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
     if not x1.ndim or x1._shape[as_dim("cosine_similarity", dim, x1.ndim)] == 1:        # a norm of one element does not overflow
         x1, x2 = (x * reciprocal(clamp_min(norm(x, 2, dim, True), eps)) for x in (x1, x2))
         return sum(x1 * x2, dim)
-    dims = (as_dim("cosine_similarity", dim, x1.ndim),)
-    x1, x2 = (x * reciprocal(clamp_min(norm2_op(x, dim=dims, keepdim=True), eps)) for x in (x1, x2))
-    return sum_op(x1 * x2, dim=dims, keepdim=False)
+    along = as_dim("cosine_similarity", dim, x1.ndim)
+    x1, x2 = (unit_op(x, dim=along, eps=eps)[0] for x in (x1, x2))
+    return sum_op(x1 * x2, dim=(along,), keepdim=False)
 
 
 @composed(samples=(case((3, 4), (3, 4)), case((4,), (3, 4), p=1.0, keepdim=True), case((3, 4), (3, 4), p=math.inf)), method=False,

@@ -1,12 +1,11 @@
 """Sorting along a dimension, what is read off a sorted line (the largest, the middle, the most frequent), and searching in one."""
 from __future__ import annotations
 
-from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, graph, host_sees, read_scalar, reshaped, stands_in, view
+from volta._kernels.core import TensorBase, graph, host_sees, reshaped, stands_in, view
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
 from volta._kernels.core.order import dense_strides
@@ -20,8 +19,8 @@ from volta.ops.math import where
 from volta.ops.parts import narrow
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
-from volta.ops.records.math import isnan, where_op
-from volta.ops.records.sort import longest_run, middle_op, order, searchsorted_op, sort_op
+from volta.ops.records.math import isnan
+from volta.ops.records.sort import longest_run, median_all_op, middle_op, order, searchsorted_op, sort_op
 from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.reduce import ValuesIndices, sum
 from volta.ops.reduce import max as max_of
@@ -199,6 +198,8 @@ def _of_all(input, skip):
     if input._contiguous and input.dtype.is_floating_point and size < 1 << 32 and bare(input):
         return reshaped(run_kernel(middle_op, input.device, (reshaped(input, (size,)),), {"dim": 0, "skip": skip})[0], ())
     recorded = graph.wants_derivative(input)
+    if recorded and _in_the_middle(input, size):
+        return median_all_op(input, skip=skip)
     flat = input if input.ndim == 1 else reshape_op(input, shape=(input._size,))
     alone, seen = flat.detach() if recorded else flat, host_sees(flat)
     if not alone.dtype.is_floating_point and seen:
@@ -211,8 +212,6 @@ def _of_all(input, skip):
         found = _middle("median", alone, 0, False, skip).values
     if not recorded:
         return found
-    if seen and isfinite(number := read_scalar(found)):
-        return max_of(where_op(flat <= number, flat, float("-inf")))
     sign = where(found == float("-inf"), -1, 1)         # which is then told from what is left out
     return max_of(where((flat <= found) | isnan(found), flat * sign, float("-inf"))) * sign
 

@@ -11,12 +11,13 @@ from volta._kernels import core
 from volta._kernels.core import TensorBase
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
-from volta.dtypes import HALVES, as_dtype, float32, int64, result_type
+from volta.dtypes import HALVES, as_dtype, float32, float64, int64, result_type
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import full
 from volta.ops.indexing import known_range
 from volta.ops.linalg import matmul
 from volta.ops.math import lerp, where
+from volta.ops.parts import narrow
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, scale_gradient
 from volta.ops.records.math import ceil, clamp_max, clamp_min, floor, isnan, nan_to_num_op, round_op, sqrt, where_op
@@ -60,18 +61,34 @@ def _quantile(name, input, q, dim, keepdim, interpolation, skip):
         raise ArgumentError(f"{name}: interpolation must be linear, lower, higher, midpoint or nearest, got {interpolation!r}")
     if not input._size:
         raise ShapeError(f"{name}: there are no elements, got shape {input.shape}")
-    q = _levels(name, input, q)
+    level = q if type(q) in (int, float) and 0 <= q <= 1 and not skip else None
+    q = _levels(name, input, q) if level is None else q
     dims = tuple(range(input.ndim)) if dim is None else (as_dim(name, dim, input.ndim),)[:input.ndim]
     lines = reshape_op(input, shape=(input._size,))
     if len(dims) == 1:
         lines = permute_op(input, dims=(*[i for i in range(input.ndim) if i != dims[0]], dims[0]))
     values, _ = sort_op(lines, dim=lines.ndim - 1)
     last = lines.shape[-1] - 1
+    if level is not None:
+        return reshape_op(_at_level(values, level, last, interpolation), shape=reduced(input.shape, dims, keepdim))
     most = last - sum(isnan(values), -1, True)             # the rank of the largest number
     rank = q * clamp_min(cast(most, input.dtype), 0.0) if skip else where(most == last, q * float(last), float(last))
     found = _between(values, rank, interpolation)
     found = permute_op(found, dims=(found.ndim - 1, *range(found.ndim - 1)))
     return reshape_op(found, shape=q.shape + reduced(input.shape, dims, keepdim))
+
+
+def _at_level(values, level, last, interpolation):
+    """Of sorted lines what is at a level that the host knows, as the numbers of their dtype give it; NaN of lines that end with one."""
+    kind = np.float64 if values.dtype is float64 else np.float32
+    rank, end = kind(level) * kind(last), narrow(values, values.ndim - 1, last, 1)
+    places = [min(int(f(rank)), last) for f in (np.floor, np.ceil, np.rint)]
+    below, above, near = (narrow(values, values.ndim - 1, place, 1) for place in places)
+    if interpolation in _ROUNDED:
+        found = {"lower": below, "higher": above, "nearest": near}[interpolation]
+    else:
+        found = lerp(below, above, 0.5 if interpolation == "midpoint" else float(rank - kind(places[0])))
+    return where_op(isnan(end), end, found)
 
 
 def _between(values, rank, interpolation):

@@ -8,6 +8,7 @@
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from volta._kernels.core.base import reshaped
 from volta.errors import ArgumentError
 
 from volta._kernels.core.base cimport FLOAT32, INT64, Storage, TensorBase, address, dtype_of, empty_host, host_storage
@@ -194,4 +195,9 @@ def middle(TensorBase x not None, Py_ssize_t dim, bint skip=False, place=None):
     return values, indices
 
 
-KERNELS = {"middle": middle}
+def median_all(TensorBase x not None, bint skip=False):
+    """The same of all elements, without dimensions."""
+    return reshaped(middle(reshaped(packed(x), (x.size,)), 0, skip)[0], ())
+
+
+KERNELS = {"middle": middle, "median_all": median_all}

@@ -397,6 +397,7 @@ def _middle_by_sorting(x, *, dim, skip=False, place=None):
 _SELECTED = Kernel("sort_selected", _selected)
 _RANKS = Kernel("sort_ranks", _ranks, cut=lambda run, x, **params: halves(run, (x,), params, (0,), 0))
 KERNELS = {"sort": Kernel("sort", _sort, cut=_cut_sort),
+           "median_all": lambda x, *, skip=False: core.reshaped(KERNELS["middle"](flat(x), dim=0, skip=skip)[0], ()),
            "middle": Kernel("middle", _middle, cut=lambda run, x, **params: _middle_by_sorting(x, **params)),
            "longest_run": Kernel("longest_run", _longest_run, cut=_cut_runs),
            "scatter_unique": Kernel("scatter_unique", _scatter_unique, cut=_cut_scatter),

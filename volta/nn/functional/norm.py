@@ -10,7 +10,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core.call import run_kernel
 from volta.autograd import no_grad
-from volta.dtypes import HALVES, finfo, float32
+from volta.dtypes import HALVES, finfo, float32, float64
 from volta.errors import ArgumentError, DeviceError, DTypeError, RankError, ShapeError
 from volta.nn.functional.pool import avg_pool2d
 from volta.ops.copy import widened
@@ -22,8 +22,10 @@ from volta.ops.records.math import clamp_min, reciprocal
 from volta.ops.records.norm import batch_norm_given, batch_norm_op, batch_norm_update, column, np_batch_norm
 from volta.ops.records.reduce import mean_op
 from volta.ops.records.row_norm import row_norm_op
+from volta.ops.records.unit import unit_op
 from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.table import case, composed
+from volta.shapes import as_dim
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -331,5 +333,7 @@ def normalize(input: Tensor, p: float | None = 2.0, dim: int | Sequence[int] | N
     >>> volta.nn.functional.normalize(volta.tensor([[3.0, 4.0]]))
     tensor([[0.6000, 0.8000]])
     """
+    if (p == 2 or p is None) and type(dim) is int and (input.dtype is float32 or input.dtype is float64) and input.ndim and eps >= 0:
+        return unit_op(input, dim=as_dim("normalize", dim, input.ndim), eps=eps)[0]
     size = clamp_min(norm(input, 2.0 if p is None else p, dim, keepdim=True), eps)
     return input / size if input.dtype in HALVES else input * reciprocal(size)

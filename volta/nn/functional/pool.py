@@ -15,8 +15,9 @@ from volta.nn.functional import integers
 from volta.ops.copy import lines_as, pixels_as
 from volta.ops.creation import zeros
 from volta.ops.indexing import check_index
+from volta.ops.records.activation import hardshrink_op
 from volta.ops.records.index import scatter_reduce_op
-from volta.ops.records.math import relu, sign
+from volta.ops.records.math import relu, root_op, sign
 from volta.ops.records.pool import avg_pool_op, max_pool_op, max_pool_values
 from volta.ops.records.reduce import amax_op, mean_op
 from volta.ops.records.view import reshape_op, slice_op, tied
@@ -330,9 +331,12 @@ def _make_lp_pool(rank):
         if abs(norm_type) == math.inf:
             size, s = abs(input), math.copysign(1.0, norm_type)
             return _max_pool(rank, size * s, kernel_size, stride, 0, 1, ceil_mode)[0] * s
-        out = _avg_pool(rank, input ** norm_type, kernel_size, stride, 0, ceil_mode, True, None)
-        count = math.prod(per_dim(f"lp_pool{rank}d", "kernel_size", kernel_size, rank))
-        return (sign(out) * relu(abs(out)) * count) ** (1.0 / norm_type)
+        out = _avg_pool(rank, input ** norm_type, kernel_size, stride, 0, ceil_mode, True, None if ceil_mode else 1)
+        if ceil_mode:                       # as PyTorch, whose means are of what lies inside
+            out = out * math.prod(per_dim(f"lp_pool{rank}d", "kernel_size", kernel_size, rank))
+        if norm_type == 1:                  # NaN has the gradient 0, as 0 has of every norm
+            return sign(out) * relu(abs(out))
+        return root_op(out) if norm_type == 2 else hardshrink_op(out, 0.0) ** (1.0 / norm_type)
 
     def numpy(x, norm_type, kernel_size, **options):
         mean = _np_pooled(_np_average, rank)(x ** norm_type, kernel_size, **options)

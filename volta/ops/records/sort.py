@@ -3,7 +3,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
+from volta.ops.records.math import isnan
+from volta.ops.records.reduce import sum_op
 from volta.ops.table import Derived, case, register
 
 _CASES = (case((3, 5), dim=1), case((5, 3), dim=0, descending=True), case((2, 40, 3), dim=1, count=4), case((7,), dim=0, count=5),
@@ -62,6 +65,21 @@ middle_op = register(
         ((3, 5), 1), ((4, 3), 0), ((2, 40, 3), 1), ((19, 6), 1), ((700,), 0)) for skip in (False, True)) + (
             case((3, 300), dim=1, place=200), case((70, 3), dim=0, place=0)),
     vjp=(lambda g, indices, x_shape, dim: scatter_unique(g, indices, dim=dim, size=x_shape[dim]),))
+
+
+def _np_median(x, skip=False):
+    return _np_middle(x.reshape(-1), 0, skip)[0].reshape(())
+
+
+def _shared(g, x, out):
+    """The gradient, in equal parts for the elements that are the median; all NaN are, where it is."""
+    hit = cast((x == out) | isnan(x) & isnan(out), g.dtype)
+    return hit * (g / sum_op(hit, dim=tuple(range(x.ndim)), keepdim=False))
+
+
+median_all_op = register(
+    "median_all", ("x",), names=("input",), family="sort", takes="f", numpy=_np_median, domain=(-900.0, 900.0), vjp=(_shared,),
+    cases=tuple(case(shape, skip=skip) for shape in ((), (1,), (7,), (3, 4), (2, 40, 3)) for skip in (False, True)))
 
 
 def _np_longest_run(x, dim):

@@ -52,6 +52,20 @@ def composed_softmax(name: str, *operands, dim):
     return call("sub", below, call("log", total)) if name == "log_softmax" else call("div", powers, total)
 
 
+def composed_unit(x, *, dim, eps):
+    """Vectors divided by their lengths, and these."""
+    size = call("norm2", x, (dim,), True)
+    return call("mul", x, call("reciprocal", call("clamp_min", size, eps))), size
+
+
+def composed_unit_grad(g, x, size, *, dim, eps):
+    """The gradient of x."""
+    scale = call("reciprocal", call("clamp_min", size, eps))
+    along = call("mul", call("mul", call("sum", call("mul", g, x), (dim,), True), scale), scale)
+    along = call("clamp_grad", along, size, eps, math.inf)
+    return call("mul", call("sub", g, call("mul", x, along)), scale)
+
+
 def reduction(name: str, run, x, dim, keepdim):
     """A reduction over the dims of a tuple; parts along one of them are reduced again."""
     d, half = _halves(x, dim)
