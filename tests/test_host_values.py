@@ -7,7 +7,7 @@ import pytest
 import volta
 from volta import shapes
 from volta._kernels import core
-from volta.errors import DTypeError
+from volta.errors import NumberError
 
 KINDS = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bfloat16")
 
@@ -172,7 +172,7 @@ def test_numbers_and_lists_as_numpy_takes_them(data, default):
 
 @pytest.mark.parametrize("data", [[1 << 63], [1, 1 << 63], [[-1, 2], [3, 1 << 63]]])
 def test_whole_numbers_beyond_int64_are_refused(data):
-    with pytest.raises(DTypeError, match="does not fit into volta.int64"):
+    with pytest.raises(NumberError, match="does not fit into volta.int64"):
         volta.tensor(data)
 
 

@@ -136,9 +136,12 @@ def test_made(device):
 
 def test_refused(device):
     x = volta.tensor([1, -2, 3], dtype=volta.int8, device=device)
-    for call in (lambda: x + 128, lambda: x == -129, lambda: x.clamp(max=300), lambda: x.fill_(200), lambda: x.masked_fill(x > 0, 300),
+    for call in (lambda: x.clamp(max=300), lambda: x.fill_(200), lambda: x.masked_fill(x > 0, 300), lambda: x.add(x, alpha=128),
                  lambda: volta.full((1,), 128, dtype=volta.int8, device=device), lambda: volta.where(x > 0, x, 128)):
-        with pytest.raises(ArgumentError, match=r"(128|-129|300|200) does not fit into volta.int8"):
+        with pytest.raises(ArgumentError, match=r"(128|300|200) does not fit into volta.int8"):
+            call()
+    for call in (lambda: x + (1 << 64), lambda: x == -(1 << 63) - 1, lambda: x * 1.0 * (1 << 64) if device == "cpu" else x & (1 << 64)):
+        with pytest.raises(OverflowError, match="is beyond 64 bits; give a float"):
             call()
     assert x.tolist() == [1, -2, 3]
     with pytest.raises(DTypeError, match=r"tensor: 40000 does not fit into volta.int16"):
@@ -188,3 +191,14 @@ def test_files(tmp_path):
     file.seek(0)
     again = load(file)
     assert all(again[k].dtype is t.dtype and again[k].tolist() == t.tolist() for k, t in given.items())
+
+
+@pytest.mark.parametrize("name", ["uint8", "int8", "int16", "int32"])
+def test_integers_beside_tensors_wrap(name, device):
+    """From 64 bits, as in PyTorch, in what it has tensors without dimensions for."""
+    x, bits = volta.tensor([1, 7, 3], dtype=getattr(volta, name), device=device), 8 * getattr(volta, name).itemsize
+    for number in (300, -300, 1 << 31, (1 << 40) + 5, (1 << 63) - 1, -(1 << 63), (1 << 64) - 1):
+        held = volta.tensor(number if number < 1 << 63 else number - (1 << 64)).to(x.dtype).item()
+        assert (x + number).equal(x + held) and (number - x).equal(held - x) and (x == number).equal(x == held)
+        assert (x & number).equal(x & held) and x.clone().mul_(number).equal(x * held)
+    assert (x + (1 << bits)).tolist() == [1, 7, 3]

@@ -29,7 +29,7 @@ def configure(bind_gpu_kernels: Callable[[], None]) -> None:
     _bind_gpu_kernels = bind_gpu_kernels
 
 
-META = Device("meta", 0)                # whose tensors have a shape and a dtype, and no data
+META = type(CPU)("meta", 0)                # whose tensors have a shape and a dtype, and no data
 
 
 if TYPE_CHECKING:
@@ -139,7 +139,8 @@ def set_default_device(device: str | Device | int | None) -> None:
     _set_default_device(CPU if device is None else as_device(device))
 
 
-copyreg.pickle(Device, lambda place: (device, (str(place),)))
+for _class in (Device, type(CPU)):
+    copyreg.pickle(_class, lambda place: (device, (str(place),)))
 
 
 def set_mixed_device(mode: str) -> str:

@@ -9,11 +9,11 @@ import numpy as np
 from volta._kernels.core import DType as dtype
 from volta._kernels.core import dtype_from_code, wider
 from volta._kernels.core.call import result_type, set_default
-from volta.errors import ArgumentError, DTypeError
+from volta.errors import ArgumentError, DTypeError, NumberError
 
 __all__ = ["as_dtype", "as_integer", "bfloat16", "bool_", "can_cast", "check_held", "double", "dtype", "finfo", "float16", "float32",
-           "float64", "float_", "from_numpy_dtype", "get_default_dtype", "half", "iinfo", "int16", "int32", "int64", "int8", "int_", "long",
-           "promote_types", "result_type", "set_default_dtype", "short", "to_numpy", "uint8"]
+           "float64", "float_", "from_numpy_dtype", "get_default_dtype", "held", "half", "iinfo", "int16", "int32", "int64", "int8", "int_",
+           "long", "promote_types", "result_type", "set_default_dtype", "short", "to_numpy", "uint8"]
 
 bool_, uint8, int32, int64, float16, float32, float64, bfloat16, int8, int16 = (dtype_from_code(code) for code in range(10))
 half, float_, double, short, int_, long = float16, float32, float64, int16, int32, int64
@@ -111,17 +111,24 @@ class finfo:
 
     def __init__(self, type: dtype | None = None) -> None:
         found = _default if type is None else type
-        if not found.is_floating_point:
-            raise DTypeError(f"finfo: needs a floating point dtype, got {found}; use iinfo")
+        if not getattr(found, "is_floating_point", False):
+            raise DTypeError(f"finfo: needs a floating point dtype, got {found!r}; use iinfo for integers")
         if found not in _LIMITS:
             limits = _BRAIN if found is bfloat16 else getattr(found, "limits", None) or np.finfo(to_numpy(found))
-            names = ("eps", "max", "min", "tiny", "smallest_normal", "resolution")
-            _LIMITS[found] = {**{name: float(getattr(limits, name)) for name in names}, "bits": limits.bits, "dtype": found.name}
+            names = ("eps", "max", "min", "tiny", "smallest_normal")
+            _LIMITS[found] = {**{name: float(getattr(limits, name)) for name in names}, "bits": limits.bits, "dtype": found.name,
+                              "resolution": float(f"{float(limits.resolution):.0e}")}
         self.__dict__.update(_LIMITS[found])
 
     def __repr__(self) -> str:
         return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
                 f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, finfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
 
 
 class iinfo:
@@ -131,13 +138,19 @@ class iinfo:
     """
 
     def __init__(self, type: dtype) -> None:
-        if type.is_floating_point or type is bool_:
-            raise DTypeError(f"iinfo: needs an integer dtype, got {type}")
+        if getattr(type, "is_floating_point", True) or type is bool_:
+            raise DTypeError(f"iinfo: needs an integer dtype, got {type!r}")
         limits = np.iinfo(to_numpy(type))
         self.max, self.min, self.bits, self.dtype = int(limits.max), int(limits.min), limits.bits, type.name
 
     def __repr__(self) -> str:
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, iinfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
 
 
 _LARGEST = {float16: 65504.0, bfloat16: float.fromhex("0x1.fep127"), float32: float.fromhex("0x1.fffffep127")}
@@ -153,14 +166,32 @@ def check_held(op: str, value: int | float, wanted: dtype) -> None:
         raise ArgumentError(f"{op}: {value} does not fit into {wanted}; give an infinite one, or one within volta.finfo(dtype)")
 
 
+def held(op: str, value: int | float, wanted: dtype) -> int | float:
+    """A factor as it is. Raises: ArgumentError for one that `wanted` does not hold."""
+    if not wanted.is_floating_point:
+        return as_integer(op, value, wanted)
+    if not -65504.0 <= value <= 65504.0:
+        check_held(op, value, wanted)
+    return value
+
+
 def as_integer(op: str, value: int | float, wanted: dtype | None = None) -> int:
     """A number as a tensor of integers takes it, without what lies behind the point.
 
-    Raises: ArgumentError for NaN and infinity, and for a negative float where `wanted` is uint8, in which only integers wrap.
+    Raises: ArgumentError for NaN and infinity, for what the dtype `wanted` does not hold, and for a negative float where that is uint8, in
+    which only integers wrap.
     """
     if wanted is uint8 and isinstance(value, float) and value < 0:
         raise ArgumentError(f"{op}: {value} does not fit into {wanted}; give an integer, which wraps, or convert with .float()")
     try:
-        return int(value)
+        number = int(value)
     except (OverflowError, ValueError):
         raise ArgumentError(f"{op}: a tensor of integers cannot hold {value}; give an integer, or convert with .float()") from None
+    if wanted is not None and wanted.category == 1 and not _fits(number, wanted):
+        raise (ArgumentError if -1 << 63 <= number < 1 << 64 else NumberError)(f"{op}: {value} does not fit into {wanted}")
+    return number
+
+
+def _fits(number: int, wanted: dtype) -> bool:
+    top = 255 if wanted is uint8 else (1 << 8 * wanted.itemsize - 1) - 1
+    return -top - (wanted is not uint8) <= number <= top

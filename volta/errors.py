@@ -36,6 +36,10 @@ class ArgumentError(VoltaError, ValueError, RuntimeError):
     """An argument outside what the operation takes."""
 
 
+class NumberError(ArgumentError, OverflowError):
+    """An integer beyond 64 bits."""
+
+
 class CallError(ArgumentError, TypeError):
     """A call with too few or too many arguments."""
 

@@ -69,7 +69,7 @@ class Generator(streams.Source):
         seeded = isinstance(device, int) and not isinstance(device, bool)
         self._place = "cpu" if seeded else _device(device)
         self.shared = streams.Stream()
-        self.manual_seed(device if seeded else 0)
+        self.manual_seed(device if seeded else 67280421310721)         # PyTorch's, too
 
     _seed = property(lambda self: self._stream.seed, lambda self, value: setattr(self._stream, "seed", value))
     offset = property(lambda self: self._stream.offset, lambda self, value: setattr(self._stream, "offset", value))
@@ -81,7 +81,6 @@ class Generator(streams.Source):
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart the stream of `seed`, an integer from -2**63 to 2**64 - 1, of which negative ones count from 2**64 down."""
-        seed = int(seed) if isinstance(seed, float) else seed               # as in PyTorch
         if isinstance(seed, bool) or not hasattr(seed, "__index__"):
             raise ArgumentError(f"manual_seed: seed must be an integer, got {seed!r}")
         if not -(1 << 63) <= int(seed) < 1 << 64:
@@ -170,8 +169,8 @@ def initial_seed() -> int:
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the default generator of all devices."""
-    return default_generator.manual_seed(seed)
+    """Seed the default generator of all devices: by an integer, or what `int()` makes one of."""
+    return default_generator.manual_seed(int(seed))
 
 
 def seed() -> int:

@@ -27,7 +27,7 @@ from volta.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialS
 from volta.data.workers import END, Epoch, Pass, Threads
 from volta.device import as_device
 from volta.dtypes import float32, float64
-from volta.errors import ArgumentError, DTypeError
+from volta.errors import ArgumentError, DTypeError, NumberError
 from volta.ops.copy import clone
 from volta.ops.creation import empty
 from volta.ops.from_data import as_tensor, tensor, upload_into
@@ -387,7 +387,7 @@ def _shared(array):
     """A tensor of the array's memory where it can be one, else of a copy."""
     try:
         return as_tensor(array, device="cpu")
-    except DTypeError:                      # small and unsigned integers become larger ones
+    except (DTypeError, NumberError):                      # small and unsigned integers become larger ones
         return tensor(array, device="cpu")
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core.order import dense_strides
-from volta.dtypes import bfloat16, float16, float32, iinfo, int8, int16, int32
-from volta.errors import ArgumentError, DTypeError
+from volta.dtypes import bfloat16, float16, float32, int8, int16, int32
+from volta.errors import ArgumentError, DTypeError, NumberError
 from volta.ops.table import RECORDS
 
 WIDER = {float16: float32, bfloat16: float32, int8: int32, int16: int32}
@@ -31,7 +31,7 @@ def compute(op, device, kernel, inputs: tuple, params: dict | None, out):
     if new:
         return _drawn(op, device, kernel, inputs, params)
     if int32 in narrow:
-        _check_numbers(op.name, inputs, narrow[int32])
+        inputs = tuple([wrapped(op.name, x, narrow[int32]) if isinstance(x, int) else x for x in inputs])
     wide = [_widened(x) for x in inputs]
     result = kernel(*wide, **params)
     if out is not None:
@@ -55,12 +55,23 @@ def _stored(inputs: tuple) -> dict:
     return found
 
 
-def _check_numbers(name: str, inputs: tuple, dtype) -> None:
-    """Raise for a number beside tensors of small integers that does not fit into their dtype."""
-    limits = iinfo(dtype)
-    for x in inputs:
-        if isinstance(x, int) and not limits.min <= x <= limits.max:
-            raise ArgumentError(f"{name}: {x} does not fit into {dtype}")
+# Ops that have no tensors in the place of their numbers, in PyTorch: these have to fit.
+STRICT = frozenset("""clamp clamp_min clamp_max mulacc add_product add_quotient lerp where pow elu celu leaky_relu hardtanh softplus
+hardshrink softshrink threshold""".split())
+
+
+def wrapped(name: str, value: int, dtype) -> int:
+    """An integer beside tensors of narrower ones: as in PyTorch it wraps from 64 bits.
+
+    Raises: NumberError beyond these.
+    """
+    if not -1 << 63 <= value < 1 << 64:
+        raise NumberError(f"{name}: {value} is beyond 64 bits; give a float")
+    bits = 8 * dtype.itemsize
+    if name in STRICT and not -1 << bits - 1 <= value < 1 << bits - 1:
+        raise ArgumentError(f"{name}: {value} does not fit into {dtype}")
+    low = value & (1 << bits) - 1
+    return low - (1 << bits) if dtype.is_signed and low >> bits - 1 else low
 
 
 def _kernel(name: str, device):

@@ -8,7 +8,7 @@ import numpy as np
 from volta._kernels import core
 from volta.device import Device
 from volta.dtypes import bfloat16, from_numpy_dtype
-from volta.errors import DTypeError, StateDictError
+from volta.errors import DTypeError, NumberError, StateDictError
 from volta.ops.from_data import from_numpy, tensor
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def placed(array: np.ndarray[Any, Any], device: Device, *, shared: bool = False)
                 shared or array.flags.owndata):
             return from_numpy(array)
         return tensor(array, device=device)
-    except DTypeError as error:
+    except (DTypeError, NumberError) as error:
         raise StateDictError(f"has a dtype or a value that Volta lacks: {error}") from None
 
 

@@ -269,6 +269,7 @@ _WRITERS: dict[type, Callable[[_Pickle, Any, str], object]] = {
     set: _Pickle.set,
     Size: lambda self, value, path: self.call("torch Size", tuple(value)),
     core.DType: lambda self, value, path: self.name(f"torch {value.name}"),
-    core.Device: lambda self, value, path: self.call("torch device", *(("cuda", value.index) if value.is_gpu else ("cpu",))),
+    core.Device: lambda self, value, path: self.call("torch device", "cuda", value.index),
+    type(core.CPU): lambda self, value, path: self.call("torch device", value.type),
     core.TensorBase: _Pickle.tensor, Parameter: _Pickle.parameter, np.ndarray: _Pickle.array,
 }

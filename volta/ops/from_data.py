@@ -12,7 +12,7 @@ from volta._kernels.core.direct import unwatched
 from volta._kernels.core.values import of_numbers
 from volta.device import as_device
 from volta.dtypes import as_dtype, bfloat16, float32, float64, from_numpy_dtype, get_default_dtype, int64, to_numpy
-from volta.errors import ArgumentError, DTypeError, ShapeError, warn_once
+from volta.errors import ArgumentError, CallError, DTypeError, NumberError, ShapeError, warn_once
 from volta.ops.copy import clone, to
 from volta.ops.records.copy import cast, from_array, upload
 from volta.ops.records.create import full_op
@@ -40,6 +40,8 @@ def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
     >>> volta.tensor([[1, 2], [3, 4]]).tolist()
     [[1, 2], [3, 4]]
     """
+    if isinstance(data, bytearray):
+        data = list(data)
     if isinstance(data, core.TensorBase):
         warnings.warn("tensor: of a tensor, write x.detach().clone(), or x.detach().clone().requires_grad_()", stacklevel=2)
         return _copied(data, dtype, device, requires_grad)
@@ -52,10 +54,12 @@ def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
             if made is not None:
                 return finish(made, requires_grad)
     array, kinds = _as_array(data)
+    if array.dtype.kind in "OSU":
+        array = _plain_numbers(array, data, dtype)
     wanted = from_numpy_dtype(array.dtype) if dtype is None or not _is_numeric(array) else as_dtype(dtype)
     whole = array.dtype == np.uint64 and wanted is int64 or dtype is None and array.dtype == np.float64 and kinds <= _WHOLE
     if whole and array.size and array.max() >= 1 << 63:
-        raise DTypeError(f"tensor: {array.max()} does not fit into {int64}; pass dtype=volta.float64")
+        raise NumberError(f"tensor: {array.max()} does not fit into {int64}; pass dtype=volta.float64")
     if dtype is None and array.dtype == np.float64 and kinds.isdisjoint((np.ndarray, np.float64)):
         wanted = get_default_dtype()
     if dtype is not None and array.dtype.kind in "if" and not isinstance(data, np.ndarray):
@@ -63,6 +67,16 @@ def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
     kept, where = float32 if wanted is bfloat16 else wanted, as_device(device)      # NumPy has no bfloat16
     array = np.asarray(array, dtype=to_numpy(kept), order="C")
     return finish(cast(run_kernel(upload, where, (array, kept, where)), wanted), requires_grad)
+
+
+def _plain_numbers(array, data, dtype):
+    """Integers of any size beside floats as floats, and nothing else that NumPy has no element type for."""
+    found = next((x for x in array.flat if not isinstance(x, (int, float))), None) if array.dtype.kind == "O" else array.flat[0]
+    if found is not None or array.dtype.kind != "O" or None in array.flat:
+        raise CallError(f"tensor: needs numbers, got {type(found).__name__.rstrip('_')}")
+    if dtype is None and not any(isinstance(x, float) for x in array.flat):
+        raise NumberError(f"tensor: {max(array.flat, key=abs)} does not fit into {int64}; pass dtype=volta.float64")
+    return array.astype(np.float64) if dtype is None else array
 
 
 def _copied(data, dtype, device, requires_grad):
@@ -150,7 +164,14 @@ def _as_array(data):
     try:
         return np.asarray(data), kinds
     except ValueError as error:
-        raise ShapeError(f"tensor: the sequences differ in length: {error}") from None
+        mixed = "tensor: the sequences differ in length: {0}" if not _mixed(data) else "tensor: numbers and sequences side by side: {0}"
+        raise (CallError if _mixed(data) else ShapeError)(mixed.format(error)) from None
+
+
+def _mixed(data):
+    """Whether there are numbers beside sequences."""
+    below = [isinstance(x, (list, tuple)) for x in data] if isinstance(data, (list, tuple)) else [False]
+    return any(below) and (not all(below) or any(map(_mixed, data)))
 
 
 @_made

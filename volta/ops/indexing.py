@@ -10,7 +10,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import TensorBase, graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
-from volta.dtypes import as_integer, bool_, check_held, int32, int64, uint8
+from volta.dtypes import as_integer, bool_, check_held, held, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, IndexTypeError, RankError, ShapeError
 from volta.ops.copy import to
 from volta.ops.join import pad
@@ -271,7 +271,7 @@ def _slices_to_add(input, dim, index, source, alpha):
     size = input.shape[d] if input.shape else 1
     if input._size or input.ndim < 2 or not index._size:            # else nothing is added, wherever it would be
         index = positions("index_add", as_vector(index), size, kernel_checks=True)
-    factor = (alpha if input.dtype.is_floating_point else bool(alpha) if input.dtype is bool_
+    factor = (held("index_add", alpha, input.dtype) if input.dtype.is_floating_point else bool(alpha) if input.dtype is bool_
               else as_integer("index_add", alpha, input.dtype))
     return as_vector(source if factor == 1 else source * factor), index, d, size
 

@@ -10,7 +10,7 @@ from volta._kernels.core import view
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import all_bare, bare, flat_product
 from volta._kernels.core.inplace import into
-from volta.dtypes import bool_, float32, float64, promote_types, uint8
+from volta.dtypes import as_integer, bool_, float32, float64, held, promote_types, uint8
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.ops.records.copy import cast
 from volta.ops.records.linalg import dot_op, linear_op, matmul_op
@@ -238,7 +238,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
         raise ArgumentError(f"addr: beta and alpha may be bool for bool tensors alone, got {beta} and {alpha} beside {dtype}")
     vec1 = cast(vec1, dtype)
     if alpha != 1:
-        vec1 = vec1 * (bool(alpha) if dtype is bool_ else alpha)
+        vec1 = vec1 * (bool(alpha) if dtype is bool_ else held("addr", alpha, dtype))
     return _added("addr", cast(input, dtype), outer(vec1, cast(vec2, dtype)), beta, 1, first=True)
 
 
@@ -269,7 +269,9 @@ def _added(name, input, out, beta, alpha, first=False):
     if not out.dtype.is_floating_point:
         if not (math.isfinite(beta) and math.isfinite(alpha)):
             raise ArgumentError(f"{name}: beta and alpha of integer tensors must be finite, got {beta} and {alpha}")
-        beta, alpha = (bool(n) if out.dtype is bool_ else int(n) for n in (beta, alpha))
+        beta, alpha = (bool(n) if out.dtype is bool_ else as_integer(name, n, out.dtype) for n in (beta, alpha))
+    else:
+        beta, alpha = held(name, beta, out.dtype), held(name, alpha, out.dtype)
     if alpha != 1:
         out = out * alpha if alpha or name == "baddbmm" else _nothing(out)
     if beta == 0 and not (first or input._requires_grad) and input.dtype is out.dtype and input.device is out.device:

@@ -48,7 +48,7 @@ def _scaled(name, input, other, alpha):
         return other * cast(alpha, dtype)
     if alpha == 1 and alpha is not True:
         return other
-    alpha = bool(alpha) if dtype is dtypes.bool_ else alpha
+    alpha = bool(alpha) if dtype is dtypes.bool_ else dtypes.held(name, alpha, dtype)
     return cast(other, dtype) * alpha if isinstance(other, TensorBase) else other and alpha if dtype is dtypes.bool_ else other * alpha
 
 

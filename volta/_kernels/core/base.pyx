@@ -117,7 +117,7 @@ cdef class Device:
         _thread.default, _thread.outer = _thread.outer
 
 
-CPU = Device("cpu", 0)
+CPU = type("Device", (Device,), {"__slots__": (), "index": None})("cpu", 0)         # there is one, which has no number
 cdef Device _CPU = CPU
 cdef str _gpu_word = "gpu"
 

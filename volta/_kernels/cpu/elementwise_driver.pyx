@@ -5,17 +5,24 @@ Threads: above cpu.PARALLEL_SIZE elements (divided by the operation's cost), spl
 results do not depend on the number of threads. Shapes and dtypes are checked by the front end; what would read or write
 outside memory (shapes that do not broadcast, a dtype without a loop) is refused here too.
 """
+from libc.float cimport FLT_MAX
+from libc.math cimport isfinite
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
 from volta._kernels.cpu.copy cimport contiguous_copy, copy_data, is_transposed, put_number
 from volta._kernels.core.base cimport (
-    BFLOAT16, BOOL, DTYPES, FLOAT16, FLOAT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host, empty_host_like, same_bytes)
+    BFLOAT16, BOOL, DTYPES, FLOAT16, FLOAT32, INT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host, empty_host_like, same_bytes)
 from volta._kernels.core.threads cimport NOGIL_SIZE, threads_for
 from volta._kernels.cpu.elementwise_rows cimport Work, run_range
 from volta._kernels.cpu.iteration cimport (
     OPERANDS, WHOLE, Geometry, add_number, add_tensor, begin, collapse, overlaps, run_ranges, same_tuple, stored_as)
 
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, NumberError, ShapeError
 
 INTEGER_DIVISION = ("remainder", "floor_divide", "fmod", "div_trunc")
+# Which PyTorch's kernels take numbers for, not tensors without dimensions: these have to fit.
+STRICT = frozenset("""clamp clamp_min clamp_max mulacc add_product add_quotient lerp where pow elu celu leaky_relu hardtanh softplus hardshrink
+softshrink threshold""".split())
 POWERS = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
 KERNELS = {}
 
@@ -23,7 +30,39 @@ cdef enum:
     TRANSPOSED_SIZE = 262144                    # from here on a transposed operand is copied first
 
 
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
+    unsigned long long PyLong_AsUnsignedLongLongMask(object) except? 0
+
+
 # ---------------------------------------------------------------- kernels
+
+cdef inline int put_operand(char* out, int code, object value, Kernel kernel) except -1:
+    """A number beside tensors of this dtype. As in PyTorch an integer of 64 bits wraps in a narrower dtype, and others are refused; where
+    there is a kernel for numbers alone, those beyond the dtype are."""
+    cdef int beyond = 0
+    cdef long long n
+    if kernel.strict and code == FLOAT32 and not kernel.power and not (-FLT_MAX <= <double>value <= FLT_MAX) and isfinite(<double>value):
+        raise ArgumentError(f"{kernel.name}: {value} does not fit into {dtype_of(code)}; give an infinite one, or one within volta.finfo(dtype)")
+    if not isinstance(value, int):
+        return put_number(out, code, value, kernel.name)
+    n = PyLong_AsLongLongAndOverflow(value, &beyond)
+    if beyond:
+        if beyond < 0 or value >= 1 << 64:
+            raise NumberError(f"{kernel.name}: {value} is beyond 64 bits; give a float")
+        n = <long long>PyLong_AsUnsignedLongLongMask(value)
+    if kernel.strict:
+        return put_number(out, code, value, kernel.name)
+    if code == INT64:
+        (<int64_t*>out)[0] = n
+    elif code == INT32:
+        (<int32_t*>out)[0] = <int32_t>n
+    elif code == UINT8:
+        (<uint8_t*>out)[0] = <uint8_t>n
+    else:
+        return put_number(out, code, value, kernel.name)
+    return 0
+
 
 cdef tuple broadcast_shape(str name, tuple a, tuple b):
     cdef Py_ssize_t i, x, y, rank = max(len(a), len(b)), la = rank - len(a), lb = rank - len(b)
@@ -48,6 +87,7 @@ cdef class Kernel:
     cdef bint integer_division
     cdef bint words                             # `where`: copies elements, whatever they are
     cdef bint power                             # `pow`: an exponent of 2 is a product
+    cdef bint strict                            # its numbers have to fit
 
     def __cinit__(self, str name, int arity):
         self.name = name
@@ -55,6 +95,7 @@ cdef class Kernel:
         self.integer_division = name in INTEGER_DIVISION
         self.words = name == "where"
         self.power = name == "pow"
+        self.strict = name in STRICT
 
     def __repr__(self):
         return f"<elementwise kernel {self.name}>"
@@ -103,7 +144,7 @@ cdef class Kernel:
         elif b is not None:
             if code == FLOAT16 or code == BFLOAT16 or self.power:
                 return None
-            put_number(number, code, b, self.name)
+            put_operand(number, code, b, self)
             pb = number
             mask = 2
         loop = self.loops[code][mask]
@@ -147,7 +188,7 @@ cdef class Kernel:
                 w.half[k + 1] = self.converts((<TensorBase>inputs[k]).dtype.code)
             else:
                 # A number beside tensors of 16 bits stays float32, as the loop wants it.
-                put_number(numbers[k], self.loop_code(code), inputs[k], self.name)
+                put_operand(numbers[k], self.loop_code(code), inputs[k], self)
                 add_number(&g, numbers[k])
                 w.itemsize[k + 1] = dtype_of(self.loop_code(code)).itemsize
             w.any_half = w.any_half or w.half[k + 1] != WHOLE

@@ -12,7 +12,7 @@ import volta.gpu
 from volta._kernels import core
 from volta.device import beyond_gpu
 from volta.devices.gpu.matmul import ceil_div  # noqa: F401  (defined there since that module stands alone)
-from volta.errors import ArgumentError, DTypeError
+from volta.errors import ArgumentError, DTypeError, NumberError
 
 BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32, FLOAT64, BFLOAT16, INT8, INT16 = (core.dtype_from_code(code) for code in range(10))
 
@@ -99,6 +99,16 @@ def pack_number(value, dtype) -> bytes:
         why = ", which a GPU holds in 32 bits" if dtype is INT64 else ""
         raise ArgumentError(f"number: {value} does not fit into {dtype}{why}")
     return (number & (0xFF if code == 1 else 0xFFFF_FFFF)).to_bytes(4, "little")
+
+
+def pack_operand(value, dtype) -> bytes:
+    """A number beside tensors of this dtype; integers wrap, as in PyTorch, but for int64's."""
+    if isinstance(value, int) and not -1 << 31 <= value < 1 << 31:
+        if not -1 << 63 <= value < 1 << 64:
+            raise NumberError(f"number: {value} is beyond 64 bits; give a float")
+        if dtype is not INT64 and dtype.category == 1:
+            value = (value + (1 << 31)) % (1 << 32) - (1 << 31)
+    return (value & 0xFF).to_bytes(4, "little") if dtype.code == 1 and isinstance(value, int) else pack_number(value, dtype)
 
 
 @lru_cache(maxsize=4096)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 
 from volta._kernels.gpu.plan import Plan
 from volta.devices.gpu import generate
@@ -27,9 +28,11 @@ from volta.devices.gpu.common import (
     extent,
     pack_float,
     pack_number,
+    pack_operand,
     row_major,
 )
 from volta.devices.gpu.generate import Expression, Layout
+from volta.devices.stored import STRICT
 
 # How a result becomes an element, where not by conversion.
 STORES = {BOOL: "min(r, 1u)", UINT8: "r & 255u", INT8: "(r << 24u) >> 24u", INT16: "(r << 16u) >> 16u"}
@@ -55,7 +58,9 @@ def make_plan(device, expression: Expression, shape: tuple, inputs: list, output
     for _, _, dtype in outputs if new else ():
         plan.output(shape, dtype, True)
     if expression.numbers:
-        plan.words = _number_words(expression.numbers)
+        text = " ".join(expression.results)
+        strict = text.startswith("s0") or any(f"{name}(" in text for name in STRICT)
+        plan.words = _number_words(expression.numbers, pack_number if strict else pack_operand)
     if math.prod(shape) == 0:
         return plan
     sizes, merged = collapse(shape, tuple(s for s, _, _ in operands))
@@ -67,18 +72,18 @@ def make_plan(device, expression: Expression, shape: tuple, inputs: list, output
     return plan
 
 
-def _number_words(dtypes: tuple):
-    """Function from numbers to their words."""
+def _number_words(dtypes: tuple, pack: Callable):
+    """Function from numbers to their words; `pack` makes one of a number that is not as it should be."""
     floating = all(dtype.is_floating_point for dtype in dtypes)
     if not floating and not all(dtype in (INT32, INT64) for dtype in dtypes):
-        return lambda numbers: b"".join(map(pack_number, numbers, dtypes))
+        return lambda numbers: b"".join(map(pack, numbers, dtypes))
     quick = struct.Struct(f"<{len(dtypes)}{'f' if floating else 'i'}").pack
 
     def words(numbers):
         try:
             return quick(*numbers)
         except (OverflowError, struct.error):
-            return b"".join(map(pack_float, numbers) if floating else map(pack_number, numbers, dtypes))
+            return b"".join(map(pack_float, numbers) if floating else map(pack, numbers, dtypes))
     return words
 
 
