@@ -122,6 +122,10 @@ def test_reflections_of_tall_matrices(shape, dtype, rng):
         for theirs, ours in ((torch.linalg.qr, volta.linalg.qr), (torch.geqrf, volta.geqrf)):
             for p, q in zip(theirs(torch.from_numpy(a)), ours(x), strict=True):
                 np.testing.assert_allclose(q.numpy(), p.numpy(), atol=tolerance)
+        for some in (x, x.mT):
+            q, r = volta.linalg.qr(some, "r")
+            assert q.shape == (0,)
+            np.testing.assert_allclose(r.numpy(), torch.linalg.qr(torch.from_numpy(some.numpy()), "r")[1].numpy(), atol=tolerance)
         for tall in (x, x.mT):
             u, s, vh = volta.linalg.svd(tall, full_matrices=False)
             np.testing.assert_allclose((u * s[..., None, :] @ vh).numpy(), tall.numpy(), atol=tolerance)
