@@ -14,7 +14,8 @@ _FIRST = (copy, elementwise, reduce, update)
 
 PRODUCTS = ("matmul", "linear")
 # Kernels that take float16 themselves.
-HALF = {*(name for module in _FIRST for name in module.KERNELS), "gather", "index_select", "index_put", "extend", "cat", "roll", "columns", *PRODUCTS}
+HALF = {*(name for module in _FIRST for name in module.KERNELS), *PRODUCTS, "gather", "index_select", "index_put", "extend", "cat", "roll",
+        "columns"}
 # Those that take what else is computed in a wider dtype than it is stored in: all that copies, and what moves elements by their size;
 # bfloat16 is taken by elementwise kernels and reductions, too.
 MOVES = {*copy.KERNELS, "cat", "gather", "index_select", "index_put", "extend", "roll", "where", "columns"}

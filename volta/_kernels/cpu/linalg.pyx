@@ -172,7 +172,7 @@ cdef inline TensorBase some_of(TensorBase x, Py_ssize_t first, Py_ssize_t rows, 
 
 
 cdef int portions(TensorBase a, TensorBase b, TensorBase bias, TensorBase out) except -1:
-    """a @ b + bias into out, of matrices one of which is large and meets few rows or columns, as much of it at a time as stays in a cache."""
+    """a @ b + bias into out, of matrices one of which is large and meets few rows or columns: as much of it at a time as a cache holds."""
     cdef Py_ssize_t m = a.shape[0], k = b.shape[0], n = b.shape[1], first = 0, step, some
     cdef TensorBase part, sums = None
     if b.size <= 2 * PORTION:                           # rows of a
