@@ -122,7 +122,33 @@ def test_reflections_of_tall_matrices(shape, dtype, rng):
         for theirs, ours in ((torch.linalg.qr, volta.linalg.qr), (torch.geqrf, volta.geqrf)):
             for p, q in zip(theirs(torch.from_numpy(a)), ours(x), strict=True):
                 np.testing.assert_allclose(q.numpy(), p.numpy(), atol=tolerance)
+        for some in (x, x.mT):
+            q, r = volta.linalg.qr(some, "r")
+            assert q.shape == (0,)
+            np.testing.assert_allclose(r.numpy(), torch.linalg.qr(torch.from_numpy(some.numpy()), "r")[1].numpy(), atol=tolerance)
         for tall in (x, x.mT):
             u, s, vh = volta.linalg.svd(tall, full_matrices=False)
             np.testing.assert_allclose((u * s[..., None, :] @ vh).numpy(), tall.numpy(), atol=tolerance)
             np.testing.assert_allclose(volta.linalg.svdvals(tall).numpy(), s.numpy(), atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("shape", [(3, 5000, 100), (2, 100, 5000), (64, 700, 600), (5000, 100, 3), (1, 300000, 1), (7, 0, 5), (2, 3, 4)])
+def test_products_of_halves_are_rounded_once(shape, dtype, rng):
+    """Of large matrices by portions, of any layout: as the product in float32, for any number of threads."""
+    m, k, n = shape
+    x, y, z = (volta.tensor(rng.standard_normal(s).astype(np.float32)).to(getattr(volta, dtype)) for s in ((m, k), (k, n), (n,)))
+    exact = x.double().numpy() @ y.double().numpy()
+    rounding = 2.0 ** (-11 if dtype == "float16" else -8)
+    before = volta.get_num_threads()
+    for a in (x, x.t().contiguous().t()):
+        for b in (y, y.t().contiguous().t()):
+            found = []
+            for threads in (1, 2):
+                volta.set_num_threads(threads)
+                found.append(((a @ b).float().numpy(), volta.nn.functional.linear(a, b.t(), z).float().numpy()))
+            volta.set_num_threads(before)
+            np.testing.assert_array_equal(found[0][0], found[1][0])
+            np.testing.assert_array_equal(found[0][1], found[1][1])
+            for out, expected in zip(found[0], (exact, exact + z.double().numpy())):
+                np.testing.assert_allclose(out, expected, rtol=1.1 * rounding, atol=1e-5 * max(k, 1) ** 0.5)

@@ -64,7 +64,8 @@ def flat_product(Primitive op not None, TensorBase a not None, TensorBase b not 
     cdef int code = a.dtype.code, left = <int>len(a.shape), right = <int>len(b.shape)
     cdef Py_ssize_t k, n
     cdef TensorBase out
-    if a.dtype is not b.dtype or code != FLOAT32 and code != FLOAT64 and code != INT64 and code != INT32 or not _bare(a) or not _bare(b):
+    cdef bint taken = code == FLOAT32 or code == FLOAT64 or code == INT64 or code == INT32 or is_half(code)
+    if a.dtype is not b.dtype or not taken or not _bare(a) or not _bare(b):
         return None
     if left == 1:
         if right != 2:

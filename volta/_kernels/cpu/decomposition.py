@@ -221,7 +221,7 @@ def _svd(a, full_matrices, vectors=True):
 
 
 def _qr(a, mode):
-    return tuple(np.linalg.qr(a, mode))
+    return (a[..., :0], np.linalg.qr(a, "r")) if mode == "r" else tuple(np.linalg.qr(a, mode))
 
 
 def _eigh(a, uplo, vectors=True):

@@ -139,7 +139,7 @@ cdef extern from *:
       #define VOLTA_SIZES32(x) ((volta_v32)((volta_whole32)(x) & 0x7fffffff))
       #define VOLTA_SIZES64(x) ((volta_v64)((volta_whole64)(x) & 0x7fffffffffffffffLL))
       #define VOLTA_PICK(S, mask, t, x) ((volta_v##S)(((mask) & (volta_whole##S)(t)) | (~(mask) & (volta_whole##S)(x))))
-      #define VOLTA_MORE_OR_NAN(S, t, x) ((volta_whole##S)(t) > (volta_whole##S)(x))           /* bits of NaN are larger than those of others */
+      #define VOLTA_MORE_OR_NAN(S, t, x) ((volta_whole##S)(t) > (volta_whole##S)(x))   /* of bits, NaN's are the largest */
     #else
       typedef int volta_whole32;
       typedef int volta_whole64;

@@ -10,9 +10,9 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from volta._kernels.core.base cimport (
-    FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, empty_host, host_storage,
+    FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage, is_half, make_tensor,
 )
-from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.copy cimport contiguous_copy, copy_data, packed
 from volta._kernels.cpu.elementwise_driver cimport broadcast_shape
 from volta._kernels.cpu.gemm cimport gemm
 from volta._kernels.cpu.gemm_plan cimport Plan, Products, plan_products
@@ -27,6 +27,8 @@ from volta.errors import DTypeError
 
 cdef enum:
     PART = 8192                 # elements of vectors that are summed apart
+    FEW = 64                    # rows up to which a large matrix of float16 or bfloat16 is widened by portions
+    PORTION = 131072            # of so many elements
 
 cdef object new_array = numpy.ndarray
 cdef list element_types = [numpy.dtype(name) for name in
@@ -115,18 +117,117 @@ cdef void multiply_integers(Products* p, const whole* a, const whole* b, whole* 
                 integer_tasks(p, tasks * t // threads, tasks * (t + 1) // threads, row_blocks, a, b, out, rooms + t * own)
 
 
-cdef check_type(str name, TensorBase t):
-    """Raises: DTypeError for float16."""
-    if t.dtype.code == FLOAT16:
-        raise DTypeError(f"{name}: the CPU does not compute in float16; cast it with .float()")
+# ---------------------------------------------------------------- float16 and bfloat16
 
+cdef TensorBase turned_over(TensorBase x):
+    """The last two dimensions exchanged."""
+    cdef int last = <int>len(x.shape) - 1
+    return make_tensor(x.storage, x.shape[:last - 1] + (x.shape[last], x.shape[last - 1]),
+                       x._strides[:last - 1] + (x._strides[last], x._strides[last - 1]), x.offset, x.dtype)
+
+
+cdef TensorBase as_floats(TensorBase x):
+    """x in float32: of what repeats one, and of matrices that lie column by column such again."""
+    cdef int d, rank
+    cdef TensorBase out
+    if x is None:
+        return None
+    rank = <int>len(x.shape)
+    if not x.contiguous and x.size:
+        for d in range(rank - 2):
+            if <Py_ssize_t>x._strides[d] == 0 and <Py_ssize_t>x.shape[d] > 1:
+                out = as_floats(make_tensor(x.storage, x.shape[:d] + (1,) + x.shape[d + 1:], x._strides, x.offset, x.dtype))
+                return make_tensor(out.storage, x.shape, out._strides[:d] + (0,) + out._strides[d + 1:], 0, out.dtype)
+        if rank > 1 and <Py_ssize_t>x._strides[rank - 2] == 1:
+            out = turned_over(x)
+            return turned_over(as_floats(out if out.contiguous else contiguous_copy(out)))
+    out = empty_host(x.shape, dtype_of(FLOAT32))
+    copy_data(out, x)
+    return out
+
+
+cdef TensorBase product_of_floats(TensorBase a, TensorBase b, TensorBase bias):
+    cdef Products p
+    cdef tuple left = a.shape, right = b.shape, batch = ()
+    if len(left) > 2 or len(right) > 2:
+        batch = broadcast_shape("matmul", left[:len(left) - 2], right[:len(right) - 2])
+    cdef TensorBase out = empty_host(batch + (left[len(left) - 2], right[len(right) - 1]), a.dtype)
+    if is_trivial(out, a, b):
+        return out if bias is None or not out.size else spread_bias(out, bias)
+    describe(&p, batch, a, b)
+    run(&p, a, b, bias, out)
+    return out
+
+
+cdef void add_floats(float* x, const float* y, Py_ssize_t n) noexcept:
+    cdef Py_ssize_t i
+    for i in range(n):
+        x[i] += y[i]
+
+
+cdef inline TensorBase some_of(TensorBase x, Py_ssize_t first, Py_ssize_t rows, Py_ssize_t begin, Py_ssize_t columns):
+    """Rows and columns of a matrix, as a view."""
+    return make_tensor(x.storage, (rows, columns), x._strides,
+                       x.offset + first * <Py_ssize_t>x._strides[0] + begin * <Py_ssize_t>x._strides[1], x.dtype)
+
+
+cdef int portions(TensorBase a, TensorBase b, TensorBase bias, TensorBase out) except -1:
+    """a @ b + bias into out, of matrices one of which is large and meets few rows or columns: as much of it at a time as a cache holds."""
+    cdef Py_ssize_t m = a.shape[0], k = b.shape[0], n = b.shape[1], first = 0, step, some
+    cdef TensorBase part, sums = None
+    if b.size <= 2 * PORTION:                           # rows of a
+        b, step = as_floats(b), max(<Py_ssize_t>64, PORTION // k // 64 * 64)
+        while first < m:
+            some = min(step, m - first)
+            copy_data(some_of(out, first, some, 0, n), product_of_floats(as_floats(some_of(a, first, some, 0, k)), b, bias))
+            first += step
+        return 0
+    a = as_floats(a)
+    if b._strides[1] == 1 != b._strides[0]:             # rows of b
+        step = max(<Py_ssize_t>64, PORTION // n // 64 * 64)
+        while first < k:
+            some = min(step, k - first)
+            part = product_of_floats(some_of(a, 0, m, first, some), as_floats(some_of(b, first, some, 0, n)), bias if first == 0 else None)
+            if first == 0:
+                sums = part
+            else:
+                add_floats(<float*>address(sums), <const float*>address(part), m * n)
+            first += step
+        return copy_data(out, sums)
+    step = max(<Py_ssize_t>64, PORTION // k // 64 * 64)
+    while first < n:                                    # columns of b
+        some = min(step, n - first)
+        part = None if bias is None else make_tensor(bias.storage, (some,), (1,), bias.offset + first, bias.dtype)
+        copy_data(some_of(out, 0, m, first, some), product_of_floats(a, as_floats(some_of(b, 0, k, first, some)), part))
+        first += step
+    return 0
+
+
+cdef TensorBase product_of_halves(TensorBase a, TensorBase b, TensorBase bias):
+    """a @ b + bias, computed in float32 and rounded once."""
+    cdef TensorBase out, sums
+    if bias is not None:
+        bias = as_floats(packed(bias))
+    if len(a.shape) == 2 == len(b.shape) and (a.shape[0] <= FEW and b.size > 2 * PORTION or b.shape[1] <= FEW and a.size > 2 * PORTION):
+        out = empty_host((a.shape[0], b.shape[1]), a.dtype)
+        if out.size:
+            portions(a, b, bias, out)
+        return out
+    sums = product_of_floats(as_floats(a), as_floats(b), bias)
+    out = empty_host(sums.shape, a.dtype)
+    copy_data(out, sums)
+    return out
+
+
+# ---------------------------------------------------------------- products
 
 def matmul(TensorBase a not None, TensorBase b not None):
     """a[..., M, K] @ b[..., K, N]; batch dimensions broadcast."""
     cdef Products p
     cdef tuple left = a.shape, right = b.shape, batch = ()
-    check_type("matmul", a)
     same_type("matmul", a, b)
+    if is_half(a.dtype.code):
+        return product_of_halves(a, b, None)
     if len(left) > 2 or len(right) > 2:
         batch = broadcast_shape("matmul", left[:len(left) - 2], right[:len(right) - 2])
     cdef TensorBase out = empty_host(batch + (left[len(left) - 2], right[len(right) - 1]), a.dtype)
@@ -148,9 +249,10 @@ def linear(TensorBase x not None, TensorBase weight not None, TensorBase bias):
     """x[R, K] @ weight[N, K].T + bias[N]."""
     cdef Products p
     cdef TensorBase out = empty_host((x.shape[0], weight.shape[0]), x.dtype)
-    check_type("linear", x)
     same_type("linear", x, weight)
     same_type("linear", x, bias)
+    if is_half(x.dtype.code):
+        return product_of_halves(x, turned_over(weight), bias)
     if out.dtype.category != 2:
         raise DTypeError(f"linear: needs float32 or float64, got {x.dtype.name}; cast it with .float()")
     bias = packed(bias)
@@ -215,7 +317,6 @@ cdef whole dot_of_integers(Py_ssize_t n, const whole* x, const whole* y) noexcep
 
 def dot(TensorBase a not None, TensorBase b not None):
     """Sum of a[K] * b[K]."""
-    check_type("dot", a)
     same_type("dot", a, b)
     cdef TensorBase out = empty_host((), a.dtype)
     if is_trivial(out, a, b):

@@ -14,7 +14,9 @@ from volta._kernels.cpu.lu_batch cimport (
     AGAIN, CHOLESKY, CHOLESKY_INVERSE, COFACTOR, DET, INV, LU, SLOGDET, SOLVE, TRIANGLE, Task, do_abreast, log_of_pivots, mantissa,
     product_of_pivots, taken_abreast,
 )
-from volta._kernels.cpu.lu_blocks cimport BLOCK, add_product, eliminate, eliminate_columns, factor_symmetric, panel_room, substitute, swap_rows
+from volta._kernels.cpu.lu_blocks cimport (
+    BLOCK, add_product, eliminate, eliminate_columns, factor_symmetric, panel_room, substitute, swap_rows,
+)
 from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, copy_in, offset
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real

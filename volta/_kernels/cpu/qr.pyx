@@ -27,7 +27,7 @@ cdef double MOST = 0.5          # of a tolerance times a condition, where no sin
 cdef struct Task:
     bint packed
     Py_ssize_t columns
-    void* q                                 # or the packed factors
+    void* q                                 # or the packed factors; NULL where R alone is wanted
     void* r                                 # or tau
 
 
@@ -62,17 +62,19 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t fi
             turn(m, n, space, ld, <real*>task.q + item * m * n, m)
             memcpy(<real*>task.r + item * count, tau, count * sizeof(real))
             continue
-        memset(q, 0, m * qd * sizeof(real))
-        for i in range(k):
-            q[i * (qd + 1)] = 1
-        at = (count - 1) // PANEL * PANEL
+        if task.q != NULL:
+            memset(q, 0, m * qd * sizeof(real))
+            for i in range(k):
+                q[i * (qd + 1)] = 1
+        at = (count - 1) // PANEL * PANEL if task.q != NULL else -1
         while at >= 0:                              # of a single panel V is there yet
             some = min(<Py_ssize_t>PANEL, count - at)
             if at + some < count:
                 copy_panel(m - at, some, space + at * (ld + 1), ld, v, vd)
             apply_left(p.shared, False, m - at, some, v, vd, t + at * PANEL, q + at * (qd + 1), qd, qd - at)
             at -= PANEL
-        turn(m, k, q, qd, <real*>task.q + item * m * k, m)
+        if task.q != NULL:
+            turn(m, k, q, qd, <real*>task.q + item * m * k, m)
         out = <real*>task.r + item * k * n
         for i in range(min(k, n)):
             memset(space + i * ld, 0, i * sizeof(real))
@@ -96,7 +98,7 @@ cdef bint do_narrow(const Batch* p, const Task* task, const real* a, Py_ssize_t 
                 memcpy(<real*>task.q + (item * n + j) * m, room + j * far, m * sizeof(real))
             memcpy(<real*>task.r + item * n, tau, n * sizeof(real))
             continue
-        if k > 0:
+        if k > 0 and task.q != NULL:
             columns_of_q(m, n, <const real*>room, far, <const real*>t, k, <real*>task.q + item * m * k)
         out = <real*>task.r + item * k * n
         for j in range(n if k > 0 else 0):
@@ -409,7 +411,7 @@ def reflected(TensorBase a not None, TensorBase tau not None, TensorBase c not N
 
 
 def qr(TensorBase a not None, str mode):
-    """(Q, R), or None. `mode` "complete" gives a square Q."""
+    """(Q, R), or None. `mode` "complete" gives a square Q, "r" one without columns."""
     cdef Batch p
     cdef Task task
     cdef tuple lead = batch_of(a)
@@ -417,8 +419,8 @@ def qr(TensorBase a not None, str mode):
         return None
     plan(&p, a, None, lead)
     task.packed, task.columns = False, p.m if mode == "complete" else min(p.m, p.n)
-    cdef TensorBase q = by_columns(lead, p.m, task.columns, a), r = by_columns(lead, task.columns, p.n, a)
-    task.q, task.r = address(q), address(r)
+    cdef TensorBase q = by_columns(lead, p.m, 0 if mode == "r" else task.columns, a), r = by_columns(lead, task.columns, p.n, a)
+    task.q, task.r = NULL if mode == "r" else address(q), address(r)
     return (q, r) if run(&p, &task, a) else None
 
 

@@ -273,7 +273,7 @@ def _eigh_vjp(g_values, g_vectors, values, vectors):
 cholesky_op = register("cholesky", ("a",), outputs=("out", "info"), numpy=_unchecked(np.linalg.cholesky), cases=_SQUARE, smooth=False,
                        vjp=(_cholesky_vjp,), **_DECLARED)
 qr_op = register("qr", ("a",), outputs=("Q", "R"), differentiable=("Q", "R"), vjp=_qr_vjp,
-                 numpy=lambda a, mode: tuple(np.linalg.qr(a, mode)),
+                 numpy=lambda a, mode: tuple(np.linalg.qr(a, mode)),       # with mode "r" it is R alone, and Q has no columns
                  cases=(case((2, 4, 3), mode="reduced"), case(Definite((3, 3)), mode="complete"), case((0, 0), mode="reduced")),
                  **_DECLARED)
 svd_op = register("svd", ("a",), outputs=("U", "S", "Vh"), differentiable=("U", "S", "Vh"), vjp=_svd_vjp,
