@@ -13,11 +13,12 @@ KERNELS: dict = {}
 _FIRST = (copy, elementwise, reduce, update)
 
 # Kernels that take float16 themselves.
-HALF = {*(name for module in _FIRST for name in module.KERNELS), "gather", "index_select", "index_put", "extend", "cat", "roll", "columns"}
+HALF = {*(name for module in _FIRST for name in module.KERNELS), "gather", "index_select", "index_put", "extend", "cat", "roll", "columns",
+        "norm2"}
 # Those that take what else is computed in a wider dtype than it is stored in: all that copies, and what moves elements by their size;
 # bfloat16 is taken by elementwise kernels and reductions, too.
 MOVES = {*copy.KERNELS, "cat", "gather", "index_select", "index_put", "extend", "roll", "where", "columns"}
-OWN = {float16.code: HALF, bfloat16.code: {*MOVES, *elementwise.KERNELS, *reduce.KERNELS}, int8.code: MOVES, int16.code: MOVES}
+OWN = {float16.code: HALF, bfloat16.code: {*MOVES, *elementwise.KERNELS, *reduce.KERNELS, "norm2"}, int8.code: MOVES, int16.code: MOVES}
 
 
 class _Late:
