@@ -213,3 +213,14 @@ def test_into_a_model_of_float32():
     model = nn.Linear(2, 1)
     model.load_state_dict({"weight": volta.ones(1, 2, dtype=B), "bias": volta.zeros(1, dtype=B)})
     assert model.weight.dtype is volta.float32 and model.weight.tolist() == [[1.0, 1.0]]
+
+
+@pytest.mark.parametrize("dtype", [volta.float16, volta.bfloat16])
+@pytest.mark.parametrize("shape, dim", [((65537,), None), ((5, 300), 1), ((5, 300), 0), ((4, 7, 33), (1, 2)), ((4, 7, 33), (0, 2)),
+                                        ((3, 5), 1), ((0, 3), 1), ((3, 0), 1), ((3, 1), 1), ((2, 20000), -1)])
+def test_norms_are_those_of_float32(shape, dim, dtype):
+    x = volta.randn(shape).to(dtype)
+    for keepdim in (False, True):
+        found, want = (volta.linalg.vector_norm(each, 2, dim, keepdim) for each in (x, x.float()))
+        assert found.dtype is dtype and (found == want.to(dtype)).all().item()
+        assert (volta.linalg.vector_norm(x.clone().requires_grad_(), 2, dim, keepdim).detach() == found).all().item()

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import graph
+from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import bare
 from volta.device import beyond_gpu
 from volta.dtypes import HALVES, as_dtype, float32, float64, promote_types
 from volta.errors import ArgumentError, DeviceError, DTypeError, IndexRangeError, ShapeError, warn_once
@@ -55,7 +57,11 @@ def _checked(input, p, dim, keepdim, dtype):
     if isinstance(p, str) and p != "fro":
         raise ArgumentError(f"norm: p must be a number, 'fro' or 'nuc', got {p!r}")
     input = _into("norm", input, dtype)
-    return widened(_norm, (input, p, dim, keepdim), {}) if input.dtype in HALVES else _norm(input, p, dim, keepdim)
+    if input.dtype not in HALVES:
+        return _norm(input, p, dim, keepdim)
+    if p in ("fro", None, 2) and input.ndim and bare(input) and not _alone(input, dim):
+        return run_kernel(norm2_op, input.device, (input,), {"dim": as_dims("norm", dim, input.ndim), "keepdim": keepdim})
+    return widened(_norm, (input, p, dim, keepdim), {})
 
 
 def _into(name, input, dtype):

@@ -14,10 +14,13 @@ from cython.parallel cimport prange
 from libc.math cimport INFINITY, NAN, fabs, isfinite, sqrt
 from libc.stdlib cimport free, malloc
 
-from volta._kernels.core.base cimport FLOAT32, FLOAT64, Storage, TensorBase, address, empty_host, host_storage
+from libc.stdint cimport uint16_t
+from volta._kernels.core.base cimport (
+    BFLOAT16, FLOAT32, FLOAT64, Storage, TensorBase, address, dtype_of, empty_host, host_storage, is_half)
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code
-from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.copy cimport copy_data, packed
+from volta._kernels.cpu.scalar cimport brain_to_float, half_to_float, volta_to_brain, volta_to_half
 from volta._kernels.cpu.short_lines cimport SHORT, short_norms
 from volta._kernels.cpu.sums cimport line_away, line_squares
 
@@ -25,6 +28,7 @@ cdef enum:
     PIECE = 16384
     COLUMNS = 128               # columns worked together
     PIECES = 16                 # of columns at most
+    STAGE = 1024                # elements that are widened at a time: a line's sum is cut there
     SHORT_WIDE = 16             # elements of a line of float64 up to which it is summed one after the other
 
 cdef struct Moments:
@@ -157,6 +161,41 @@ cdef void norm_pieces(const real* x, Py_ssize_t length, Py_ssize_t pieces, Py_ss
         sums[task] = line_squares(x + task // pieces * length + start, <real>0, length * (task % pieces + 1) // pieces - start)
 
 
+cdef void stored_pieces(const uint16_t* x, bint brain, Py_ssize_t length, Py_ssize_t pieces, Py_ssize_t first, Py_ssize_t last,
+                        double* sums) noexcept nogil:
+    """The same of what is stored in 16 bits: bfloat16 if `brain`, else float16; in the order that float32 has them summed in."""
+    cdef float wide[STAGE]
+    cdef Py_ssize_t task, at, stop, n
+    for task in range(first, last):
+        at, stop = length * (task % pieces) // pieces, length * (task % pieces + 1) // pieces
+        sums[task] = 0
+        while at < stop:
+            n = min(stop - at, <Py_ssize_t>STAGE)
+            if brain:
+                brain_to_float(wide, x + task // pieces * length + at, n)
+            else:
+                half_to_float(wide, x + task // pieces * length + at, n)
+            sums[task] += line_squares(<const float*>wide, <float>0, n)
+            at += n
+
+
+cdef void norm_stored(const uint16_t* x, bint brain, Py_ssize_t lines, Py_ssize_t length, Py_ssize_t pieces, double* sums,
+                      uint16_t* out) noexcept nogil:
+    cdef int threads = threads_for(lines * length), t
+    cdef Py_ssize_t tasks = lines * pieces, i, k
+    cdef double total
+    if threads == 1:
+        stored_pieces(x, brain, length, pieces, 0, tasks, sums)
+    else:
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            stored_pieces(x, brain, length, pieces, tasks * t // threads, tasks * (t + 1) // threads, sums)
+    for i in range(lines):
+        total = 0
+        for k in range(pieces):
+            total += sums[i * pieces + k]
+        out[i] = volta_to_brain(<float>sqrt(total)) if brain else volta_to_half(<float>sqrt(total))
+
+
 cdef Py_ssize_t norm_each(const real* x, Py_ssize_t lines, Py_ssize_t length, real* out) noexcept nogil:
     """How many it has done: of float32 by columns."""
     cdef Py_ssize_t i, k
@@ -216,13 +255,28 @@ def norm2(TensorBase x not None, tuple dim not None, bint keepdim):
     """The square root of the sum of squares."""
     cdef Py_ssize_t rank = len(x.shape), kept = rank - len(dim), length = 1, lines = 1, i, pieces
     cdef Storage memory
-    cdef TensorBase out
+    cdef TensorBase out, wide
+    cdef bint whole = x.contiguous and dim == tuple(range(kept, rank)) and x.dtype.category == 2
     for i in range(rank):
         if i < kept:
             lines *= <Py_ssize_t>x.shape[i]
         else:
             length *= <Py_ssize_t>x.shape[i]
-    if x.contiguous and dim == tuple(range(kept, rank)) and x.dtype.category == 2 and x.dtype.itemsize >= 4 and lines and length:
+    if is_half(x.dtype.code):
+        if whole and lines and length > SHORT:
+            out = empty_host(x.shape[:kept] + ((1,) * (rank - kept) if keepdim else ()), x.dtype)
+            pieces = (length + PIECE - 1) // PIECE
+            memory = host_storage(lines * pieces * sizeof(double))
+            norm_stored(<const uint16_t*>address(x), x.dtype.code == BFLOAT16, lines, length, pieces, <double*>memory.data,
+                        <uint16_t*>address(out))
+            return out
+        wide = empty_host(x.shape, dtype_of(FLOAT32))
+        copy_data(wide, x)
+        wide = norm2(wide, dim, keepdim)
+        out = empty_host(wide.shape, x.dtype)
+        copy_data(out, wide)
+        return out
+    if whole and x.dtype.itemsize >= 4 and lines and length:
         out = empty_host(x.shape[:kept] + ((1,) * (rank - kept) if keepdim else ()), x.dtype)
         if x.dtype.code == FLOAT32 and norm_short(<const float*>address(x), lines, length, <float*>address(out)):
             return out
