@@ -44,6 +44,7 @@ CASES = {
     "quantile": (lambda: volta.quantile(rand(3, 5), 0.3, dim=1), 5, 8), "median": (lambda: rand(3, 5).median(), 2, 9),
     "conv3d": (lambda: F.conv3d(rand(2, 4, 8, 8, 8), rand(8, 4, 3, 3, 3)), 3, 10),
     "conv_transpose3d": (lambda: F.conv_transpose3d(rand(2, 4, 4, 4, 4), rand(4, 2, 3, 3, 3), stride=2), 7, 8),
+    "embedding_bag": (lambda: F.embedding_bag(volta.zeros(5, 4, dtype=volta.int64, device="gpu"), rand(7, 3)), 3, 6),
     "fractional_max_pool2d": (lambda: F.fractional_max_pool2d(rand(*IMAGE), 2, output_size=3), 3, 1),
     "fractional_max_pool3d": (lambda: F.fractional_max_pool3d(rand(2, 3, 6, 5, 7), 2, output_size=3), 3, 1),
 }

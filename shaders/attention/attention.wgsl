@@ -38,7 +38,6 @@ const LANES_Y: u32 = 8u;
 const STEP: u32 = 8u;           // elements of a line that are multiplied between two barriers
 const DEPTH: u32 = 8u;          // and lines, when cells are multiplied; both multiples of 8
 const BUFFERS: u32 = 1u;        // for lines: with two, there is a barrier between two steps instead of two
-
 alias V = vec4<f32>;
 alias E = vec4<f32>;            // of q, k, v and g in memory,
 alias M = f32;                  // of the mask,
@@ -101,10 +100,8 @@ struct Lines { name: u32, width: u32, steps: u32, base: u32, stride: u32, begin:
 const NONE: u32 = 0u; const Q: u32 = 1u; const K: u32 = 2u; const VALUES: u32 = 3u; const G: u32 = 4u;
 
 fn element(name: u32, i: u32) -> V {
-    if (name == Q) { return V(q[i]); }
-    if (name == K) { return V(k[i]); }
-    if (name == VALUES) { return V(v[i]); }
-    return V(g[i]);
+    if (name == Q) { return V(q[i]); } if (name == K) { return V(k[i]); }
+    if (name == VALUES) { return V(v[i]); } return V(g[i]);
 }
 
 // Blocks of four lines and four elements, from V `start` of the lines on, which `aim` finds; a line beyond the end is the last one again.
