@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import volta
+from volta._kernels.core.call import run_kernel
 from volta.errors import ArgumentError, AutogradError, DTypeError
+from volta.ops.records.create import draw_into_op
 
 COUNT = 100_000
 DRAWS = {
@@ -160,3 +162,10 @@ def test_both_devices_draw_the_same_and_a_gpu_at_once(draw, most, size, gpu):
         found.append((drawn.numpy().copy(), whole.numpy()))
     for one, other in zip(*found):
         np.testing.assert_allclose(other, one, rtol=1e-6)
+
+
+def test_chances_in_columns_are_read_where_they_lie(device):
+    x = volta.zeros(40, 2, device=device)
+    x[:20] = 1.0
+    run_kernel(draw_into_op, x.device, (x[:, 1],), {"kind": "chances", "a": 0.0, "b": 0.0, "seed": 3, "offset": 0})
+    assert x.tolist() == [[1.0, 1.0]] * 20 + [[0.0, 0.0]] * 20

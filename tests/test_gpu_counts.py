@@ -27,7 +27,12 @@ def counts(function):
 
 
 IMAGE = (2, 3, 8, 6)
+def rand_half(*shape):
+    return volta.rand(*shape, device="gpu").half().requires_grad_()
+
+
 CASES = {
+    "attention of float16": (lambda: F.scaled_dot_product_attention(*[rand_half(2, 3, 8, 16) for _ in range(3)]), 7, 6),
     "bias": (lambda: volta.add(rand(300, 64).detach(), rand(64)), 3, 1),        # sums of columns in one pass
     "reshape": (lambda: rand(*IMAGE).reshape(6, 48).exp(), 2, 1),               # a leaf takes over what only its gradient shows
     "clamp": (lambda: rand(3, 4).clamp(0.2, 0.7), 2, 1), "clamp_min": (lambda: rand(3, 4).clamp(0.2), 2, 1),
@@ -37,6 +42,9 @@ CASES = {
     "cosine_similarity": (lambda: F.cosine_similarity(rand(6, 4), rand(6, 4)), 6, 4),
     "lp_pool2d": (lambda: F.lp_pool2d(rand(*IMAGE), 2, 2), 4, 4), "lp_pool of 3": (lambda: F.lp_pool2d(rand(*IMAGE), 3, 2), 5, 8),
     "quantile": (lambda: volta.quantile(rand(3, 5), 0.3, dim=1), 5, 8), "median": (lambda: rand(3, 5).median(), 2, 9),
+    "conv3d": (lambda: F.conv3d(rand(2, 4, 8, 8, 8), rand(8, 4, 3, 3, 3)), 3, 10),
+    "conv_transpose3d": (lambda: F.conv_transpose3d(rand(2, 4, 4, 4, 4), rand(4, 2, 3, 3, 3), stride=2), 7, 8),
+    "embedding_bag": (lambda: F.embedding_bag(volta.zeros(5, 4, dtype=volta.int64, device="gpu"), rand(7, 3)), 3, 6),
     "fractional_max_pool2d": (lambda: F.fractional_max_pool2d(rand(*IMAGE), 2, output_size=3), 3, 1),
     "fractional_max_pool3d": (lambda: F.fractional_max_pool3d(rand(2, 3, 6, 5, 7), 2, output_size=3), 3, 1),
 }

@@ -38,8 +38,10 @@ const LANES_Y: u32 = 8u;
 const STEP: u32 = 8u;           // elements of a line that are multiplied between two barriers
 const DEPTH: u32 = 8u;          // and lines, when cells are multiplied; both multiples of 8
 const BUFFERS: u32 = 1u;        // for lines: with two, there is a barrier between two steps instead of two
-
 alias V = vec4<f32>;
+alias E = vec4<f32>;            // of q, k, v and g in memory,
+alias M = f32;                  // of the mask,
+alias F = vec4<f32>;            // of `first`
 alias O = vec4<f32>;            // of `second`
 fn put(i: u32, v: V) { second[i] = v; }
 fn held_second(i: u32) -> V { return second[i]; }
@@ -71,13 +73,13 @@ struct Params {
     steps_1: u32, steps_2: u32, splits: u32,                // in STEPs of W1 and W2: loops of unknown length stay loops
 }
 var<immediate> p: Params;
-@group(0) @binding(0) var<storage, read> q: array<V>;
-@group(0) @binding(1) var<storage, read> k: array<V>;
-@group(0) @binding(2) var<storage, read> v: array<V>;
-@group(0) @binding(3) var<storage, read> mask: array<f32>;
-@group(0) @binding(4) var<storage, read> g: array<V>;
+@group(0) @binding(0) var<storage, read> q: array<E>;
+@group(0) @binding(1) var<storage, read> k: array<E>;
+@group(0) @binding(2) var<storage, read> v: array<E>;
+@group(0) @binding(3) var<storage, read> mask: array<M>;
+@group(0) @binding(4) var<storage, read> g: array<E>;
 @group(0) @binding(5) var<storage, read> stats: array<V>;
-@group(0) @binding(6) var<storage, read_write> first: array<V>;
+@group(0) @binding(6) var<storage, read_write> first: array<F>;
 @group(0) @binding(7) var<storage, read_write> second: array<O>;
 
 var<workgroup> stage: array<V, STAGE>;
@@ -98,10 +100,8 @@ struct Lines { name: u32, width: u32, steps: u32, base: u32, stride: u32, begin:
 const NONE: u32 = 0u; const Q: u32 = 1u; const K: u32 = 2u; const VALUES: u32 = 3u; const G: u32 = 4u;
 
 fn element(name: u32, i: u32) -> V {
-    if (name == Q) { return q[i]; }
-    if (name == K) { return k[i]; }
-    if (name == VALUES) { return v[i]; }
-    return g[i];
+    if (name == Q) { return V(q[i]); } if (name == K) { return V(k[i]); }
+    if (name == VALUES) { return V(v[i]); } return V(g[i]);
 }
 
 // Blocks of four lines and four elements, from V `start` of the lines on, which `aim` finds; a line beyond the end is the last one again.
@@ -303,7 +303,7 @@ fn score(rows: Lines, columns: Lines, mask_base: u32) {
             var value = cells[j * ROWS + i] * factor;
             if (HAS_MASK) {
                 let at = mask_base + min(column, columns.end - 1u) * column_step;
-                for (var c = 0u; c < 4u; c += 1u) { value[c] = fma(mask[at + min(row + c, rows.end - 1u) * row_step], LOG2_E, value[c]); }
+                for (var c = 0u; c < 4u; c += 1u) { value[c] = fma(f32(mask[at + min(row + c, rows.end - 1u) * row_step]), LOG2_E, value[c]); }
             }
             if (edge) { value = select(value, V(-inf()), hidden(row, column, columns.end)); }
             if (GRADIENT) { value = exp2(value - own[j].x) * own[j].y; }
@@ -400,7 +400,7 @@ fn forward(head: u32, tile: u32, split: u32) {
             let line = line_of(head, p.heads, row, p.queries) + split * p.pairs * p.queries;
             for (var n = 0u; n < WIDE; n += 1u) {
                 let at = x + n * LANES_X;
-                if (is_there && at < W2) { first[line * W2 + at] = sums_1[(i * 4u + c) * WIDE + n] * factor; }
+                if (is_there && at < W2) { first[line * W2 + at] = F(sums_1[(i * 4u + c) * WIDE + n] * factor); }
             }
         }
     }
@@ -415,8 +415,8 @@ fn put_sums(head: u32, begin: u32, split: u32) {
         let line = line_of(head, p.groups, row, p.keys);
         for (var n = 0u; n < WIDE; n += 1u) {
             let at = x + n * LANES_X;
-            if (row < p.keys && at < W2) { first[dv + line * W2 + at] = sums_1[i * WIDE + n]; }
-            if (row < p.keys && at < W1) { first[dk + line * W1 + at] = sums_2[i * WIDE + n]; }
+            if (row < p.keys && at < W2) { first[dv + line * W2 + at] = F(sums_1[i * WIDE + n]); }
+            if (row < p.keys && at < W1) { first[dk + line * W1 + at] = F(sums_2[i * WIDE + n]); }
         }
     }
 }

@@ -4,13 +4,14 @@
 // Launch:   x = ceil(B * L * H * W / 256) workgroups of 256; a thread makes a V.
 // Sums:     in f32, in the order of the parts. The stats of no key are (+inf, 0), and its part counts nothing.
 
+alias F = vec4<f32>;            // of out in memory
 const PARTS: u32 = 2u;
 
 struct Params { count: u32, width: u32, heads: u32, queries: u32, rows: u32, }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> parts: array<vec4<f32>>;
 @group(0) @binding(1) var<storage, read> stats_of_parts: array<vec2<f32>>;
-@group(0) @binding(2) var<storage, read_write> out: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> out: array<F>;
 @group(0) @binding(3) var<storage, read_write> stats: array<vec2<f32>>;
 
 @compute @workgroup_size(256)
@@ -38,6 +39,6 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     }
     let none = total == 0.0;
     let part = select(1.0 / total, 0.0, none);
-    out[i] = sum * part;
+    out[i] = F(sum * part);
     if (i % p.width == 0u) { stats[row] = vec2<f32>(select(best, inf(), none), part); }
 }

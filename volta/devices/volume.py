@@ -42,11 +42,15 @@ def conv3d(kernels: dict, x, weight, bias, stride: tuple, padding: tuple, dilati
                                            (depth * channels * size, size, channels * size, plane[1], 1), out.offset))
 
 
-def conv3d_grad_input(kernels: dict, g, weight, size: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int):
-    """The gradient of x[N, C, *size]: each slice of g into `kernel` slices, which are added where they belong."""
-    (n, _, depth), kernel, plane = g.shape[:3], weight.shape[2], size[1:]
-    out = kernels["conv2d_grad_input"](_slices(kernels, g), _flat(kernels, weight), height=size[1], width=size[2], stride=stride[1:],
-                                       padding=padding[1:], dilation=dilation[1:], groups=groups)
+def spread_slices(kernels: dict, g, weight, size: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int):
+    """What each slice of g gives to the `kernel` slices of x[N, C, *size] that it saw: (N * D', C * kernel, H, W)."""
+    return kernels["conv2d_grad_input"](_slices(kernels, g), _flat(kernels, weight), height=size[1], width=size[2], stride=stride[1:],
+                                        padding=padding[1:], dilation=dilation[1:], groups=groups)
+
+
+def overlapped(kernels: dict, out, n: int, kernel: int, size: tuple, stride: tuple, padding: tuple, dilation: tuple):
+    """The gradient of x[N, C, *size] from what `spread_slices` gives: slices are added where they belong."""
+    depth, plane = out.shape[0] // max(n, 1), size[1:]
     channels, area, total = out.shape[1] // kernel, prod(plane), None
     shape = (n, channels, size[0] + 2 * padding[0], *plane)
     for k in range(kernel):

@@ -314,10 +314,9 @@ cdef dict _DRAWS = {"uniform": UNIFORM, "normal": NORMAL, "bernoulli": BERNOULLI
 
 def draw_into(TensorBase out not None, str kind, double a, double b, uint64_t seed, uint64_t offset):
     """Into `out` uniform numbers of [a, b), normal ones of mean a and deviation b, 1 with the probability a (else 0), or a times the
-    logarithms of uniform ones: exponential ones; and what else `Draw` has. IN: `out` is contiguous where it is read ("chances"); "integers"
-    are at most 2**32 ones, exact in float64."""
+    logarithms of uniform ones: exponential ones; and what else `Draw` has. IN: "integers" are at most 2**32 ones, exact in float64."""
     cdef Draw draw = <Draw><int>_DRAWS[kind]
-    cdef TensorBase numbers = out if out.contiguous else empty_host(out.shape, out.dtype)
+    cdef TensorBase numbers = packed(out) if out.contiguous or draw == CHANCES else empty_host(out.shape, out.dtype)
     drawn(kind, draw, None, numbers, a, b - a if draw == UNIFORM else b, seed, offset)
     if numbers is not out:
         copy_data(out, numbers)

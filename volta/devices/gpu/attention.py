@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from volta._kernels import core
-from volta.devices.gpu.common import FLOAT32, ceil_div
+from volta.devices.gpu.common import FLOAT16, FLOAT32, STORED, ceil_div
 from volta.devices.gpu.copy import contiguous
 from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.limits.cut import call, narrow
@@ -136,31 +136,31 @@ def tile_of(kind: int, width: int, limit: int, pairs: int, length: int) -> Tile:
 
 def _attention(q, k, v, mask, *, causal, scale):
     """(out[B, H, L, V], stats[B, H, L, 2])"""
-    need_float32("attention", q, k, v, mask)
+    stored = _stored("attention", q, k, v)
     if q.shape[3] % 4 or v.shape[3] % 4:
         return _padded
     if not all(map(_in_fours, (q, k, v))):
         return lambda q, k, v, mask, **params: KERNELS["attention"](*map(_lined, (q, k, v)), mask, **params)
     batch, heads, queries, _ = q.shape
     plan = Plan(q, k, v, mask)
-    out = _output(plan, (batch, heads, queries, v.shape[3]))
+    out = _output(plan, (batch, heads, queries, v.shape[3]), q.dtype)
     stats = plan.output((batch, heads, queries, 2), FLOAT32)
     step = _Step(plan, FORWARD, (q, k, v, mask, v), (0, 1, 2, 3, 2), causal, scale)
     pairs, tiles = batch * heads, ceil_div(queries, step.tile.rows)
     rows, width = pairs * queries, v.shape[3]
     splits = step.splits(step.tile.met(FORWARD, queries, k.shape[2], causal), pairs, rows * width)
     made = (out, stats) if splits == 1 else (plan.scratch(4 * splits * rows * width), plan.scratch(8 * splits * rows))
-    step((0, 1, 2, None if mask is None else 3, None, None, *made), pairs, tiles, splits,
+    step((0, 1, 2, None if mask is None else 3, None, None, *made), pairs, tiles, splits, F=stored if splits == 1 else "vec4<f32>",
          O="vec2<f32>", put="second[i] = v.xy;", held_second="return V(second[i], 0.0, 0.0);")
     if splits > 1:
         plan.step("attention/merge", (*made, out, stats), (rows * width // 4, width // 4, heads, queries, rows),
-                  ceil_div(rows * width // 4, 256), PARTS=splits)
+                  ceil_div(rows * width // 4, 256), PARTS=splits, F=stored)
     return plan
 
 
 def _attention_grad(g, q, k, v, mask, out, stats, *, causal, scale):
-    """(dq, dv and behind it dk): together, so that no more is bound than any implementation does."""
-    need_float32("attention_grad", g, q, k, v, mask, out, stats)
+    """(dq, dv and behind it dk): together, so that no more is bound than any implementation does. Sums of float16 are in float32 first."""
+    stored = _stored("attention_grad", g, q, k, v, out)
     if q.shape[3] % 4 or v.shape[3] % 4:
         return _grad_padded
     if not all(map(_in_fours, (g, q, k, v, out))):
@@ -169,28 +169,28 @@ def _attention_grad(g, q, k, v, mask, out, stats, *, causal, scale):
     batch, heads, queries, _ = q.shape
     groups, keys = k.shape[1:3]
     plan = Plan(g, q, k, v, mask, out, stats)
-    dq, both = _output(plan, q.shape), plan.output((v._size + k._size,), FLOAT32)
+    dq, both, half = _output(plan, q.shape, q.dtype), plan.output((v._size + k._size,), q.dtype), q.dtype is FLOAT16
     count = batch * queries * heads
     of_rows = plan.scratch(16 * count)
     width = v.shape[3] // 4
     lanes = min(16, 1 << max(1, width).bit_length() - 1)
     plan.step("attention/delta", (0, 5, 6, of_rows), (*_place(g, 0), *_place(out, 5), At(6), heads, queries, count),
-              ceil_div(count * lanes, 256), W=width, LANES=lanes)
+              ceil_div(count * lanes, 256), W=width, LANES=lanes, E=stored, C=STORED[stats.dtype.code])
     step = _Step(plan, BACKWARD, (q, k, v, mask, g), (1, 2, 3, 4, 0), causal, scale)
     tile = step.tile
     copies = tile.copies(queries, keys, batch * groups, causal, max(1, plan.limit // max(1, 4 * q._size)))
     rest = v._size + k._size
     works = owned(tile.met(BACKWARD, keys, queries, causal), copies)
     splits = step.splits(works, batch * groups, rest)
-    parts = dq if copies == 1 else plan.scratch(4 * copies * q._size)
-    sums = both if splits == 1 else plan.scratch(4 * splits * rest)
+    parts = dq if copies == 1 and not half else plan.scratch(4 * copies * q._size)
+    sums = both if splits == 1 and not half else plan.scratch(4 * splits * rest)
     bound = (1, 2, 3, None if mask is None else 4, 0, of_rows, sums, parts)
     step(bound, batch * groups, copies, splits)
-    if copies > 1 or splits > 1:
-        count, rest = q._size // 4 * (copies > 1), rest // 4 * (splits > 1)
-        plan.step("attention/collect", (parts if copies > 1 else 1, sums if splits > 1 else 1, dq, both),
+    if copies > 1 or splits > 1 or half:
+        count, rest = q._size // 4 * (parts is not dq), rest // 4 * (sums is not both)
+        plan.step("attention/collect", (parts if count else 1, sums if rest else 1, dq, both),
                   (count, rest, heads * q.shape[3] // 4, queries), ceil_div(count + rest, 256),
-                  COPIES=copies, PARTS=splits, CAUSAL=causal, TILE_R=tile.rows, TILE_C=tile.columns)
+                  COPIES=copies, PARTS=splits, CAUSAL=causal, TILE_R=tile.rows, TILE_C=tile.columns, F=stored)
     return plan
 
 
@@ -224,7 +224,8 @@ class _Step:
         self.plan, self.scale, self.kind, self.width = plan, float(scale), kind, max(width, values)
         self.sizes = (*lines, *of_mask, heads, groups, queries, keys)
         self.steps = ceil_div(width, self.tile.step), ceil_div(values, self.tile.step)
-        self.overrides = dict(GRADIENT=kind == BACKWARD, CAUSAL=causal, HAS_MASK=mask is not None, W1=width // 4, W2=values // 4,
+        self.overrides = dict(E=_vector(q.dtype), M="f32" if mask is None else STORED[mask.dtype.code], HAS_MASK=mask is not None,
+                              GRADIENT=kind == BACKWARD, CAUSAL=causal, W1=width // 4, W2=values // 4,
                               **{name.upper(): n for name, n in self.tile._asdict().items() if name not in ("rows", "columns")},
                               TILE_R=self.tile.rows, TILE_C=self.tile.columns)
 
@@ -243,8 +244,20 @@ def _sequence_first(shape):
     return (length * heads * width, width, heads * width, 1)
 
 
-def _output(plan, shape):
-    return plan.output(shape, FLOAT32, strides=_sequence_first(shape))
+def _vector(dtype) -> str:
+    """The WGSL type of four elements in memory."""
+    return f"vec4<{STORED[dtype.code]}>"
+
+
+def _stored(name: str, q, *tensors) -> str:
+    """The same, of tensors of float32 or of float16. Raises: DTypeError for others."""
+    if q.dtype is not FLOAT16 or any(t is not None and t.dtype is not FLOAT16 for t in tensors):
+        need_float32(name, q, *tensors)
+    return _vector(q.dtype)
+
+
+def _output(plan, shape, dtype):
+    return plan.output(shape, dtype, strides=_sequence_first(shape))
 
 
 def _place(t, i):

@@ -302,7 +302,19 @@ def _conv2d_grad_weight(g, x, *, kernel, stride, padding, dilation, groups):
 
 def _conv3d_grad_input(g, weight, size, stride, padding, dilation, groups):
     need_float32("conv3d_grad_input", g, weight)
-    return volume.conv3d_grad_input(TABLE, g, weight, size, stride, padding, dilation, groups)
+    spread = volume.spread_slices(TABLE, g, weight, size, stride, padding, dilation, groups)
+    return _OVERLAP(spread, n=g.shape[0], kernel=weight.shape[2], size=size, stride=stride, padding=padding, dilation=dilation)
+
+
+def _overlap(spread, *, n, kernel, size, stride, padding, dilation):
+    """x[N, C, *size] of which slices overlap."""
+    plan, shape = Plan(spread), (n, spread.shape[1] // kernel, *size)
+    out, width = plan.output(shape, FLOAT32), vectors(prod(size[1:]), spread.offset)
+    if prod(shape):
+        plan.step("conv/overlap", (0, out), (prod(shape) // width, shape[1], size[0], prod(size[1:]) // width, spread.shape[0] // n,
+                                             stride[0], padding[0], dilation[0], At(0, width)), ceil_div(prod(shape) // width, THREADS),
+                  V=vector_type(width), KERNEL=kernel)
+    return plan
 
 
 def _conv3d_grad_weight(g, x, kernel, stride, padding, dilation, groups):
@@ -310,6 +322,7 @@ def _conv3d_grad_weight(g, x, kernel, stride, padding, dilation, groups):
     return volume.conv3d_grad_weight(TABLE, g, x, kernel, stride, padding, dilation, groups)
 
 
+_OVERLAP = Kernel("conv3d_overlap", _overlap, cut=lambda run, spread, **params: volume.overlapped(TABLE, spread, **params))
 KERNELS = {
     "conv2d": Kernel("conv2d", _conv2d, strided=(0,), cut=cuts.conv2d),
     "conv3d": Kernel("conv3d", _conv3d, cut=lambda run, *operands, **params: _by_slices(*operands, **params)),

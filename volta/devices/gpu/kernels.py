@@ -1,7 +1,7 @@
 """The GPU's kernels by name: WGSL from `shaders/`, launched by the modules beside this one. Every one that has a table `KERNELS` is a
 family; nothing else has to name it. Imported when a GPU is first used."""
 from volta.devices import gpu
-from volta.devices.gpu import copy, elementwise, index, join, linalg, put, reduce, scan, scatter, softmax, sort, update
+from volta.devices.gpu import attention, copy, elementwise, index, join, linalg, put, reduce, scan, scatter, softmax, sort, update
 from volta.devices.gpu.limits.cut import KERNELS
 from volta.dtypes import bfloat16, float16, int8, int16
 from volta.ops.table import RECORDS, bind, import_all
@@ -10,7 +10,7 @@ for _module in import_all(gpu):
     KERNELS.update(getattr(_module, "KERNELS", {}))
 
 # Kernels that take float16 themselves.
-_OWN = elementwise, copy, reduce, linalg, softmax, index, put, join, scan, scatter, sort, update
+_OWN = attention, elementwise, copy, reduce, linalg, softmax, index, put, join, scan, scatter, sort, update
 HALF = {name for module in _OWN for name in module.KERNELS} | {"columns"}
 
 # Those that never see bfloat16, which no GPU has; the others are asked for it when they make a tensor.

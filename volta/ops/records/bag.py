@@ -65,14 +65,21 @@ def _by_rows(g, weight_shape, index, offsets, scales, bags, padding, mean):
     rows, n = weight_shape[0], index._size
     if not n or not g._size:
         return create(full_op, weight_shape, 0, dtype=g.dtype, device=g.device)
-    bag, counts = _bags_of(index, offsets, bags, padding)
-    if mean:
-        counted = _totals(cast(reshape_op(index != padding, shape=(n, 1)), int64), offsets, bags)
-        g = g / cast(where_op(counted > 1, counted, 1), g.dtype)
-    line, order = sort_op(where_op(counts, index, rows), dim=0)         # what does not count is behind all rows
+    if offsets is None and padding < 0:                                 # bags of one size, all of whose indices count
+        each = n // bags
+        g = g / float(each) if mean else g
+        line, order = sort_op(index, dim=0)
+        bag = order // each
+    else:
+        bag, counts = _bags_of(index, offsets, bags, padding)
+        if mean:
+            counted = _totals(cast(reshape_op(index != padding, shape=(n, 1)), int64), offsets, bags)
+            g = g / cast(where_op(counted > 1, counted, 1), g.dtype)
+        line, order = sort_op(where_op(counts, index, rows), dim=0)     # what does not count is behind all rows
+        bag = index_select_op(bag, order, dim=0)
     starts = searchsorted_op(line, create(arange_op, 0, 1, rows + 1, dtype=int64, device=index.device), right=False)
     scales = None if scales is None else index_select_op(scales, order, dim=0)
-    return bag_sum_op(g, index_select_op(bag, order, dim=0), starts, scales, bags=rows, padding=-1, mean=False)
+    return bag_sum_op(g, bag, starts, scales, bags=rows, padding=-1, mean=False)
 
 
 def _of_scales(g, weight, index, offsets, bags, padding, mean):
