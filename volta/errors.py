@@ -36,6 +36,22 @@ class ArgumentError(VoltaError, ValueError, RuntimeError):
     """An argument outside what the operation takes."""
 
 
+class AssertedError(ArgumentError, AssertionError):
+    """An argument outside what the operation takes, which PyTorch asserts."""
+
+
+class AssertedShapeError(ShapeError, AssertionError):
+    """Shapes that do not fit together, which PyTorch asserts."""
+
+
+class UnsupportedError(ArgumentError, NotImplementedError):
+    """A way to compute that there is not, or not for tensors of this shape."""
+
+
+class UnsupportedShapeError(ShapeError, NotImplementedError):
+    """Tensors of a shape for which there is no such way to compute."""
+
+
 class NumberError(ArgumentError, OverflowError):
     """An integer beyond 64 bits."""
 
@@ -46,6 +62,13 @@ class CallError(ArgumentError, TypeError):
 
 class RegistrationError(CallError, KeyError):
     """A name or a value that a module cannot hold."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class MissingError(ArgumentError, KeyError):
+    """An entry that is needed and not there."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
@@ -65,6 +88,10 @@ class AutogradError(VoltaError, RuntimeError):
 
 class DeviceError(VoltaError, RuntimeError):
     """A device that is not there, failed, or does not match."""
+
+
+class MetaError(DeviceError, NotImplementedError):
+    """A tensor without data whose values are needed."""
 
 
 class BindingLimitError(DeviceError):
