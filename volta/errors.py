@@ -1,4 +1,5 @@
 """Every exception and warning of Volta. Each also is the built-in exception that a PyTorch user would catch."""
+import pickle
 import re
 import warnings
 
@@ -86,6 +87,10 @@ class AutogradError(VoltaError, RuntimeError):
     """A graph that cannot be differentiated as asked."""
 
 
+class GradientTypeError(AutogradError, TypeError):
+    """Something that is no gradient, or is kept for one and no tensor."""
+
+
 class DeviceError(VoltaError, RuntimeError):
     """A device that is not there, failed, or does not match."""
 
@@ -127,6 +132,14 @@ class StateDictError(VoltaError, RuntimeError, KeyError, ValueError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+class UnreadableError(StateDictError, pickle.UnpicklingError):
+    """A file that names what is not read."""
+
+
+class UnwritableError(ArgumentError, pickle.PicklingError):
+    """An object that no file holds."""
 
 
 class UninitializedError(VoltaError, RuntimeError, ValueError):
