@@ -70,7 +70,7 @@ class FunctionCtx:
         """Keep tensors for backward; an in-place change of one before it raises there."""
         kept, found = tensors, hooks.saved_hooks()
         for i, t in enumerate(tensors):
-            if t is not None and not isinstance(t, core.TensorBase):
+            if t is not None and not hasattr(t, "storage"):         # which sparse ones have, too
                 raise GradientTypeError(f"save_for_backward: needs tensors, got {type(t).__name__} at {i}; others are attributes of ctx")
         if found is not None:
             pack, self._unpack = found
