@@ -289,3 +289,65 @@ def test_dtypes_that_must_agree():
     assert volta.cov(volta.tensor([1, 2]), aweights=volta.ones(2, dtype=volta.float16)).dtype is volta.float16
     half = volta.native_layer_norm(x.half(), (2,), volta.ones(2), None, 1e-5)
     assert half[0].dtype is volta.float16 and half[1].dtype is half[2].dtype is volta.float32
+
+
+@pytest.mark.parametrize("call, kind", [
+    (lambda: volta.nn.Embedding(3, 4, padding_idx=5), AssertionError),
+    (lambda: volta.nn.Embedding(3, 4, _weight=volta.ones(2, 2)), AssertionError),
+    (lambda: volta.nn.Embedding.from_pretrained(volta.ones(2)), AssertionError),
+    (lambda: volta.nn.MultiheadAttention(4, 3), AssertionError),
+    (lambda: volta.nn.Hardtanh(2, 1), AssertionError), (lambda: volta.nn.Linear(2.5, 3), TypeError),
+    (lambda: volta.nn.Dropout("a"), TypeError),
+    (lambda: volta.nn.Sequential(volta.nn.ReLU()) * 1.5, TypeError), (lambda: volta.nn.Sequential(volta.nn.ReLU()) + 3, ValueError),
+    (lambda: volta.nn.Sequential(volta.nn.ReLU()).insert(5, volta.nn.ReLU()), IndexError), (lambda: volta.nn.Unflatten(1, 2), TypeError),
+    (lambda: volta.nn.GRU(2, 3, proj_size=1), ValueError), (lambda: volta.nn.TripletMarginLoss(margin=-1), ValueError),
+    (lambda: volta.nn.MultiMarginLoss(p=3), ValueError), (lambda: volta.nn.MultiMarginLoss(weight=volta.ones(2, 2)), ValueError),
+    (lambda: volta.nn.functional.interpolate(volta.ones(1, 1, 2), 2, mode="foo"), NotImplementedError),
+    (lambda: volta.nn.functional.interpolate(volta.ones(1, 1, 2), 2, mode="bilinear"), NotImplementedError),
+    (lambda: volta.nn.Linear(2, 3, device="meta").to("cpu"), NotImplementedError),
+    (lambda: volta.data.TensorDataset(volta.ones(2), volta.ones(3)), AssertionError),
+    (lambda: volta.data.ConcatDataset([]), AssertionError),
+    (lambda: volta.nn.init.calculate_gain("leaky_relu", "a"), ValueError),
+    (lambda: volta.optim.SGD([{"lr": 1}], lr=0.1), KeyError), (lambda: volta.optim.SGD([volta.ones(1)], lr=1).step(3), TypeError),
+    (lambda: volta.optim.LBFGS([volta.ones(1)]).step(), TypeError),
+    (lambda: volta.optim.SGD([volta.ones(1)], lr=1).add_param_group({"params": {volta.ones(1)}}), TypeError),
+    (lambda: volta.optim.lr_scheduler.StepLR(volta.optim.SGD([volta.ones(1)], lr=1), 2, last_epoch=3), KeyError)])
+def test_classes_of_errors_are_pytorchs_too(call, kind):
+    with pytest.raises(kind) as raised:
+        call()
+    assert isinstance(raised.value, (volta.errors.VoltaError, TypeError))
+
+
+def test_states_of_schedules_hold_what_pytorchs_do():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed; these comparisons are an extra")
+
+    def states(lib):
+        optimizer = lib.optim.SGD([lib.ones(1)], lr=0.5)
+        schedules = lib.optim.lr_scheduler
+        for make in (lambda: schedules.StepLR(optimizer, 2), lambda: schedules.MultiStepLR(optimizer, [3, 1, 3]),
+                     lambda: schedules.CosineAnnealingLR(optimizer, 5), lambda: schedules.LinearLR(optimizer)):
+            made = make()
+            for _ in range(4):
+                optimizer.step()
+                made.step()
+            yield made, made.state_dict()
+    for (ours, state), (_, theirs) in zip(states(volta), states(torch)):
+        assert state.keys() == theirs.keys() and state.get("milestones") == theirs.get("milestones")
+        ours.load_state_dict(theirs)
+        assert ours.get_last_lr() == pytest.approx(theirs["_last_lr"]) and ours.state_dict().keys() == theirs.keys()
+
+
+def test_a_dict_of_parameters_is_joined():
+    a, b = (volta.nn.ParameterDict({name: volta.ones(1)}) for name in "ab")
+    assert list(a | b) == list({"a": volta.ones(1)} | b) == ["a", "b"] and list(reversed(a | b)) == ["b", "a"]
+    a |= b
+    assert list(a) == ["a", "b"] and volta.nn.ModuleList([volta.nn.ReLU()]).insert(0, volta.nn.ReLU()) is None
+
+
+def test_limits_and_places_are_described_as_in_pytorch():
+    assert volta.finfo(volta.float32).resolution == 1e-6 and volta.finfo(volta.float16) == volta.finfo(volta.float16)
+    assert repr(volta.iinfo(volta.int32)) == "iinfo(min=-2.14748e+09, max=2.14748e+09, dtype=int32)"
+    assert volta.device("cpu").index is None and volta.device("meta").index is None and volta.ones(1).device.index is None
+    for call in (lambda: volta.finfo(3), lambda: volta.iinfo(volta.float32), lambda: volta.iinfo(3)):
+        with pytest.raises(TypeError):
+            call()

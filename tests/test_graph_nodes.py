@@ -238,3 +238,35 @@ def test_the_class_of_a_node_is_that_of_all_of_its_name():
         x = x + 1
         type(x.grad_fn)
     del x
+
+
+def test_nodes_of_custom_functions_are_their_contexts():
+    def run(lib, seen):
+        class Twice(lib.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, n):
+                ctx.number, ctx.needed = n, ctx.needs_input_grad
+                ctx.save_for_backward(x)
+                return x * n
+
+            @staticmethod
+            def backward(ctx, g):
+                return g * ctx.number, None
+
+        node = Twice.apply(lib.ones(2, requires_grad=True), 3).grad_fn
+        seen.append((node.name(), type(node).__name__, node.number, node.needed, node.saved_tensors[0], hasattr(node, "other")))
+
+        class Wrong(Twice):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(3)
+        for call in (lambda: Wrong.apply(lib.ones(2, requires_grad=True)), lambda: _hooked(lib)):
+            with pytest.raises(TypeError):
+                call()
+    _both(run)
+
+
+def _hooked(lib):
+    x = lib.ones(2, requires_grad=True)
+    x.register_hook(lambda g: 3)
+    x.sum().backward()

@@ -10,7 +10,7 @@ from volta import batching_functions, batching_writes, custom
 from volta._kernels import core
 from volta._kernels.core.call import Observer
 from volta.batching_rules import RULES, Call, Level, Sample, elementwise, lifted, one_by_one, running, sample
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, IndexRangeError
 from volta.ops.join import cat
 from volta.ops.records.view import expand_op
 from volta.ops.view import movedim
@@ -113,7 +113,8 @@ def _for_each(name, dims, tree):
 
 def _place(name, dim, rank):
     if not -rank <= dim < rank:
-        raise ArgumentError(f"vmap: {name} {dim} is outside the {rank} dimensions of a tensor")
+        raise (IndexRangeError if name == "out_dim" else ArgumentError)(
+            f"vmap: {name} {dim} is outside the {rank} dimensions of a tensor")
     return dim % rank
 
 

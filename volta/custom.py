@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 from volta._kernels import core
 from volta._kernels.core import graph, hooks, inplace
 from volta._kernels.core.grad_mode import GradMode
-from volta.errors import AutogradError
+from volta.errors import AutogradError, GradientTypeError
 from volta.shapes import broadcasts_to
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def as_gradient(name: str, g, shape: tuple, dtype, device):
     if getattr(g, "is_sparse", False) and (tuple(g.shape), g.dtype, g.device) == (shape, dtype, device):
         return g
     if not isinstance(g, core.TensorBase):
-        raise AutogradError(f"{name} must be a tensor or None, got {type(g).__name__}")
+        raise GradientTypeError(f"{name} must be a tensor or None, got {type(g).__name__}")
     if g.device is not device:
         raise AutogradError(f"{name} is on {g.device}, the tensor that it belongs to on {device}; make it there")
     if not broadcasts_to(shape, g.shape):
@@ -69,6 +69,9 @@ class FunctionCtx:
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for backward; an in-place change of one before it raises there."""
         kept, found = tensors, hooks.saved_hooks()
+        for i, t in enumerate(tensors):
+            if t is not None and not hasattr(t, "storage"):         # which sparse ones have, too
+                raise GradientTypeError(f"save_for_backward: needs tensors, got {type(t).__name__} at {i}; others are attributes of ctx")
         if found is not None:
             pack, self._unpack = found
             with GradMode(False):

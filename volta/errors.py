@@ -1,4 +1,5 @@
 """Every exception and warning of Volta. Each also is the built-in exception that a PyTorch user would catch."""
+import pickle
 import re
 import warnings
 
@@ -36,6 +37,22 @@ class ArgumentError(VoltaError, ValueError, RuntimeError):
     """An argument outside what the operation takes."""
 
 
+class AssertedError(ArgumentError, AssertionError):
+    """An argument outside what the operation takes, which PyTorch asserts."""
+
+
+class AssertedShapeError(ShapeError, AssertionError):
+    """Shapes that do not fit together, which PyTorch asserts."""
+
+
+class UnsupportedError(ArgumentError, NotImplementedError):
+    """A way to compute that there is not, or not for tensors of this shape."""
+
+
+class UnsupportedShapeError(ShapeError, NotImplementedError):
+    """Tensors of a shape for which there is no such way to compute."""
+
+
 class NumberError(ArgumentError, OverflowError):
     """An integer beyond 64 bits."""
 
@@ -46,6 +63,13 @@ class CallError(ArgumentError, TypeError):
 
 class RegistrationError(CallError, KeyError):
     """A name or a value that a module cannot hold."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class MissingError(ArgumentError, KeyError):
+    """An entry that is needed and not there."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
@@ -63,8 +87,16 @@ class AutogradError(VoltaError, RuntimeError):
     """A graph that cannot be differentiated as asked."""
 
 
+class GradientTypeError(AutogradError, TypeError):
+    """Something that is no gradient, or is kept for one and no tensor."""
+
+
 class DeviceError(VoltaError, RuntimeError):
     """A device that is not there, failed, or does not match."""
+
+
+class MetaError(DeviceError, NotImplementedError):
+    """A tensor without data whose values are needed."""
 
 
 class BindingLimitError(DeviceError):
@@ -100,6 +132,14 @@ class StateDictError(VoltaError, RuntimeError, KeyError, ValueError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+class UnreadableError(StateDictError, pickle.UnpicklingError):
+    """A file that names what is not read."""
+
+
+class UnwritableError(ArgumentError, pickle.PicklingError):
+    """An object that no file holds."""
 
 
 class UninitializedError(VoltaError, RuntimeError, ValueError):

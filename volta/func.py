@@ -14,7 +14,7 @@ from volta._kernels import core
 from volta._kernels.core.graph import Node
 from volta.batching import vmap
 from volta.batching_rules import Sample, levels_of, lifted, lowered, running
-from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta.errors import ArgumentError, AutogradError, CallError, DTypeError, ShapeError
 from volta.nn.module import Module
 from volta.nn.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
 from volta.ops.creation import eye, ones_like, zeros_like
@@ -30,7 +30,7 @@ __all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "ja
 def _check_tensors(name: str, what: str, leaves: list) -> None:
     for leaf in leaves:
         if not isinstance(leaf, core.TensorBase):
-            raise DTypeError(f"{name}: {what} must be tensors, or nested tuples, lists and dicts of them, got {type(leaf).__name__}")
+            raise CallError(f"{name}: {what} must be tensors, or nested tuples, lists and dicts of them, got {type(leaf).__name__}")
 
 
 def _check_outputs(name: str, outputs: list) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from volta._kernels import core
-from volta.errors import ArgumentError, IndexRangeError, ShapeError
+from volta.errors import ArgumentError, AssertedError, AssertedShapeError, IndexRangeError
 from volta.ops.creation import randperm
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
             if not isinstance(t, (core.TensorBase, np.ndarray)) or not t.shape:
                 raise ArgumentError(f"TensorDataset: needs tensors or arrays of 1 dimension or more, got {_describe(t)}")
         if len({t.shape[0] for t in tensors}) > 1:
-            raise ShapeError(f"TensorDataset: the first sizes differ: {', '.join(str(tuple(t.shape)) for t in tensors)}")
+            raise AssertedShapeError(f"TensorDataset: the first sizes differ: {', '.join(str(tuple(t.shape)) for t in tensors)}")
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple[Any, ...]:
@@ -101,7 +101,7 @@ class ConcatDataset(Dataset[Any]):
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets or any(isinstance(d, IterableDataset) for d in self.datasets):
-            raise ArgumentError("ConcatDataset: ConcatDataset does not support IterableDataset; use ChainDataset" if self.datasets else
+            raise AssertedError("ConcatDataset: ConcatDataset does not support IterableDataset; use ChainDataset" if self.datasets else
                                 "ConcatDataset: datasets should not be an empty iterable")
         self.cumulative_sizes = self.cumsum(self.datasets)
 

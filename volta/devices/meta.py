@@ -11,14 +11,14 @@ from typing import Any
 from volta._kernels import core
 from volta.device import META
 from volta.dtypes import bool_, int32, int64
-from volta.errors import DeviceError
+from volta.errors import DeviceError, MetaError
 
 
 class _Nothing:
     """What stands for the memory of these tensors."""
 
     def __getattr__(self, name: str) -> Any:
-        raise DeviceError("meta: tensors without data cannot be copied or read; Module.to_empty() gives a module's tensors memory, "
+        raise MetaError("meta: tensors without data cannot be copied or read; Module.to_empty() gives a module's tensors memory, "
                           "load_state_dict(assign=True) other tensors")
 
 

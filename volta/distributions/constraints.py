@@ -32,8 +32,9 @@ class Constraint:
         raise NotImplementedError(f"{type(self).__name__}: define check")
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value}" for name, value in self.__dict__.items())
-        return f"{type(self).__name__.lstrip('_')}({given})"
+        given = ", ".join(f"{name}={value}" for name, value in self.__dict__.items() if name[0] != "_")
+        name = type(self).__name__.lstrip("_")
+        return f"{name if name[0].isupper() else ''.join(word.capitalize() for word in name.split('_'))}({given})"
 
 
 class _Dependent(Constraint):
@@ -86,6 +87,9 @@ class independent(Constraint):
     words = property(lambda self: self.base_constraint.words)
     is_discrete = property(lambda self: self.base_constraint.is_discrete, doc="Whether values are discrete.")
     event_dim = property(lambda self: self.base_constraint.event_dim + self.reinterpreted_batch_ndims, doc="Of one element.")
+
+    def __repr__(self) -> str:
+        return f"IndependentConstraint({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
 
     def check(self, value: Tensor) -> Tensor:
         found = self.base_constraint.check(value)
@@ -170,7 +174,7 @@ class integer_interval(interval):
         return _is_whole(value) & super().check(value)
 
 
-class _WholeFrom(greater_than_eq):
+class _IntegerGreaterThan(greater_than_eq):
     is_discrete = True
     words = property(lambda self: "be whole numbers that are " + ("not negative" if self._bound == 0 else "positive"))
 
@@ -276,7 +280,7 @@ real_vector = independent(real, 1)
 positive, nonnegative = greater_than(0.0), greater_than_eq(0.0)
 unit_interval = interval(0.0, 1.0)
 boolean = _single("Boolean", "be 0 or 1", lambda x: (x == 0) | (x == 1), is_discrete=True)
-nonnegative_integer, positive_integer = _WholeFrom(0), _WholeFrom(1)
+nonnegative_integer, positive_integer = _IntegerGreaterThan(0), _IntegerGreaterThan(1)
 simplex = _single("Simplex", "be probabilities that sum to 1", lambda x: (x >= 0).all(-1) & ((x.sum(-1) - 1).abs() < 1e-6), 1)
 one_hot = _single("OneHot", "be one-hot vectors", lambda x: ((x == 0) | (x == 1)).all(-1) & (x.sum(-1) == 1), 1, True)
 square = _single("Square", "be square matrices", lambda x: (x[..., 0, 0] == x[..., 0, 0]) | (x.shape[-1] == x.shape[-2]), 2)

@@ -6,6 +6,7 @@ import math
 from volta.distributions.constraints import Constraint, dependent_property, interval, nonnegative, positive, real
 from volta.distributions.distribution import Distribution
 from volta.distributions.utils import broadcast_all, euler_constant
+from volta.dtypes import finfo
 from volta.errors import ArgumentError
 from volta.ops.creation import empty, full_like
 from volta.ops.math import where
@@ -69,6 +70,7 @@ class Normal(_Gaussian):
 class LogNormal(_Gaussian):
     """exp of a normal variable."""
 
+    _nameless = True
     support = positive
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
@@ -161,7 +163,8 @@ class Gumbel(_LocationScale):
         return (-(-self._standard(value)).exp()).exp()
 
     def icdf(self, value: Tensor) -> Tensor:
-        return self.loc - self.scale * (-value.log()).log()
+        limits = finfo(self.loc.dtype)                      # as in PyTorch between these, so that ends are finite
+        return self.loc - self.scale * (-(limits.tiny + value * (1 - limits.eps - limits.tiny)).log()).log()
 
     def entropy(self) -> Tensor:
         return self.scale.log() + (1 + euler_constant)
@@ -170,6 +173,7 @@ class Gumbel(_LocationScale):
 class HalfNormal(Distribution):
     """The absolute value of a normal variable with mean 0."""
 
+    _nameless = True
     has_rsample = True
     arg_constraints = {"scale": positive}
     support = nonnegative

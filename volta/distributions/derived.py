@@ -34,6 +34,7 @@ def _of_base(name):
 class InverseGamma(TransformedDistribution):
     """1 / x of a gamma variable."""
 
+    _nameless = True
     arg_constraints = {"concentration": positive, "rate": positive}
     support = positive
     concentration, rate = _of_base("concentration"), _of_base("rate")
@@ -62,6 +63,7 @@ class InverseGamma(TransformedDistribution):
 class LogisticNormal(TransformedDistribution):
     """Probabilities that sticks broken at sigmoids of normal variables give: one more than the last dimension of `loc`."""
 
+    _nameless = True
     arg_constraints = {"loc": real, "scale": positive}
     support = simplex
     loc, scale = (property(lambda self, name=name: getattr(self.base_dist.base_dist, name), doc=f"The normal variables' {name}.")
@@ -94,6 +96,7 @@ class LogitRelaxedBernoulli(Binary):
 class RelaxedBernoulli(TransformedDistribution):
     """Numbers between 0 and 1, the nearer to either the lower the temperature; draws have gradients."""
 
+    _nameless = True
     has_rsample = True
     arg_constraints = {"probs": unit_interval, "logits": real}
     support = unit_interval
@@ -141,6 +144,7 @@ class ExpRelaxedCategorical(Distribution):
 class RelaxedOneHotCategorical(TransformedDistribution):
     """Probabilities of choices, the nearer to one-hot the lower the temperature; draws have gradients."""
 
+    _nameless = True
     arg_constraints = {"probs": simplex, "logits": real_vector}
     support = simplex
     temperature, probs, logits = _of_base("temperature"), _of_base("probs"), _of_base("logits")

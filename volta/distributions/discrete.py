@@ -212,6 +212,7 @@ class Categorical(Distribution):
 class OneHotCategorical(Categorical):
     """Categorical whose draws are one-hot vectors."""
 
+    _nameless = True
     support = one_hot
 
     def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None) -> None:

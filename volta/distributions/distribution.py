@@ -148,6 +148,10 @@ class Distribution:
             self._check("value", value, self.support if support is None else support)
         return value
 
+    _nameless = False               # whether it shows no parameters, since in PyTorch it has them from others
+
     def __repr__(self) -> str:
+        if self._nameless:
+            return f"{type(self).__name__}()"
         named = [(name, self.__dict__[name]) for name in self.arg_constraints if name in self.__dict__]
         return f"{type(self).__name__}({', '.join(f'{n}: {t if t.numel() == 1 else t.size()}' for n, t in named)})"

@@ -11,6 +11,7 @@ from volta.dtypes import finfo
 from volta.nn.functional import softplus
 from volta.ops.creation import zeros
 from volta.ops.view import broadcast_shapes
+from volta.shapes import Size
 from volta.tensor import Tensor
 
 __all__ = ["AbsTransform", "AffineTransform", "CumulativeDistributionTransform", "ExpTransform", "PowerTransform", "SigmoidTransform",
@@ -55,7 +56,7 @@ class AffineTransform(Transform):
         return _sum_rightmost(found, self.event_dim)
 
     def forward_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return broadcast_shapes(shape, getattr(self.loc, "shape", ()), getattr(self.scale, "shape", ()))
+        return Size(broadcast_shapes(shape, getattr(self.loc, "shape", ()), getattr(self.scale, "shape", ())))
 
     inverse_shape = forward_shape
 
@@ -81,7 +82,7 @@ class PowerTransform(Transform):
         return (self.exponent * y / x).abs().log()
 
     def forward_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return broadcast_shapes(shape, getattr(self.exponent, "shape", ()))
+        return Size(broadcast_shapes(shape, getattr(self.exponent, "shape", ())))
 
     inverse_shape = forward_shape
 

@@ -132,6 +132,7 @@ class Gamma(Distribution):
 class Chi2(Gamma):
     """The sum of `df` squares of normal numbers."""
 
+    _nameless = True
     arg_constraints = {"df": positive}
 
     def __init__(self, df: Tensor | float, validate_args: bool | None = None) -> None:
@@ -188,6 +189,7 @@ class Dirichlet(Distribution):
 class Beta(Distribution):
     """The beta distribution of numbers between 0 and 1."""
 
+    _nameless = True
     has_rsample = True
     arg_constraints = {"concentration1": positive, "concentration0": positive}
     support = unit_interval

@@ -173,6 +173,9 @@ class MixtureSameFamily(Distribution):
             raise ShapeError(f"MixtureSameFamily: {mixture_distribution._num_events} shares for components of batch_shape {batch}")
         super().__init__(batch[:-1], component_distribution._event_shape, validate_args)
 
+    def __repr__(self) -> str:
+        return f"MixtureSameFamily(\n  {self.mixture_distribution},\n  {self.component_distribution})"
+
     def _shares(self, dims):
         probs = self.mixture_distribution.probs
         return probs.reshape(*probs.shape, *[1] * dims)

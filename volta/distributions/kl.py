@@ -13,13 +13,13 @@ from volta.distributions.exp_family import ExponentialFamily
 from volta.distributions.gamma import Beta, Dirichlet, Gamma
 from volta.distributions.joint import Independent, MultivariateNormal
 from volta.distributions.matrix import LowRankMultivariateNormal
-from volta.distributions.tails import HalfCauchy, Pareto
+from volta.distributions.tails import HalfCauchy, Kumaraswamy, Pareto, Weibull
 from volta.distributions.transformed import TransformedDistribution
 from volta.distributions.utils import euler_constant
 from volta.errors import ArgumentError
 from volta.linalg import solve_triangular
 from volta.nn.functional import softplus
-from volta.ops.creation import full_like
+from volta.ops.creation import full_like, zeros_like
 from volta.ops.math import where
 from volta.special import digamma
 from volta.tensor import Tensor
@@ -160,8 +160,21 @@ def _families(p, q):
     return q._log_normalizer(*theirs) - normaliser - sum(p._inner(b - a, g) for a, b, g in zip(natural, theirs, slopes))
 
 
+@register_kl(Kumaraswamy, Kumaraswamy)
+@register_kl(Weibull, Weibull)
+def _of_one_kind(p, q):
+    """As in PyTorch, where these are transforms of one distribution, there is a formula for equal ones alone."""
+    values = [(p.__dict__[name], q.__dict__[name]) for name in p.arg_constraints]
+    if not all(a.shape == b.shape and (a == b).all() for a, b in values):
+        raise NotImplementedError(f"kl_divergence: there is no formula for two {type(p).__name__}s with other parameters; enter one by "
+                                  "register_kl")
+    return zeros_like(values[0][0])
+
+
 @register_kl(Binomial, Binomial)
 def _binomial(p, q):
+    if (p.total_count < q.total_count).any():
+        raise NotImplementedError("kl_divergence: there is no formula for Binomials where q.total_count > p.total_count")
     same = p.total_count * (p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p())
     return where(p.total_count > q.total_count, math.inf, same)
 

@@ -28,7 +28,7 @@ from volta.ops.join import tril
 from volta.ops.linalg import matmul
 from volta.ops.ranges import arange
 from volta.ops.special import mvlgamma
-from volta.ops.view import broadcast_tensors
+from volta.ops.view import broadcast_shapes, broadcast_tensors
 from volta.special import digamma
 from volta.tensor import Tensor
 
@@ -186,7 +186,8 @@ class Wishart(ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Tensor:
         value, nu, p = self._validate_sample(value), self.df, self._event_shape[-1]
-        factor = self.scale_tril.expand(value.shape)
+        shape = broadcast_shapes(value.shape, self.scale_tril.shape)
+        value, factor = value.expand(shape), self.scale_tril.expand(shape)
         trace = cholesky_solve(value, factor).diagonal(dim1=-2, dim2=-1).sum(-1)
         return (nu - p - 1) / 2 * slogdet(value)[1] - trace / 2 - nu * self._half_log_det() - mvlgamma(nu / 2, p)
 

@@ -155,6 +155,7 @@ class Kumaraswamy(_Inverted):
 class HalfCauchy(_Inverted):
     """The absolute value of a Cauchy variable around 0."""
 
+    _nameless = True
     arg_constraints = {"scale": positive}
     support = nonnegative
 

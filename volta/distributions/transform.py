@@ -115,6 +115,9 @@ class _InverseTransform(Transform):
         super().__init__()
         self._of = transform
 
+    def __repr__(self) -> str:
+        return f"_InverseTransform({self._of!r})"
+
     inv = property(lambda self: self._of, doc="What it is the inverse of.")
     sign = property(lambda self: self._of.sign, doc="The sign of the derivative.")
     bijective = property(lambda self: self._of.bijective, doc="Whether it has an inverse.")
@@ -226,6 +229,9 @@ class IndependentTransform(Transform):
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return _sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
+
+    def __repr__(self) -> str:
+        return f"IndependentTransform({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
     def forward_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return self.base_transform.forward_shape(shape)

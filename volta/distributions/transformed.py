@@ -20,6 +20,7 @@ __all__ = ["TransformedDistribution"]
 class TransformedDistribution(Distribution):
     """The distribution of what transforms make, one after another, of draws of `base_distribution`."""
 
+    _nameless = True
     def __init__(self, base_distribution: Distribution, transforms: Transform | Sequence[Transform],
                  validate_args: bool | None = None) -> None:
         self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
@@ -78,6 +79,3 @@ class TransformedDistribution(Distribution):
         shape = ComposeTransform(self.transforms).inverse_shape((*batch_shape, *self._event_shape))
         new.base_dist = self.base_dist.expand(shape[:len(shape) - len(self.base_dist._event_shape)])
         return new
-
-    def __repr__(self) -> str:
-        return f"TransformedDistribution({self.base_dist}, {self.transforms})"

@@ -23,6 +23,7 @@ from volta.ops.join import tril
 from volta.ops.linalg import matmul
 from volta.ops.ranges import arange
 from volta.ops.scan import cumprod, cumsum
+from volta.shapes import Size
 from volta.tensor import Tensor
 
 __all__ = ["CorrCholeskyTransform", "LowerCholeskyTransform", "PositiveDefiniteTransform", "SoftmaxTransform", "StickBreakingTransform"]
@@ -63,10 +64,10 @@ class StickBreakingTransform(Transform):
         return (-softplus(x) + y[..., :-1].log()).sum(-1)        # log(sigmoid(x)) - x
 
     def forward_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return (*shape[:-1], shape[-1] + 1)
+        return Size((*shape[:-1], shape[-1] + 1))
 
     def inverse_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return (*shape[:-1], shape[-1] - 1)
+        return Size((*shape[:-1], shape[-1] - 1))
 
 
 class LowerCholeskyTransform(Transform):
@@ -118,9 +119,9 @@ class CorrCholeskyTransform(Transform):
         n = round((0.25 + 2 * shape[-1]) ** 0.5 + 0.5)
         if n * (n - 1) // 2 != shape[-1]:
             raise ShapeError(f"CorrCholeskyTransform: {shape[-1]} is not n * (n - 1) / 2 for any n")
-        return (*shape[:-1], n, n)
+        return Size((*shape[:-1], n, n))
 
     def inverse_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        if shape[-1] != shape[-2]:
+        if len(shape) < 2 or shape[-1] != shape[-2]:
             raise ShapeError(f"CorrCholeskyTransform: needs square matrices, got shape {tuple(shape)}")
-        return (*shape[:-2], shape[-1] * (shape[-1] - 1) // 2)
+        return Size((*shape[:-2], shape[-1] * (shape[-1] - 1) // 2))

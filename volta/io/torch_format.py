@@ -62,7 +62,7 @@ def read(contents: Contents, place: Callable[[str], core.Device], resolve: Calla
     except _Elsewhere as error:
         raise error.args[0] from None
     except StateDictError as error:
-        raise StateDictError(f"load: {contents.name} {error}") from None
+        raise type(error)(f"load: {contents.name} {error}") from None
     except MALFORMED as error:
         raise StateDictError(f"load: {contents.name} is no whole file of torch.save: {error}") from None
 

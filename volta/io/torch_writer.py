@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 from volta._kernels import core
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, UnwritableError
 from volta.io.objects import is_plain, name_of, own_ways
 from volta.io.torch_format import STORAGES
 from volta.io.unpickler import DEPTH, hashable
@@ -99,7 +99,7 @@ class _Pickle:
             if hasattr(value, "state_dict"):
                 hint = f", whose class makes its objects by code of its own ({own}), which no file runs" if own else ""
                 hint += f"; save its state_dict(), and load that into a new {type(value).__name__}"
-            raise ArgumentError(f"save: {path or 'the object'} is {type(value).__name__}{hint}; needs tensors, arrays, numbers, strings, "
+            raise UnwritableError(f"save: {path or 'the object'} is {type(value).__name__}{hint}; needs tensors, arrays, numbers, strings, "
                                 "None, dicts, lists, tuples, sets and objects of classes with a name: a file never holds code")
         self.name(name_of(type(value)))
         self.parts.append(b")\x81")

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from volta.errors import StateDictError
+from volta.errors import UnreadableError
 
 DEPTH = 200                    # of nested containers; Python itself fails at some more
 _RENAMED = {"__builtin__": "builtins", "numpy.core.multiarray": "numpy._core.multiarray"}
@@ -78,7 +78,7 @@ class Unpickler:
         full = f"{_RENAMED.get(module, module)}.{name}"
         found = self.table.get(full) or self.resolve(module, name)
         if found is None:
-            raise StateDictError(f"names {full[:200]!r}, which is not in the table of what Volta reads; Volta never runs code of files. "
+            raise UnreadableError(f"names {full[:200]!r}, which is not in the table of what Volta reads; Volta never runs code of files. "
                                  "Save state dicts, tensors and plain values; of what the program itself saved, weights_only=False reads "
                                  "modules and objects of its own classes")
         self.stack.append(found)

@@ -5,7 +5,7 @@ import inspect
 import warnings
 from collections.abc import Callable
 
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, AssertedError, ShapeError
 from volta.nn import functional
 from volta.nn.linear import sizes
 from volta.nn.module import Module
@@ -169,7 +169,7 @@ class Hardtanh(Activation):
                 warnings.warn(f"Hardtanh: {old} is the old name of {old[:7]}", FutureWarning, stacklevel=2)
         min_val, max_val = min_val if min_value is None else min_value, max_val if max_value is None else max_value
         if not max_val > min_val:
-            raise ArgumentError(f"Hardtanh: max_val must be above min_val, got {min_val} and {max_val}")
+            raise AssertedError(f"Hardtanh: max_val must be above min_val, got {min_val} and {max_val}")
         super().__init__(min_val, max_val, inplace)
 
 

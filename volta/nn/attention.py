@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, AssertedError, ShapeError
 from volta.nn import functional, init
 from volta.nn.container import ModuleList
 from volta.nn.dropouts import Dropout
@@ -40,7 +40,7 @@ class MultiheadAttention(Module):
         super().__init__()
         sizes("MultiheadAttention", embed_dim=embed_dim, num_heads=num_heads)
         if num_heads < 1 or embed_dim < 1 or embed_dim % num_heads:
-            raise ArgumentError(f"MultiheadAttention: embed_dim must be a multiple of num_heads, got {embed_dim} and {num_heads}")
+            raise AssertedError(f"MultiheadAttention: embed_dim must be a multiple of num_heads, got {embed_dim} and {num_heads}")
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
         self.dropout, self.batch_first, self.add_zero_attn = dropout, batch_first, add_zero_attn

@@ -70,12 +70,10 @@ class _Indexed(Module):
             self.append(module)
         return self
 
-    def insert(self, index: int, module: Module) -> Self:
-        """Put a module in front of the one at `index`."""
+    def _insert(self, index, module):
         modules = list(self)
         modules.insert(index, _need_module(self, module))
         self._refill(modules)
-        return self
 
 
 class Sequential(_Indexed):
@@ -99,11 +97,24 @@ class Sequential(_Indexed):
         return self.extend(other) if isinstance(other, Sequential) else NotImplemented
 
     def __add__(self, other: Sequential) -> Sequential:
-        return Sequential(*self, *other) if isinstance(other, Sequential) else NotImplemented
+        if not isinstance(other, Sequential):
+            raise CallError(f"Sequential: another one can be added, got {type(other).__name__}")
+        return Sequential(*self, *other)
+
+    def insert(self, index: int, module: Module) -> Self:
+        """Put a module in front of the one at `index`.
+
+        Raises: IndexRangeError.
+        """
+        if not -len(self) <= index <= len(self):
+            raise IndexRangeError(f"Sequential: index {index} is out of range for {len(self)} modules")
+        self._insert(index, module)
+        return self
 
     def __mul__(self, count: int) -> Sequential:
         if not isinstance(count, int) or count < 1:
-            raise ArgumentError(f"Sequential: can be repeated a positive number of times, got {count!r}")
+            raise (ArgumentError if isinstance(count, int) else CallError)(
+                f"Sequential: can be repeated a positive number of times, got {count!r}")
         return Sequential(*[module for _ in range(count) for module in self])
 
     __rmul__ = __mul__
@@ -127,6 +138,10 @@ class ModuleList(_Indexed):
 
     def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
         return self.extend(modules)
+
+    def insert(self, index: int, module: Module) -> None:
+        """Put a module in front of the one at `index`."""
+        self._insert(index, module)
 
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *other])
@@ -231,6 +246,20 @@ class ParameterDict(_Named, Module):
     def __setitem__(self, key: str, value: Parameter) -> None:
         """Hold a parameter; a plain tensor becomes one."""
         self.register_parameter(key, value if isinstance(value, Parameter) else Parameter(value))
+
+    def __or__(self, other: Mapping[str, Any]) -> ParameterDict:
+        """A new dict of the entries of both; those of the other count."""
+        return ParameterDict({**dict(self.items()), **dict(other.items())})
+
+    def __ror__(self, other: Mapping[str, Any]) -> ParameterDict:
+        return ParameterDict({**dict(other.items()), **dict(self.items())})
+
+    def __ior__(self, other: Mapping[str, Any]) -> Self:
+        self.update(other)
+        return self
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self.keys()))
 
     def get(self, key: str, default: Parameter | None = None) -> Parameter | None:
         """The parameter of a name, or `default`."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from volta.errors import ArgumentError, ShapeError
 from volta.nn import functional
 from volta.nn.loss import _Loss
 from volta.nn.module import Module
@@ -11,6 +12,12 @@ from volta.tensor import Tensor
 __all__ = ["BCELoss", "CTCLoss", "CosineEmbeddingLoss", "CosineSimilarity", "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss",
            "KLDivLoss", "MarginRankingLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "PairwiseDistance",
            "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss"]
+
+
+def _above_zero(name, margin):
+    if margin <= 0:
+        raise ArgumentError(f"{name}: margin must be above 0, got {margin}")
+    return margin
 
 
 class SmoothL1Loss(_Loss):
@@ -122,6 +129,10 @@ class MultiMarginLoss(_Loss):
     def __init__(self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, size_average: bool | None = None,
                  reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__(size_average, reduce, reduction)
+        if p not in (1, 2):
+            raise ArgumentError(f"MultiMarginLoss: p must be 1 or 2, got {p}")
+        if weight is not None and weight.ndim != 1:
+            raise ShapeError(f"MultiMarginLoss: weight must be a vector, got shape {weight.shape}")
         self.p, self.margin = p, margin
         self.register_buffer("weight", weight)
 
@@ -156,7 +167,7 @@ class TripletMarginLoss(_Loss):
     def __init__(self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, size_average: bool | None = None,
                  reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__(size_average, reduce, reduction)
-        self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
+        self.margin, self.p, self.eps, self.swap = _above_zero("TripletMarginLoss", margin), p, eps, swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return functional.triplet_margin_loss(anchor, positive, negative, self.margin, self.p, self.eps, self.swap,
@@ -169,7 +180,8 @@ class TripletMarginWithDistanceLoss(_Loss):
     def __init__(self, *, distance_function: Callable | None = None, margin: float = 1.0, swap: bool = False,
                  reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
-        self.distance_function, self.margin, self.swap = distance_function or PairwiseDistance(), margin, swap
+        self.distance_function, self.swap = distance_function or PairwiseDistance(), swap
+        self.margin = _above_zero("TripletMarginWithDistanceLoss", margin)
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return functional.triplet_margin_with_distance_loss(anchor, positive, negative, distance_function=self.distance_function,

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from numbers import Real
 
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, CallError
 from volta.nn import functional
 from volta.nn.module import Module
 from volta.tensor import Tensor
@@ -19,7 +19,8 @@ class _Dropout(Module):
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if not isinstance(p, Real) or not 0.0 <= p <= 1.0:
-            raise ArgumentError(f"{type(self).__name__}: p must be a probability in [0, 1], got {p!r}")
+            kind = ArgumentError if isinstance(p, Real) else CallError
+            raise kind(f"{type(self).__name__}: p must be a probability in [0, 1], got {p!r}")
         self.p, self.inplace = p, inplace
 
     def forward(self, input: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ import numpy as np
 from volta._kernels import core
 from volta.autograd import no_grad
 from volta.dtypes import float32, float64
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, CallError, DTypeError, ShapeError
 from volta.ops import creation
 from volta.ops.creation import empty, zeros_like
 from volta.ops.decomposition import linalg_qr
@@ -58,7 +58,13 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
     Raises: ArgumentError for an unknown name.
     """
-    return _gain("calculate_gain", nonlinearity, 0.01 if param is None else number("calculate_gain", "param", param))
+    return _gain("calculate_gain", nonlinearity, 0.01 if param is None else _slope(param))
+
+
+def _slope(param):
+    if isinstance(param, bool) or not isinstance(param, (int, float)):
+        raise CallError(f"calculate_gain: param must be a number, got {param!r}")
+    return param
 
 
 def _gain(name, nonlinearity, slope):

@@ -85,6 +85,11 @@ class LazyLinear(LazyModuleMixin, Linear):
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew, where they have a shape."""
+        if not self.has_uninitialized_params() and self.weight.numel():
+            super().reset_parameters()
+
     @no_grad
     def initialize_parameters(self, input: Tensor) -> None:
         """Shapes for this input, and values."""
@@ -110,6 +115,11 @@ class _LazyConvolution(LazyModuleMixin):
         self.weight = UninitializedParameter(**place)
         if bias:
             self.bias = UninitializedParameter(**place)
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew, where they have a shape."""
+        if not self.has_uninitialized_params() and self.weight.numel():
+            super().reset_parameters()
 
     @no_grad
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:

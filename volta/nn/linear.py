@@ -1,7 +1,7 @@
 """Linear, Bilinear, Identity, Flatten and Unflatten."""
 from __future__ import annotations
 
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, CallError
 from volta.nn import functional, init
 from volta.nn.module import Module
 from volta.nn.parameter import Parameter
@@ -111,7 +111,7 @@ class Unflatten(Module):
     def __init__(self, dim: int, unflattened_size) -> None:
         super().__init__()
         if not isinstance(unflattened_size, (tuple, list)) or not all(isinstance(n, int) for n in unflattened_size):
-            raise ArgumentError(f"Unflatten: unflattened_size must be a tuple of integers, got {unflattened_size!r}")
+            raise CallError(f"Unflatten: unflattened_size must be a tuple of integers, got {unflattened_size!r}")
         self.dim, self.unflattened_size = dim, unflattened_size
 
     def forward(self, input: Tensor) -> Tensor:
@@ -128,5 +128,5 @@ def sizes(layer: str, **values: object) -> tuple[int, ...]:
     """
     for name, value in values.items():
         if isinstance(value, bool) or not hasattr(value, "__index__") or value < 0:
-            raise ArgumentError(f"{layer}: {name} must be an integer >= 0, got {value!r}")
+            raise (ArgumentError if isinstance(value, int) else CallError)(f"{layer}: {name} must be an integer >= 0, got {value!r}")
     return tuple(int(v) for v in values.values())

@@ -1,7 +1,7 @@
 """Embedding and EmbeddingBag."""
 from __future__ import annotations
 
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, AssertedError, AssertedShapeError
 from volta.nn import functional, init
 from volta.nn.linear import sizes
 from volta.nn.module import Module
@@ -22,7 +22,7 @@ class _Lookup(Module):
         self.num_embeddings, self.embedding_dim = sizes(name, num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         if padding_idx is not None:
             if not -self.num_embeddings <= padding_idx < self.num_embeddings:
-                raise ArgumentError(f"{name}: padding_idx must be within the {num_embeddings} rows, got {padding_idx}")
+                raise AssertedError(f"{name}: padding_idx must be within the {num_embeddings} rows, got {padding_idx}")
             padding_idx %= self.num_embeddings
         self.padding_idx, self.max_norm, self.norm_type = padding_idx, max_norm, norm_type
         self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
@@ -30,7 +30,7 @@ class _Lookup(Module):
             self.weight = Parameter(empty(self.num_embeddings, self.embedding_dim, device=device, dtype=dtype))
             self.reset_parameters()
         elif tuple(weight.shape) != (self.num_embeddings, self.embedding_dim):
-            raise ShapeError(f"{name}: the weight must have shape {(self.num_embeddings, self.embedding_dim)}, got {weight.shape}")
+            raise AssertedShapeError(f"{name}: the weight must have shape {(self.num_embeddings, self.embedding_dim)}, got {weight.shape}")
         else:
             self.weight = weight if isinstance(weight, Parameter) else Parameter(weight)
 
@@ -43,7 +43,7 @@ class _Lookup(Module):
     @classmethod
     def _from(cls, embeddings, freeze, **options):
         if embeddings.ndim != 2:
-            raise ShapeError(f"{cls.__name__}.from_pretrained: embeddings must be a matrix, got shape {embeddings.shape}")
+            raise AssertedShapeError(f"{cls.__name__}.from_pretrained: embeddings must be a matrix, got shape {embeddings.shape}")
         out = cls(*embeddings.shape, _weight=embeddings, **options)
         out.weight.requires_grad_(not freeze)
         return out

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import math
+import warnings
+from typing import Any
 
 from volta.errors import ArgumentError, ShapeError
 from volta.nn import functional
@@ -89,7 +91,11 @@ class NLLLoss(_Loss):
 
 
 class NLLLoss2d(NLLLoss):
-    """NLLLoss under its old name for images."""
+    """NLLLoss under its old name for images, which is deprecated."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        warnings.warn("NLLLoss2d is deprecated; write NLLLoss", FutureWarning, stacklevel=2)
+        super().__init__(*args, **options)
 
 
 class MSELoss(_Loss):

@@ -5,7 +5,7 @@ import warnings
 from math import sqrt
 
 from volta._kernels.core.order import owned
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, CallError, DTypeError, ShapeError
 from volta.nn import init
 from volta.nn.functional.recurrent import layers, recurrence
 from volta.nn.module import Module
@@ -194,7 +194,11 @@ class GRU(RNNBase):
     """Gated recurrent units. Source: Cho et al. 2014, with the reset gate behind the product."""
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-                 dropout: float = 0.0, bidirectional: bool = False, device=None, dtype=None) -> None:
+                 dropout: float = 0.0, bidirectional: bool = False, device=None, dtype=None, **options: int) -> None:
+        if "proj_size" in options:
+            raise CallError("GRU: proj_size is for LSTM alone")
+        if options:
+            raise TypeError(f"GRU.__init__() got an unexpected keyword argument {next(iter(options))!r}")
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device, dtype=dtype)
 
 

@@ -277,7 +277,7 @@ class Rprop(Optimizer):
     starts = {"step_size": "lr"}
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
-                 step_sizes: tuple[float, float] = (1e-6, 50.0), *, maximize: bool = False, **options: bool | None) -> None:
+                 step_sizes: tuple[float, float] = (1e-6, 50), *, maximize: bool = False, **options: bool | None) -> None:
         super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes, "maximize": maximize,
                                   **implementation("Rprop", options)})
 

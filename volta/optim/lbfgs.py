@@ -7,7 +7,7 @@ from typing import Any
 from volta import gpu
 from volta._kernels.core import TensorBase
 from volta.autograd import enable_grad, no_grad
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, CallError
 from volta.ops.creation import zeros_like
 from volta.ops.join import cat
 from volta.optim.checks import at_least_zero, integer
@@ -31,7 +31,7 @@ class LBFGS(Optimizer):
     rules = {"lr": at_least_zero, "tolerance_grad": at_least_zero, "tolerance_change": at_least_zero}
     shaped = ("d", "prev_flat_grad")
 
-    def __init__(self, params: Iterable[Any], lr: float = 1.0, max_iter: int = 20, max_eval: int | None = None,
+    def __init__(self, params: Iterable[Any], lr: float = 1, max_iter: int = 20, max_eval: int | None = None,
                  tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,
                  line_search_fn: str | None = None) -> None:
         max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
@@ -71,7 +71,7 @@ class LBFGS(Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """At most `max_iter` steps; gives the loss where they began."""
         if not callable(closure):
-            raise ArgumentError(f"LBFGS: step needs a closure that computes the loss and calls backward, got {closure!r}")
+            raise CallError(f"LBFGS: step needs a closure that computes the loss and calls backward, got {closure!r}")
         values, state = self._check_group(self.param_groups[0]), self.state[self._params[0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)

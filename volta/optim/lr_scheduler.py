@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -66,12 +67,12 @@ class MultiStepLR(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
         epochs = sequence("MultiStepLR", "milestones", milestones, "epochs")
-        self.milestones = sorted([number("MultiStepLR", "milestones", m) for m in epochs])
+        self.milestones = Counter([number("MultiStepLR", "milestones", m) for m in epochs])
         self.gamma = number("MultiStepLR", "gamma", gamma)
         super().__init__(optimizer, last_epoch)
 
     def scale(self, index, epoch):
-        return self.gamma ** _reached(self.milestones, epoch)
+        return self.gamma ** sum(count for m, count in Counter(self.milestones).items() if m <= epoch)
 
 
 class ConstantLR(LRScheduler):

@@ -11,7 +11,7 @@ from volta import gpu
 from volta._kernels import core
 from volta.autograd import enable_grad, no_grad
 from volta.dtypes import float32, float64
-from volta.errors import ArgumentError, CallError, DTypeError, ShapeError, StateDictError
+from volta.errors import ArgumentError, CallError, DTypeError, MissingError, ShapeError, StateDictError
 from volta.ops import update
 from volta.ops.creation import full, full_like
 from volta.ops.records.update import Update
@@ -66,8 +66,11 @@ class Optimizer(Hooks):
         """
         name = type(self).__name__
         if not isinstance(param_group, dict) or "params" not in param_group:
-            raise CallError(f"{name}: a parameter group must be a dict with 'params', got {param_group!r}")
+            raise (MissingError if isinstance(param_group, dict) else CallError)(
+                f"{name}: a parameter group must be a dict with 'params', got {param_group!r}")
         params = param_group["params"]
+        if isinstance(params, set):
+            raise CallError(f"{name}: params must be in an order, which a set has not; give a list")
         params = [params] if isinstance(params, core.TensorBase) else sequence(name, "params of a group", params, "tensors")
         names = {}
         if any(isinstance(p, tuple) for p in params):           # model.named_parameters()
@@ -144,7 +147,7 @@ class Optimizer(Hooks):
         loss = None
         if closure is not None:
             if not callable(closure):
-                raise ArgumentError(f"{type(self).__name__}: closure must be a function that gives the loss, got {closure!r}")
+                raise CallError(f"{type(self).__name__}: closure must be a function that gives the loss, got {closure!r}")
             with enable_grad():
                 loss = closure()
         return loss

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from volta._kernels import core
-from volta.errors import ArgumentError, CallError, StateDictError
+from volta.errors import ArgumentError, CallError, MissingError, StateDictError
 from volta.optim.checks import integer, number
 from volta.optim.optimizer import Optimizer
 
@@ -17,6 +17,9 @@ _OVERRIDDEN = ("Seems like `optimizer.step()` has been overridden after learning
 _EPOCH = ("The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "
           "`scheduler.step()` to step the scheduler. If epoch is different from None, the closed form is used instead of the new chainable "
           "form, where available.")
+
+
+_ELSEWHERE = frozenset(("optimizer", "lr_lambdas", "_is_initial", "_get_lr_called_within_step"))        # no fields of a schedule
 
 
 class LRScheduler:
@@ -32,7 +35,7 @@ class LRScheduler:
             if last_epoch == -1:
                 group.setdefault("initial_lr", number(name, "lr", group["lr"]))
             elif "initial_lr" not in group:
-                raise ArgumentError(f"{name}: to go on from last_epoch={last_epoch}, group {i} of the optimizer needs its "
+                raise MissingError(f"{name}: to go on from last_epoch={last_epoch}, group {i} of the optimizer needs its "
                                     f"'initial_lr'; load the optimizer's state first")
         self.base_lrs = [number(name, "initial_lr", group["initial_lr"]) for group in optimizer.param_groups]
         self._start()
@@ -101,7 +104,9 @@ class LRScheduler:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer and functions. Of callable objects, what they hold."""
-        state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
+        state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas", "_resumed")}
+        if "base_lrs" in state:                 # what PyTorch's schedules look for
+            state.update(_is_initial=False, _get_lr_called_within_step=False)
         functions = self.__dict__.get("lr_lambdas")
         return {**state, "lr_lambdas": [held(each) for each in functions]} if isinstance(functions, list) else state
 
@@ -115,7 +120,7 @@ class LRScheduler:
         rates = [number(type(self).__name__, "lr", lr) for lr in state_dict["_last_lr"]]
         if len(rates) != len(self._last_lr):
             raise StateDictError(f"{type(self).__name__}: load_state_dict got {len(rates)} learning rates for {len(self._last_lr)} groups")
-        self.__dict__.update({key: value for key, value in state_dict.items() if key not in ("optimizer", "lr_lambdas")})
+        self.__dict__.update({key: value for key, value in state_dict.items() if key not in _ELSEWHERE})
         functions = self.__dict__.get("lr_lambdas")
         for each, kept in zip(functions, state_dict.get("lr_lambdas") or ()) if isinstance(functions, list) else ():
             if kept is not None:

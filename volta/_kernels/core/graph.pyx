@@ -364,6 +364,8 @@ cdef class Node:
                     if self.saved is None:
                         raise AutogradError(f"{self.op}: what was saved has been freed by backward; pass it retain_graph=True")
                     return self.saved_tensors[i]
+        if self.function is not None and not name.startswith("_"):
+            return getattr(self.function, name)                     # what a custom function's forward left in ctx
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def register_prehook(self, fn):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.dtypes import HALVES, bool_, float32
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, AssertedShapeError, DTypeError, ShapeError
 from volta.nn.functional.dropouts import dropout
 from volta.nn.functional.other import linear
 from volta.ops.join import cat, pad
@@ -241,7 +241,7 @@ def multi_head_attention_forward(
 def _check_mha(query, key, value, width, heads, weights, bias_k, bias_v, static_k, static_v):
     op = "multi_head_attention_forward"
     if query.ndim != 3 or key.ndim != 3 or value.ndim != 3 or key.shape[:2] != value.shape[:2] or key.shape[1] != query.shape[1]:
-        raise ShapeError(f"{op}: needs query (L, N, E), key (S, N, K) and value (S, N, V), or all without N, got {query.shape}, "
+        raise AssertedShapeError(f"{op}: needs query (L, N, E), key (S, N, K) and value (S, N, V), or all without N, got {query.shape}, "
                          f"{key.shape} and {value.shape}")
     if query.shape[2] != width or heads < 1 or width % heads:
         raise ShapeError(f"{op}: query must have width {width}, a multiple of {heads} heads, got {query.shape}")

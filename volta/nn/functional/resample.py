@@ -10,7 +10,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta.dtypes import float32, uint8
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, UnsupportedError, UnsupportedShapeError
 from volta.nn.functional.antialias import filtered, np_filtered
 from volta.ops.copy import lines_as, pixels_as
 from volta.ops.math import clamp
@@ -122,11 +122,12 @@ def interpolate(input: Tensor, size: int | Sequence[int] | None = None, scale_fa
     tensor([[[0.0000, 0.2500, 0.7500, 1.0000]]])
     """
     if mode not in _MODES:
-        raise ArgumentError(f"interpolate: mode must be one of {', '.join(_MODES)}, got {mode!r}")
+        raise UnsupportedError(f"interpolate: mode must be one of {', '.join(_MODES)}, got {mode!r}")
     kind, ranks = _MODES[mode]
     rank = input.ndim - 2
     if rank not in ranks or 0 in input.shape[1 + (mode == "area" and rank < 3):]:
-        raise ShapeError(f"interpolate: mode {mode!r} needs an input (N, C, ...) of {' or '.join(str(r + 2) for r in ranks)} dimensions, "
+        raise UnsupportedShapeError(
+            f"interpolate: mode {mode!r} needs an input (N, C, ...) of {' or '.join(str(r + 2) for r in ranks)} dimensions, "
                          f"none but the first empty, got {input.shape}")
     if antialias and mode not in _FILTERED or mode == "lanczos" and (not antialias or align_corners):
         raise ArgumentError(f"interpolate: antialias goes with the modes {', '.join(_FILTERED)}, and lanczos with antialias=True and "

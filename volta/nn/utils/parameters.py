@@ -53,7 +53,7 @@ def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, e
 
 
 def _total_norm(name, tensors, norm_type, error_if_nonfinite):
-    norm_type = number(name, "norm_type", norm_type)
+    norm_type = number(name, "norm_type", float("inf") if norm_type == "inf" else norm_type)
     if not tensors:
         return zeros(())
     home = tensors[0].device
