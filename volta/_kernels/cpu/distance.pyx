@@ -17,13 +17,15 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.distance_loops cimport (
-    lengths_32, lengths_64, sums_32, sums_64, most_32, most_64, most_or_nan_32, most_or_nan_64, square_cells_32, square_cells_64,
+    ACROSS, lengths_32, lengths_64, sums_32, sums_64, most_32, most_64, most_or_nan_32, most_or_nan_64, square_cells_32, square_cells_64,
     size_cells_32, size_cells_64, largest_cells_32, largest_cells_64, counted_32, sizes_32, squares_32, powers_32, largest_32,
     largest_or_nan_32, counted_64, sizes_64, squares_64, powers_64, largest_64, largest_or_nan_64, signs_32, ways_32, sign_powers_32,
     way_powers_32, those_of_largest_32, signs_64, ways_64, sign_powers_64, way_powers_64, those_of_largest_64,
 )
+from volta._kernels.cpu.doubles cimport pow_f64
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.scalar cimport pow_f32
 from volta._kernels.cpu.tile cimport LANES32
 
 cdef enum:

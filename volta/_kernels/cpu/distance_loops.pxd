@@ -2,7 +2,8 @@
 #
 # Threads: none. Sizes: the caller's, nothing is checked.
 from volta._kernels.cpu.doubles cimport pow_f64
-from volta._kernels.cpu.scalar cimport pow_f32              # their declarations come with them
+from volta._kernels.cpu.scalar cimport pow_f32
+from volta._kernels.cpu.tile cimport LANES32                # their declarations come with them
 
 cdef extern from *:
     """
