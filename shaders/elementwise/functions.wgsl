@@ -113,7 +113,7 @@ fn silu_grad_f(g: f32, x: f32) -> f32 { return g * silu_slope(x); }
 fn leaky_relu_grad_f(g: f32, x: f32, slope: f32) -> f32 { return select(g * slope, g, is_positive(x)); }
 fn elu_grad_f(g: f32, x: f32, alpha: f32, inner: f32) -> f32 { return g * select(1.0, alpha * inner * exp_accurate(x * inner), not_positive(x)); }
 fn abs_grad_f(g: f32, x: f32) -> f32 { return g * (select(0.0, 1.0, x > 0.0) - select(0.0, 1.0, x < 0.0)); }
-fn softsign_f(x: f32) -> f32 { return x / (1.0 + abs(x)); }
+fn softsign_f(x: f32) -> f32 { return div_f32(x, 1.0 + abs(x)); }
 fn softsign_grad_f(g: f32, x: f32) -> f32 { return g / ((1.0 + abs(x)) * (1.0 + abs(x))); }
 fn clamp_grad_f(g: f32, x: f32, low: f32, high: f32) -> f32 { return select(0.0, g, x >= low && x <= high); }
 fn hardtanh_grad_f(g: f32, x: f32, low: f32, high: f32) -> f32 { return select(g, 0.0, !is_nan(x) && (x <= low || x >= high)); }
