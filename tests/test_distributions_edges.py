@@ -56,6 +56,7 @@ def test_divergences_of_certain_events():
     lambda lib: lib.distributions.LowRankMultivariateNormal(lib.zeros(3), lib.ones(3, 2), lib.ones(3)),
     lambda lib: lib.distributions.Multinomial(1, lib.ones(3)), lambda lib: lib.distributions.Dirichlet(lib.ones(3))])
 def test_an_event_has_all_its_elements(make):
+    torch.distributions.Distribution.set_default_validate_args(True)        # PyTorch's compiler switches it off when it is first used
     with pytest.raises(ValueError):
         make(torch).log_prob(torch.ones(2, 1))
     with pytest.raises(ShapeError, match=r"value of shape \(2, 1\) does not fit"):
