@@ -33,6 +33,8 @@ class _Forward(Protocol[P, R]):
 def parse_to(*args: Any, device: DeviceLike = None, dtype: DTypeLike = None, non_blocking: bool = False,
              memory_format: Layout | None = None) -> tuple[core.Device | None, core.DType | None, bool, Layout | None]:
     """Device, dtype, non_blocking and memory_format of what `Module.to` is given. Raises: DTypeError as that does."""
+    if memory_format is not None and not isinstance(memory_format, Layout):
+        raise DTypeError(f"Module.to: memory_format must be one such as volta.channels_last, got {memory_format!r}")
     for a in args:
         if isinstance(a, core.TensorBase):
             device, dtype = a.device, a.dtype
@@ -328,7 +330,8 @@ class Module(HookMethods, StateMethods):
         buffers = {b: convert(b) for b in self.buffers(recurse)}
         for p, data, grad in parameters:
             core.assign(p, data)
-            p.grad = grad
+            if grad is not None:                # what a program holds of it goes along, as in PyTorch
+                core.assign(p.grad, grad)
         for module in self.modules() if recurse else (self,):
             for name, b in module._buffers.items():
                 if b is not None:
@@ -338,12 +341,21 @@ class Module(HookMethods, StateMethods):
     def to(self, *args: Any, device: DeviceLike = None, dtype: DTypeLike = None, non_blocking: bool = False,
            memory_format: Layout | None = None) -> Self:
         """Move to a device, to a floating point dtype, or both: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`.
-        Integer buffers keep their dtype. Parameters stay row-major at any `memory_format`, which chooses among kernels of another library.
+        Integer buffers keep their dtype. What has four or five dimensions is arranged in memory as `memory_format` says.
 
-        Raises: DTypeError for a dtype that is not floating point; DeviceError.
+        Raises: DTypeError for a dtype that is not floating point; ArgumentError for a format of another number of dimensions; DeviceError.
+
+        >>> volta.nn.Conv2d(2, 3, 3).to(memory_format=volta.channels_last).weight.stride()
+        (18, 1, 6, 2)
         """
-        place, kind = parse_to(*args, device=device, dtype=dtype)[:2]
-        return self._apply(lambda t: t.to(device=place, dtype=kind if t.dtype.is_floating_point else None))
+        place, kind, _, form = parse_to(*args, device=device, dtype=dtype, non_blocking=non_blocking, memory_format=memory_format)
+
+        def convert(t: Tensor) -> Tensor:
+            dtype = kind if t.dtype.is_floating_point else None
+            if form is None or t.ndim not in (4, 5):
+                return t.to(device=place, dtype=dtype)
+            return t.to(device=place, dtype=dtype, memory_format=form)
+        return self._apply(convert)
 
     def cpu(self) -> Self:
         """Move to the CPU."""

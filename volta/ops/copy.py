@@ -97,24 +97,40 @@ def _as(x, dtype):
 
 
 def arranged(name: str, x: Tensor, memory_format: Layout | None) -> Tensor:
-    """The tensor with its elements in this order in memory. Raises: ArgumentError for another number of dimensions."""
+    """The tensor with its elements in this order in memory. Raises: ArgumentError for another number of dimensions, and of `contiguous`
+    and `empty` for `preserve_format`."""
     if memory_format is None or memory_format is preserve_format:
+        if memory_format is not None and name == "contiguous" and not x._contiguous:
+            raise ArgumentError("contiguous: preserve memory format is unsupported by the contiguous operator; give another, or clone()")
+        if memory_format is not None and name == "empty":
+            raise ArgumentError("empty: unsupported memory format Preserve, as there is nothing to preserve; use empty_like")
         return x
     if memory_format is contiguous_format:
         return x if x._contiguous and (name == "contiguous" or x._strides == core.strides_of(x._shape)) else contiguous_op(x)
     if memory_format is not channels_last and memory_format is not channels_last_3d:
         raise ArgumentError(f"{name}: memory_format must be a volta.memory_format, got {memory_format!r}")
     if x.ndim != memory_format.value:
-        raise ArgumentError(f"{name}: {memory_format} needs {memory_format.value} dimensions, got {tuple(x.shape)}")
+        rank = memory_format.value
+        raise ArgumentError(f"{name}: required rank {rank} tensor to use {memory_format.name} format, got a shape {tuple(x.shape)}")
     last = x.movedim(1, -1)
     if last._contiguous and x._size and (name == "contiguous" or last._strides == core.strides_of(last._shape)):
         return x
     return (contiguous_op if x._size else clone_op)(last).movedim(-1, 1)
 
 
+def suggested(x: Tensor) -> Layout:
+    """The memory format that results should have beside x."""
+    return contiguous_format if not by_pixels(x) else channels_last if x.ndim == 4 else channels_last_3d
+
+
+def laid(x: Tensor, pixels: bool) -> Tensor:
+    """Images or volumes with the channels of each pixel together, or row-major."""
+    return movedim(contiguous_op(movedim(x, 1, -1)), -1, 1) if pixels and x.ndim > 3 else x if pixels else contiguous_op(x)
+
+
 def pixels_as(x: Tensor, out: Tensor) -> Tensor:
     """What was made of images, row-major, with the channels of each pixel together where those of x lie so."""
-    return movedim(contiguous_op(movedim(out, 1, -1)), -1, 1) if by_pixels(x) else out
+    return laid(out, True) if by_pixels(x) and not by_pixels(out) else out
 
 
 def lines_as(x: Tensor, out: Tensor) -> Tensor:
@@ -186,8 +202,9 @@ def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike
         out = as_it_lies(partial(transfer, device=place), out)
     if kind is not None:                    # on the CPU, which has every dtype, not on the GPU that it comes from
         out = cast(out, kind)
-    out = _asked(input, out, memory_format)
-    return clone(out) if copy and out is input else out
+    if copy and out is input:
+        return clone(out, memory_format=memory_format)
+    return _asked(input, out, memory_format)
 
 
 def cast_as(input: Tensor, dtype: core.DType, memory_format: Layout | None) -> Tensor:
@@ -196,9 +213,8 @@ def cast_as(input: Tensor, dtype: core.DType, memory_format: Layout | None) -> T
 
 
 def _asked(input, out, memory_format):
-    """What `to` has made of `input`, arranged: row-major elements are no other format for what is not pixel by pixel, as in PyTorch."""
-    if out is input and memory_format is contiguous_format and not any(
-            input.is_contiguous(memory_format=each) for each in (channels_last, channels_last_3d)):
+    """What `to` has made of `input`, arranged. As in PyTorch, it is left alone where its strides suggest that format, with gaps, too."""
+    if memory_format is None or out is input and memory_format is suggested(input):
         return out
     return arranged("to", out, memory_format)
 

@@ -12,7 +12,7 @@ from volta.dtypes import float16
 from volta.errors import ArgumentError, AutogradError, DeviceError, DTypeError
 from volta.layout import channels_last, channels_last_3d, contiguous_format, preserve_format
 from volta.ops.arrange import as_strided
-from volta.ops.copy import copy_into
+from volta.ops.copy import copy_into, suggested
 from volta.ops.records.create import empty_op
 from volta.ops.table import case, composed, create
 from volta.shapes import as_shape, listed
@@ -210,10 +210,7 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Layout | N
     >>> volta.resize_as_(volta.arange(5), volta.ones(2, 2)).tolist()
     [[0, 1], [2, 3]]
     """
-    if memory_format is preserve_format:
-        formats = (contiguous_format, channels_last, channels_last_3d)
-        memory_format = next((each for each in formats if the_template.is_contiguous(memory_format=each)), contiguous_format)
-    return resize_(input, the_template.shape, memory_format=memory_format)
+    return resize_(input, the_template.shape, memory_format=suggested(the_template) if memory_format is preserve_format else memory_format)
 
 
 @composed(function=False)

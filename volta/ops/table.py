@@ -122,15 +122,17 @@ def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outpu
              tests: bool = False, cpu_only: bool = False, view: Callable | None = None, numpy: Callable | None = None,
              domain: tuple[float, float] = (-2.0, 2.0), cases: tuple = (), kinds: str = "f", rtol: float = 1e-5, smooth: bool = True,
              tied: bool = False, out: str = "", derivable: bool = True, public: Places | None = None, room: str = "",
-             doc: str | None = None) -> Primitive:
+             doc: str | None = None, pixels: tuple[str, ...] = ()) -> Primitive:
     """Make a record and enter it in the table. `view` is the one kernel of an op that moves no data; `public` makes it a function and
-    method of users, `room` one of that module alone, "special.name"; with derivable=False its `vjp` raises. The rest is what `Primitive`
+    method of users, `room` one of that module alone, "special.name"; with derivable=False its `vjp` raises. Results lie pixel by pixel
+    where one of the inputs `pixels` does. The rest is what `Primitive`
     and `Details` say."""
     details = Details(numpy=numpy, domain=domain, cases=tuple(cases), kinds=kinds, rtol=rtol, smooth=smooth, tied=tied,
                       out=out, cpu_only=cpu_only, differentiable=derivable)
     op = Primitive(f"{room}.{name}" if room else name, inputs, vjp=vjp, family=family, outputs=outputs, reference=reference,
                    promote=promote, takes=takes, writes=writes, wide=wide, differentiable=differentiable, names=names, tests=tests,
                    details=details)
+    op.pixels = sum([1 << inputs.index(name) for name in pixels])
     if view is not None:
         op.cpu = op.gpu = view
         op.cpu_own = op.gpu_own = STORED

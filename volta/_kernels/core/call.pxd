@@ -3,7 +3,7 @@ from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta._kernels.core.base cimport BFLOAT16, FLOAT16, STORED_MASK, DType, Device, TensorBase, rare
-from volta._kernels.core.order cimport Order, order_of, restored, scattered
+from volta._kernels.core.order cimport Order, order_of, restored, scattered, suggest_pixels
 from volta._kernels.core.record cimport Primitive
 
 cdef extern from "Python.h":
@@ -16,6 +16,7 @@ cdef tuple before(tuple call)
 cdef int after(tuple present, tuple call, object result) except -1
 cdef bint is_stored(Primitive op, tuple inputs, dict params, int own) except -1
 cdef object widened(Primitive op, Device device, object kernel, tuple inputs, dict params, TensorBase out)
+cdef object lay_by_pixels(Device device, object result)
 cdef int count_writes(Primitive op, tuple inputs) except -1
 cdef object kernel_of_meta(Primitive op)
 cdef object replaced(Primitive op, tuple inputs, dict params)
@@ -38,6 +39,7 @@ cdef inline object call_kernel(Primitive op, Device device, tuple inputs, dict p
     cdef int own
     cdef tuple present = None, given = inputs
     cdef Order order = None
+    cdef bint pixels = op.pixels and out is None and suggest_pixels(op.pixels, inputs)
     if watching:
         present = before((op, device, inputs, params, out))
     if op.pointwise and out is None and scattered(inputs):
@@ -61,6 +63,8 @@ cdef inline object call_kernel(Primitive op, Device device, tuple inputs, dict p
         result = kernel.into(out, *inputs)
     if order is not None:
         result = restored(order, result)
+    elif pixels:
+        result = lay_by_pixels(device, result)
     if out is not None:
         out.storage.version += 1
     elif op.changes:

@@ -8,8 +8,9 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta._kernels.core.base cimport (
-    BOOL, BOOL_MASK, DTYPES, FLOAT16, FLOAT32, FLOAT_MASK, INT64, INTEGER_MASK, STORED_MASK, DType, Device, TensorBase, dtype_of, is_half,
-    wider)
+    BOOL, BOOL_MASK, DTYPES, FLOAT16, FLOAT32, FLOAT_MASK, INT64, INTEGER_MASK, STORED_MASK, DType, Device, TensorBase, contiguous_strides, dtype_of,
+    is_half, make_tensor, wider)
+from volta._kernels.core.order cimport pixelwise
 from volta._kernels.core.record cimport EACH, FLOATING, MAY_BE_WIDE, WIDE, Primitive, set_check, set_composed
 
 cdef extern from *:
@@ -23,15 +24,17 @@ cdef extern from *:
     int volta_adapting
 
 cdef Primitive _cast = None                 # set by volta.ops, what follows by volta.devices
+cdef Primitive _contiguous = None
 cdef object _widened = None                 # (op, device, kernel, inputs, params, out) -> result of a kernel that has no such dtype
 cdef object _narrowed = None                # (result, {dtype: narrower one}) -> the result in what it is to be stored in
 cdef DType _FLOAT32 = dtype_of(FLOAT32)
 cdef object _of_meta = None                 # op -> kernel that gives tensors without data, set by volta.devices
 
 
-def configure(cast=None, widened=None, narrowed=None, of_meta=None):
+def configure(cast=None, contiguous=None, widened=None, narrowed=None, of_meta=None):
     """Give this module the pieces of higher layers that it calls, some at a time."""
-    global _cast, _widened, _narrowed, _of_meta
+    global _cast, _contiguous, _widened, _narrowed, _of_meta
+    _contiguous = contiguous or _contiguous
     _cast, _widened, _narrowed, _of_meta = cast or _cast, widened or _widened, narrowed or _narrowed, of_meta or _of_meta
 
 
@@ -182,6 +185,27 @@ cdef object widened(Primitive op, Device device, object kernel, tuple inputs, di
     if isinstance(result, tuple):
         return tuple([x if i in op.wide else _narrowed(x, {_FLOAT32: narrow}) for i, x in enumerate(result)])
     return _narrowed(result, {_FLOAT32: narrow})
+
+
+cdef object lay_by_pixels(Device device, object result):
+    """The images or volumes among the results of a kernel with the channels of each pixel together. It copies where a kernel made them
+    row-major, without an observer's knowing: for it they are what the op gave."""
+    cdef TensorBase t
+    cdef tuple shape, strides
+    if isinstance(result, tuple):
+        return tuple([lay_by_pixels(device, x) for x in <tuple>result])
+    if not isinstance(result, TensorBase):
+        return result
+    t = <TensorBase>result
+    if PyTuple_GET_SIZE(t.shape) < 4 or t.size == 0 or pixelwise(t):
+        return t
+    shape = t.shape[:1] + t.shape[2:] + t.shape[1:2]
+    strides = t._strides[:1] + t._strides[2:] + t._strides[1:2]
+    t = make_tensor(t.storage, shape, strides, t.offset, t.dtype)
+    if not t.contiguous:
+        t = <TensorBase>(kernel_of_meta(_contiguous) if device.is_meta else _contiguous.gpu if device.is_gpu else _contiguous.cpu)(t)
+    strides = contiguous_strides(shape)
+    return make_tensor(t.storage, (<TensorBase>result).shape, strides[:1] + strides[-1:] + strides[1:-1], t.offset, t.dtype)
 
 
 cdef inline bint _lacks(int own, int code) noexcept:

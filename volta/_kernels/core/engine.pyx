@@ -21,6 +21,7 @@ from volta._kernels.core.graph cimport Node, as_input, switch_grad_mode, unpacke
 from volta._kernels.core.heap cimport pop, push
 from volta._kernels.core.hooks cimport anomalies, recorded_at
 from volta._kernels.core.leaves cimport accumulate, after_hooks, is_alone, set_gradient, sum_of
+from volta._kernels.core.order cimport pixelwise
 from volta._kernels.core.record cimport (
     ARRIVED, GRADIENT, KEPT, NEEDS, OUTPUT, PARAM, SHAPE, Primitive)
 
@@ -33,13 +34,14 @@ cdef Primitive _slice = None
 cdef object _joined = None
 cdef object _sum_to = None
 cdef object _tie = None
+cdef object _laid = None                        # (gradient, pixels) -> the same pixel by pixel, or row-major
 cdef object _running = threading.local()        # `engine`: that of the backward pass of this thread
 
 
-def configure(add, slice, joined, sum_to, contiguous, permute, tie):
+def configure(add, slice, joined, sum_to, contiguous, permute, tie, laid):
     """Give the engine the pieces of higher layers that it calls."""
-    global _add, _slice, _joined, _sum_to, _tie
-    _add, _slice, _joined, _sum_to, _tie = add, slice, joined, sum_to, tie
+    global _add, _slice, _joined, _sum_to, _tie, _laid
+    _add, _slice, _joined, _sum_to, _tie, _laid = add, slice, joined, sum_to, tie, laid
     leaves.configure(add, contiguous, permute)
 
 
@@ -332,6 +334,8 @@ cdef class _Engine:
                 self._check_versions(node)
                 if node.unpack is not None:
                     saved = unpacked(node, saved)
+            if op.pixels:
+                g = _as_result(node, g)
             if op.joint:
                 grads = self._call(op.vjp, node, saved, <tuple>node.plan.sources[0], g)
         if node.after is not None:
@@ -430,6 +434,13 @@ cdef class _Engine:
             else:
                 out.append(node.shapes)
         return out
+
+
+cdef object _as_result(Node node, object g):
+    """What has arrived at a node of images as its result lay: pixel by pixel or not. As that, the gradients that it gives lie."""
+    if isinstance(g, tuple):
+        return tuple([_as_result(node, x) for x in <tuple>g])
+    return _laid(g, node.pixels) if isinstance(g, TensorBase) and pixelwise(<TensorBase>g) != node.pixels else g
 
 
 cdef _check_anomaly(Node node, Py_ssize_t i, object gradient):

@@ -16,6 +16,7 @@ cdef class Node:
     cdef tuple saved                        # tensors, dtypes and devices in the plan's order; None once freed
     cdef tuple versions
     cdef readonly dict params
+    cdef bint pixels                        # whether a result that goes by `Primitive.pixels` lies so
     cdef readonly unsigned long long sequence
     cdef object slot                        # the engine's: what has arrived here in the walk that goes on
     cdef readonly int n_outputs

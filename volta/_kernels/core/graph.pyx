@@ -15,6 +15,7 @@ from volta._kernels.core.call cimport (
 from volta._kernels.core.hooks import refuse_inferred
 from volta._kernels.core.hooks cimport Packed, anomalies, callers, check_alone, hooked, name_of, pack, shown
 from volta._kernels.core cimport hooks
+from volta._kernels.core.order cimport pixelwise
 from volta._kernels.core.record cimport DTYPE, FLOATING, INPUT, OUTPUT, Plan, Primitive, set_apply, taken
 
 cdef extern from *:
@@ -216,10 +217,9 @@ cdef _record(Primitive op, tuple inputs, dict params, object result):
     node.plan = op.plan(mask)
     _save(node, node.plan, inputs, result)
     node.primitive = op
-    node.parents = tuple(parents)
-    node.shapes = tuple(shapes)
-    node.slots = slots
-    node.params = params
+    node.parents, node.shapes = tuple(parents), tuple(shapes)
+    node.slots, node.params = slots, params
+    node.pixels = op.pixels and pixelwise(out)
     _sequence += 1
     node.sequence = _sequence
     if anomalies:

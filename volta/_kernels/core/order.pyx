@@ -168,9 +168,28 @@ def order_as(tuple tensors not None):
     return None if order is None else tuple(sorted(range(len(order.places)), key=order.places.__getitem__))
 
 
+# ---------------------------------------------------------------- pixel by pixel
+# PyTorch's channels_last: the rule for what is made of images, in one place. A record names the inputs that it goes by (`pixels`); what its
+# kernels make row-major is copied then (`call.pyx`), and its derivative gets gradients that lie as its result did (`engine.pyx`).
+
 def by_pixels(TensorBase t not None):
     """Whether images or volumes lie with the channels of each pixel together, as PyTorch tells by the strides."""
-    cdef Py_ssize_t step, least = 0, channels, rank = len(t.shape)
+    return pixelwise(t)
+
+
+cdef bint suggest_pixels(int mask, tuple inputs) noexcept:
+    """Whether one of these inputs lies so."""
+    cdef Py_ssize_t i
+    cdef PyObject* x
+    for i in range(PyTuple_GET_SIZE(inputs)):
+        x = PyTuple_GET_ITEM(inputs, i)
+        if mask >> i & 1 and isinstance(<object>x, TensorBase) and pixelwise(<TensorBase>x):
+            return True
+    return False
+
+
+cdef bint pixelwise(TensorBase t) noexcept:
+    cdef Py_ssize_t step, least = 0, channels, rank = PyTuple_GET_SIZE(t.shape)
     cdef Py_ssize_t i, d
     if rank != 4 and rank != 5:
         return False

@@ -10,11 +10,12 @@ import numpy as np
 from volta.dtypes import float32
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.nn.functional import integers
-from volta.ops.copy import cast, in_float32
+from volta.ops.copy import cast, in_float32, pixels_as
 from volta.ops.join import pad
 from volta.ops.records.conv import conv2d_grad_input, conv2d_op, conv3d_grad_input, conv3d_op, np_conv, np_conv_transpose
-from volta.ops.records.view import part, reshape_op
+from volta.ops.records.view import part, reshape_op, row_major
 from volta.ops.table import case, composed
+from volta.ops.view import squeeze, unsqueeze
 from volta.shapes import per_dim
 
 if TYPE_CHECKING:
@@ -107,17 +108,21 @@ def _conv(op, rank, input, weight, bias, stride, padding, dilation, groups):
 def _called(rank, input, weight, bias, stride, padding, dilation, groups):
     """The op of this rank."""
     if not input.dtype.is_floating_point:
-        return integers.conv(input, weight, bias, stride, padding, dilation, groups)
+        return pixels_as(weight, pixels_as(input, integers.conv(input, weight, bias, stride, padding, dilation, groups)))
     if rank == 2:
         return conv2d_op(input, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
     if rank == 1:           # images of one row
-        out = conv2d_op(_row(input), _row(weight), bias, stride=(1, *stride), padding=(0, *padding), dilation=(1, *dilation), groups=groups)
-        return reshape_op(out, shape=out.shape[:2] + out.shape[3:])
+        return _line(conv2d_op(_row(row_major(input)), _row(weight), bias, stride=(1, *stride), padding=(0, *padding),
+                               dilation=(1, *dilation), groups=groups))
     return conv3d_op(input, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
 def _row(x):
-    return reshape_op(x, shape=x.shape[:2] + (1,) + x.shape[2:])
+    return reshape_op(x, shape=x.shape[:2] + (1,) + x.shape[2:]) if x._contiguous and x.shape[1] > 1 else unsqueeze(x, 2)
+
+
+def _line(x):
+    return reshape_op(x, shape=x.shape[:2] + x.shape[3:]) if x._contiguous and x.shape[1] > 1 else squeeze(x, 2)
 
 
 def _conv_transpose(op, rank, input, weight, bias, stride, padding, output_padding, groups, dilation):
@@ -158,8 +163,7 @@ def _transposed(input, op, rank, *arguments):
 
 
 def _transpose1d(x, weight, size, stride, padding, dilation, groups):
-    out = _transpose2d(_row(x), _row(weight), (1, *size), (1, *stride), (0, *padding), (1, *dilation), groups)
-    return reshape_op(out, shape=out.shape[:2] + out.shape[3:])
+    return _line(_transpose2d(_row(row_major(x)), _row(weight), (1, *size), (1, *stride), (0, *padding), (1, *dilation), groups))
 
 
 def _transpose2d(x, weight, size, stride, padding, dilation, groups):

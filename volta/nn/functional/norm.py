@@ -13,7 +13,7 @@ from volta.autograd import no_grad
 from volta.dtypes import HALVES, finfo, float32, float64
 from volta.errors import ArgumentError, DeviceError, DTypeError, RankError, ShapeError
 from volta.nn.functional.pool import avg_pool2d
-from volta.ops.copy import widened
+from volta.ops.copy import pixels_as, widened
 from volta.ops.creation import full
 from volta.ops.join import pad
 from volta.ops.norms import norm
@@ -23,7 +23,7 @@ from volta.ops.records.norm import batch_norm_given, batch_norm_op, batch_norm_u
 from volta.ops.records.reduce import mean_op
 from volta.ops.records.row_norm import row_norm_op
 from volta.ops.records.unit import unit_op
-from volta.ops.records.view import permute_op, reshape_op
+from volta.ops.records.view import lies_as, permute_op, reshape_op, row_major
 from volta.ops.table import case, composed
 from volta.shapes import as_dim
 
@@ -107,7 +107,7 @@ def by_batch(input, running_mean, running_var, weight, bias, training, momentum,
     if not training:
         if running_mean is None:
             raise ArgumentError("batch_norm: evaluation needs running_mean and running_var; pass them or training=True")
-        return _normalised(input, running_mean, running_var, weight, bias, eps)
+        return pixels_as(input, _normalised(input, running_mean, running_var, weight, bias, eps))
     if not input._size:                         # nothing to normalise and nothing to move the statistics by
         return _normalised(input, *[full(channels, v, dtype=input.dtype, device=input.device) for v in (0.0, 1.0)], weight, bias, eps)
     count = input._size // input.shape[1]
@@ -162,7 +162,7 @@ def _over_trailing(name, input, normalized_shape, weight, bias, eps, centred):
         return _of_nothing(input, weight, bias)
     if len(shape) > 1:
         weight, bias = _flat(weight), _flat(bias)
-    return row_norm_op(input, weight, bias, length=math.prod(shape), groups=1, inner=1, centred=centred,
+    return row_norm_op(row_major(input) if centred else input, weight, bias, length=math.prod(shape), groups=1, inner=1, centred=centred,
                        eps=_least(input.dtype) if eps is None else float(eps))[0]
 
 
@@ -280,7 +280,7 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
              [-1.,  1.]]])
     """
     if not use_input_stats:
-        return by_batch(input, running_mean, running_var, weight, bias, False, momentum, eps)
+        return by_batch(row_major(input), running_mean, running_var, weight, bias, False, momentum, eps)
     if input.ndim < 3 or math.prod(input.shape[2:]) == 1:
         raise RankError(f"instance_norm: needs an input (N, C, ...) of more than one value per channel, got {input.shape}")
     channels = input.shape[1:2]
@@ -292,7 +292,7 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
     x, vectors = input, [weight, bias]
     if any(v is not None and v.dtype is not x.dtype for v in vectors):          # float32 beside halves
         x, *vectors = [v if v is None else cast(v, float32) for v in (x, *vectors)]
-    out, mean, rstd = _grouped(x, x.shape[1], *vectors, eps)
+    out, mean, rstd = _grouped(row_major(x), x.shape[1], *vectors, eps)
     out = cast(out, input.dtype)
     if running_mean is not None:
         _move(running_mean, running_var, *[v.detach().reshape(-1, *channels) for v in (mean, rstd)], momentum, float(eps),
@@ -334,6 +334,7 @@ def normalize(input: Tensor, p: float | None = 2.0, dim: int | Sequence[int] | N
     tensor([[0.6000, 0.8000]])
     """
     if (p == 2 or p is None) and type(dim) is int and (input.dtype is float32 or input.dtype is float64) and input.ndim and eps >= 0:
-        return unit_op(input, dim=as_dim("normalize", dim, input.ndim), eps=eps)[0]
+        out = unit_op(input, dim=as_dim("normalize", dim, input.ndim), eps=eps)[0]
+        return out if input._contiguous else lies_as(input, out)
     size = clamp_min(norm(input, 2.0 if p is None else p, dim, keepdim=True), eps)
     return input / size if input.dtype in HALVES else input * reciprocal(size)

@@ -20,7 +20,7 @@ from volta.ops.records.index import scatter_reduce_op
 from volta.ops.records.math import relu, root_op, sign
 from volta.ops.records.pool import avg_pool_op, max_pool_op, max_pool_values
 from volta.ops.records.reduce import amax_op, mean_op
-from volta.ops.records.view import reshape_op, slice_op, tied
+from volta.ops.records.view import reshape_op, row_major, slice_op, tied
 from volta.ops.reduce import max as max_
 from volta.ops.table import Derived, case, composed
 from volta.shapes import per_dim
@@ -60,7 +60,7 @@ def _batched(op, rank, input, adaptive=0):
     batched = len(shape) == rank + 2
     if not input._size and 0 in shape[(0, 1, batched + 1)[adaptive] or batched:]:
         raise ShapeError(f"{op}: only the batch may have a size of 0, got an input {input.shape}")
-    return (input if batched else reshape_op(input, shape=(1,) + input.shape)), batched
+    return (input if batched else reshape_op(row_major(input), shape=(1,) + input.shape)), batched
 
 
 def _unbatched(out, batched, like=None):
@@ -215,7 +215,7 @@ def _adaptive_max_pool(rank, input, output_size, placed=True):
         found = max_(reshape_op(tied(x), shape=x.shape[:2] + (math.prod(x.shape[2:]),)), 2)
         out = [reshape_op(o, shape=x.shape[:2] + window["size"]) for o in found]
     else:
-        out = max_pool_op(x, dilation=None, **window)
+        out = max_pool_op(x if rank < 3 else row_major(x), dilation=None, **window)
     return tuple([_unbatched(o, batched, x if rank < 3 else None) for o in out])
 
 
@@ -261,7 +261,7 @@ def _avg_pool(rank, input, kernel_size, stride, padding, ceil_mode, count_includ
     x, batched = _batched(op, rank, input)
     window = _geometry(op, rank, x._shape[2:], kernel_size, stride, padding, None, ceil_mode)
     pool = avg_pool_op if x.dtype.is_floating_point else integers.avg_pool
-    out = pool(x, count_padding=bool(count_include_pad), divisor=divisor_override, **window)
+    out = pool(x if rank < 3 else row_major(x), count_padding=bool(count_include_pad), divisor=divisor_override, **window)
     return _unbatched(out, batched, x if rank < 3 else None)
 
 
@@ -309,8 +309,8 @@ def _make_adaptive_avg_pool(rank):
         elif max(window["size"]) == 1:
             out = mean_op(tied(x), dim=tuple(range(2, rank + 2)), keepdim=True)
         else:
-            out = avg_pool_op(x, count_padding=True, divisor=None, **window)
-        return _unbatched(out, batched, x if rank == 1 or rank == 2 and max(window["size"]) > 1 else None)
+            out = avg_pool_op(x if rank < 3 else row_major(x), count_padding=True, divisor=None, **window)
+        return _unbatched(out, batched, x if rank < 3 or max(window["size"]) == 1 else None)
     return _op(function, "adaptive_avg_pool", rank, _ADAPTIVE[rank],
                _np_adaptive(avg_pool_op.details.numpy, rank, count_padding=True, divisor=None), function=rank == 1)
 

@@ -65,7 +65,7 @@ def _conv2d_bias(g):
 
 
 conv2d_op = register(
-    "conv2d", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="conv", rtol=1e-4, numpy=np_conv,
+    "conv2d", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="conv", pixels=("x", "weight"), rtol=1e-4, numpy=np_conv,
     takes={"x": "f", "weight": "=x", "bias": "=x?"},
     vjp=(lambda g, x_shape, weight, stride, padding, dilation, groups: conv2d_grad_input(
             g, weight, height=x_shape[2], width=x_shape[3], stride=stride, padding=padding, dilation=dilation, groups=groups),
@@ -77,7 +77,7 @@ conv2d_op = register(
            case((1, 2, 8, 8), (3, 2, 3, 3), (3,), **_geometry(stride=(1, 2), padding=(2, 2), dilation=(2, 2))),
            case((2, 3, 4, 4), (5, 3, 1, 1), (5,), **_DEFAULT)))
 conv2d_grad_input = register(
-    "conv2d_grad_input", ("g", "weight"), family="conv", takes="f", rtol=1e-4,
+    "conv2d_grad_input", ("g", "weight"), family="conv", pixels=("g", "weight"), takes="f", rtol=1e-4,
     numpy=lambda g, weight, height, width, **geometry: np_conv_transpose(g, weight, (height, width), **geometry),
     vjp=(lambda gg, weight, stride, padding, dilation, groups: conv2d_op(
             gg, weight, None, stride=stride, padding=padding, dilation=dilation, groups=groups),
@@ -86,7 +86,7 @@ conv2d_grad_input = register(
     cases=(case((2, 4, 6, 5), (4, 3, 3, 3), height=6, width=5, **_geometry(padding=(1, 1))),
            case((2, 6, 4, 5), (6, 2, 3, 2), height=7, width=6, **_geometry(stride=(2, 1), padding=(1, 0), groups=2))))
 conv2d_grad_weight = register(
-    "conv2d_grad_weight", ("g", "x"), family="conv", takes="f", rtol=1e-4, numpy=_np_conv_grad_weight,
+    "conv2d_grad_weight", ("g", "x"), family="conv", pixels=("g", "x"), takes="f", rtol=1e-4, numpy=_np_conv_grad_weight,
     vjp=(lambda gg, x, stride, padding, dilation, groups: conv2d_op(
             x, gg, None, stride=stride, padding=padding, dilation=dilation, groups=groups),
          lambda gg, g, x_shape, stride, padding, dilation, groups: conv2d_grad_input(
@@ -98,7 +98,7 @@ conv2d_grad_weight = register(
 # ---------------------------------------------------------------- volumes
 _VOLUME = dict(stride=(1, 1, 1), padding=(0, 0, 0), dilation=(1, 1, 1), groups=1)
 conv3d_op = register(
-    "conv3d", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="conv", rtol=1e-4, numpy=np_conv,
+    "conv3d", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="conv", pixels=("x", "weight"), rtol=1e-4, numpy=np_conv,
     takes={"x": "f", "weight": "=x", "bias": "=x?"},
     vjp=(lambda g, x_shape, weight, stride, padding, dilation, groups: conv3d_grad_input(
             g, weight, size=x_shape[2:], stride=stride, padding=padding, dilation=dilation, groups=groups),
@@ -111,7 +111,7 @@ conv3d_op = register(
            case((2, 2, 8, 16, 16), (4, 2, 3, 3, 3), (4,), **{**_VOLUME, "padding": (1, 1, 1)}),
            case((1, 3, 6, 16, 9), (2, 3, 1, 1, 2), None, **{**_VOLUME, "stride": (1, 1, 2)})))
 conv3d_grad_input = register(
-    "conv3d_grad_input", ("g", "weight"), family="conv", takes="f", rtol=1e-4,
+    "conv3d_grad_input", ("g", "weight"), family="conv", pixels=("g", "weight"), takes="f", rtol=1e-4,
     numpy=lambda g, weight, size, **geometry: np_conv_transpose(g, weight, size, **geometry),
     vjp=(lambda gg, weight, stride, padding, dilation, groups: conv3d_op(
             gg, weight, None, stride=stride, padding=padding, dilation=dilation, groups=groups),
@@ -122,7 +122,7 @@ conv3d_grad_input = register(
            case((1, 4, 2, 3, 3), (4, 2, 2, 2, 3), size=(4, 6, 5),
                 **{**_VOLUME, "stride": (2, 2, 1), "padding": (1, 0, 0), "dilation": (2, 1, 1), "groups": 2})))
 conv3d_grad_weight = register(
-    "conv3d_grad_weight", ("g", "x"), family="conv", takes="f", rtol=1e-4, numpy=_np_conv_grad_weight,
+    "conv3d_grad_weight", ("g", "x"), family="conv", pixels=("g", "x"), takes="f", rtol=1e-4, numpy=_np_conv_grad_weight,
     vjp=(lambda gg, x, stride, padding, dilation, groups: conv3d_op(
             x, gg, None, stride=stride, padding=padding, dilation=dilation, groups=groups),
          lambda gg, g, x_shape, stride, padding, dilation, groups: conv3d_grad_input(

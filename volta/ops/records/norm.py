@@ -98,16 +98,16 @@ def _batch_norm_vjp(g, x, weight, mean, rstd, needs):
 _MEAN = Derived(lambda g, x, weight: x.mean(axis=_axes(x)))
 _RSTD = Derived(lambda g, x, weight, mean: 1 / np.sqrt(x.var(axis=_axes(x)) + 1e-5))
 batch_norm_op = register(
-    "batch_norm", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="norm", outputs=("out", "mean", "rstd"),
+    "batch_norm", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="norm", pixels=("x",), outputs=("out", "mean", "rstd"),
     takes={"x": "f", "weight": "=x?", "bias": "=x?"}, wide=("mean", "rstd"), vjp=_batch_norm_vjp, numpy=np_batch_norm, rtol=1e-4,
     cases=(case((4, 3, 5, 2), (3,), (3,), eps=1e-5), case((6, 2), (2,), (2,), eps=1e-3), case((3, 2, 4), None, None, eps=1e-5)))
 batch_norm_given = register(
-    "batch_norm_given", ("x", "mean", "var", "weight", "bias"), family="norm", reference=_batch_norm_given, numpy=_np_batch_norm_given,
-    takes={"x": "f", "mean": "=x", "var": "=x", "weight": "=x?", "bias": "=x?"}, domain=(0.2, 2.0), rtol=1e-4,
+    "batch_norm_given", ("x", "mean", "var", "weight", "bias"), family="norm", pixels=("x",), reference=_batch_norm_given,
+    numpy=_np_batch_norm_given, takes={"x": "f", "mean": "=x", "var": "=x", "weight": "=x?", "bias": "=x?"}, domain=(0.2, 2.0), rtol=1e-4,
     cases=tuple(case(s, *[s[1:2]] * 2, *[s[1:2] if i % 2 else None, s[1:2] if i % 3 else None], eps=1e-3)
                 for i, s in enumerate(((4, 3, 5, 2), (6, 5), (3, 2, 4), (2, 70), (2, 3, 4, 4)))))
 batch_norm_grad = register(
-    "batch_norm_grad", ("g", "x", "weight", "mean", "rstd"), family="norm", outputs=("dx", "dweight", "dbias"),
+    "batch_norm_grad", ("g", "x", "weight", "mean", "rstd"), family="norm", pixels=("g",), outputs=("dx", "dweight", "dbias"),
     takes={"g": "f", "x": "=g", "weight": "=g?", "mean": "=g", "rstd": "=g"},
     reference=_batch_norm_grad, numpy=_np_batch_norm_grad, rtol=1e-4,
     cases=tuple(case(s, s, w, _MEAN, _RSTD)

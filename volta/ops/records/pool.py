@@ -111,25 +111,25 @@ def _places(shape, size, window):
 
 
 max_pool_op = register(
-    "max_pool", ("x",), names=("input",), family="pool", takes="f", tied=True, outputs=("out", "index"), numpy=_np_max_pool,
+    "max_pool", ("x",), names=("input",), family="pool", pixels=("x",), takes="f", tied=True, outputs=("out", "index"), numpy=_np_max_pool,
     vjp=(lambda g, index, x_shape, kernel, stride, padding, dilation: max_pool_grad(
             g, index, size=x_shape[2:], kernel=kernel, stride=stride, padding=padding, dilation=dilation),),
     cases=tuple(case(shape, size=size, **window) for shape, size, window in _MAXIMA))
 max_pool_values = register(
-    "max_pool_values", ("x",), names=("input",), family="pool", takes="f", tied=True,
+    "max_pool_values", ("x",), names=("input",), family="pool", pixels=("x",), takes="f", tied=True,
     reference=lambda x, **window: max_pool_op(x, **window)[0],
     numpy=lambda x, **window: _np_max_pool(x, **window)[0], cases=max_pool_op.details.cases)
 max_pool_grad = register(
-    "max_pool_grad", ("g", "index"), family="pool", takes={"g": "f", "index": "int64"}, vjp=(_max_pool_grad_vjp, None),
+    "max_pool_grad", ("g", "index"), family="pool", pixels=("g",), takes={"g": "f", "index": "int64"}, vjp=(_max_pool_grad_vjp, None),
     numpy=_np_max_pool_grad,
     cases=tuple(case(shape[:2] + size, _places(shape, size, window), size=shape[2:], **window) for shape, size, window in _MAXIMA))
 avg_pool_op = register(
-    "avg_pool", ("x",), names=("input",), family="pool", takes="f", tied=True, numpy=_np_avg_pool,
+    "avg_pool", ("x",), names=("input",), family="pool", pixels=("x",), takes="f", tied=True, numpy=_np_avg_pool,
     vjp=(lambda g, x_shape, kernel, stride, padding, count_padding, divisor: avg_pool_grad(
             g, size=x_shape[2:], kernel=kernel, stride=stride, padding=padding, count_padding=count_padding, divisor=divisor),),
     cases=tuple(case(shape, size=size, **window) for shape, size, window in _AVERAGES))
 avg_pool_grad = register(
-    "avg_pool_grad", ("g",), family="pool", takes="f", numpy=_np_avg_pool_grad,
+    "avg_pool_grad", ("g",), family="pool", pixels=("g",), takes="f", numpy=_np_avg_pool_grad,
     vjp=(lambda gg, g_shape, kernel, stride, padding, count_padding, divisor: avg_pool_op(
             gg, size=g_shape[2:], kernel=kernel, stride=stride, padding=padding, count_padding=count_padding, divisor=divisor),),
     cases=tuple(case(shape[:2] + size, size=shape[2:], **window) for shape, size, window in _AVERAGES))

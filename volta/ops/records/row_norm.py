@@ -80,11 +80,11 @@ def _statistic(which, p):
 
 
 row_norm_op = register(
-    "row_norm", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="norm", outputs=("out", "mean", "rstd"),
+    "row_norm", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="norm", pixels=("x",), outputs=("out", "mean", "rstd"),
     takes={"x": "f", "weight": "=x?", "bias": "=x?"}, wide=("mean", "rstd"), vjp=_row_norm_vjp, numpy=_np_row_norm, rtol=1e-4,
     cases=tuple(case(s, w, w, eps=1e-5, **p) for s, w, p in _CASES) + (case((4, 5), None, None, eps=0.1, **_CASES[0][2]),))
 row_norm_grad = register(
-    "row_norm_grad", ("g", "x", "weight", "mean", "rstd", "arrived"), family="norm", outputs=("dx", "dweight", "dbias"),
+    "row_norm_grad", ("g", "x", "weight", "mean", "rstd", "arrived"), family="norm", pixels=("g",), outputs=("dx", "dweight", "dbias"),
     takes={"g": "f", "x": "=g", "weight": "=g?", "mean": "=g", "rstd": "=g", "arrived": "=g?"}, reference=_row_norm_grad,
     numpy=_np_row_norm_grad, rtol=1e-4,
     cases=tuple(case(s, s, w, _statistic(0, p), _statistic(1, p), s if i % 2 else None, sums=w is not None, **p)

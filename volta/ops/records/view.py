@@ -103,6 +103,15 @@ def as_it_lies(function, x):
     return permute_op(function(permute_op(x, dims=dims)), dims=tuple(map(dims.index, range(x.ndim))))
 
 
+def lies_as(x, out):
+    """What was made of x, row-major and of its shape, as x lies."""
+    strides = None if x._contiguous or core.stands_in(x) or core.stands_in(out) else dense_strides(x)
+    if strides is None:
+        return out
+    dims = tuple(sorted(range(x.ndim), key=lambda d: -strides[d]))
+    return permute_op(contiguous_op(permute_op(out, dims=dims)), dims=tuple(map(dims.index, range(x.ndim))))
+
+
 place = register(
     "place", ("x",), family="movement", numpy=_np_place, takes="fib", kinds="fib",
     vjp=(lambda g, x_shape, starts, steps: slice_op(g, starts=starts, sizes=x_shape, steps=steps),),
