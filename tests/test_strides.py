@@ -55,6 +55,17 @@ def test_results_lie_as_inputs_do(device):
     assert volta.ones(6, 4, device=device)[::2].t().neg().stride() == (1, 4)             # dense, in the same order
 
 
+@pytest.mark.parametrize("shape, strides", [((5, 1), (1, 5)), ((1,), (0,)), ((2, 1, 3), (3, 2, 1)), ((1, 3), (0, 1)), ((0, 2), (1, 1)),
+                                            ((2, 2, 1), (1, 2, 9)), ((3, 1, 2), (6, 1, 2))])
+def test_strides_of_one_element_are_pytorchs(shape, strides, device):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    x, y = torch.zeros(99).as_strided(shape, strides), volta.zeros(99, device=device).as_strided(shape, strides)
+    assert y.clone().stride() == x.clone().stride() and y.long().stride() == x.long().stride()      # copies keep each of them
+    assert volta.zeros_like(y).stride() == torch.zeros_like(x).stride()
+    if (shape, strides) != ((2, 2, 1), (1, 2, 9)):
+        assert y.relu().stride() == x.relu().stride() and (y + y).stride() == (x + x).stride()      # others are new tensors
+
+
 def test_formats(device):
     x = volta.arange(120.0, device=device).reshape(2, 3, 4, 5)
     y = x.to(memory_format=volta.channels_last)

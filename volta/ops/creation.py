@@ -322,7 +322,7 @@ def fill_random_(t: Tensor, primitive, a: float, b: float, generator: Generator 
 # ---------------------------------------------------------------- like another
 def _laid(name, made, like, memory_format):
     """New numbers in the memory order that is asked for, which is that of `like` unless something else is said."""
-    if memory_format is None and like._contiguous and like._size:
+    if memory_format is None and like._usual:
         return made
     if memory_format is not None and memory_format is not preserve_format:
         return arranged(name, made, memory_format)

@@ -291,6 +291,11 @@ cdef class TensorBase:
         return self.contiguous
 
     @property
+    def _usual(self):
+        """Whether the strides are those of a new tensor of this shape."""
+        return self.usual
+
+    @property
     def _address(self):
         """Host address of the first element."""
         return <Py_ssize_t>address(self)
@@ -376,14 +381,19 @@ cdef TensorBase make_tensor(Storage storage, tuple shape, tuple strides, Py_ssiz
     """Tensor over a storage. IN: strides and offset in elements, within the storage (checked by the caller)."""
     cdef TensorBase t = _new(storage, shape, strides, offset, dtype)
     cdef Py_ssize_t size = 1, i, length, n = PyTuple_GET_SIZE(shape), total = checked_size(shape)
-    cdef bint contiguous = True
+    cdef Py_ssize_t step = 1, given
+    cdef bint contiguous = True, usual = True
     for i in range(n - 1, -1, -1):
-        length = <Py_ssize_t>shape[i]
-        if length != 1 and <Py_ssize_t>strides[i] != size:
+        length, given = <Py_ssize_t>shape[i], <Py_ssize_t>strides[i]
+        if length != 1 and given != size:
             contiguous = False
+        if given != step:
+            usual = False
         size *= length
+        if length > 1:
+            step *= length
     t.size = total
-    t.contiguous = contiguous or total == 0
+    t.contiguous, t.usual = contiguous or total == 0, usual
     return t
 
 
@@ -391,17 +401,17 @@ cdef TensorBase empty_host(tuple shape, DType dtype):
     cdef Py_ssize_t size = checked_size(shape)
     cdef TensorBase t = _new(host_storage(size * dtype.itemsize), shape, contiguous_strides(shape), 0, dtype)
     t.size = size
-    t.contiguous = True
+    t.contiguous = t.usual = True
     return t
 
 
 cdef TensorBase empty_host_like(TensorBase like, DType dtype):
     cdef TensorBase t
-    if not like.contiguous:
+    if not like.usual:
         return empty_host(like.shape, dtype)
     t = _new(host_storage(like.size * dtype.itemsize), like.shape, like._strides, 0, dtype)
     t.size = like.size
-    t.contiguous = True
+    t.contiguous = t.usual = True
     return t
 
 
@@ -420,7 +430,7 @@ def alias(TensorBase t not None):
     """A new tensor of the same data with no graph."""
     cdef TensorBase out = _new(t.storage, t.shape, t._strides, t.offset, t.dtype)
     out.size = t.size
-    out.contiguous = t.contiguous
+    out.contiguous, out.usual = t.contiguous, t.usual
     return out
 
 
@@ -480,7 +490,7 @@ def assign(TensorBase t not None, TensorBase source not None):
     t.offset = source.offset
     t.size = source.size
     t.dtype = source.dtype
-    t.contiguous = source.contiguous
+    t.contiguous, t.usual = source.contiguous, source.usual
 
 
 cdef int check_read(TensorBase t) except -1:

@@ -3,7 +3,7 @@ from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta._kernels.core.base cimport BFLOAT16, FLOAT16, STORED_MASK, DType, Device, TensorBase, rare
-from volta._kernels.core.order cimport Order, order_of, restored, scattered, suggest_pixels
+from volta._kernels.core.order cimport Order, copied_as, order_of, restored, scattered, suggest_pixels
 from volta._kernels.core.record cimport Primitive
 
 cdef extern from "Python.h":
@@ -65,6 +65,8 @@ cdef inline object call_kernel(Primitive op, Device device, tuple inputs, dict p
         result = restored(order, result)
     elif pixels:
         result = lay_by_pixels(device, result)
+    if op.copies and out is None and not (<TensorBase>given[0]).usual:
+        result = copied_as(<TensorBase>given[0], result)
     if out is not None:
         out.storage.version += 1
     elif op.changes:

@@ -14,6 +14,7 @@ from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, prom
 from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
 from volta._kernels.core.hooks cimport check_alone
 from volta._kernels.core.graph import custom_node, of_recorded
+from volta._kernels.core.order cimport dense
 from volta._kernels.core.record cimport Op, Primitive
 
 # Set by volta.ops.
@@ -312,23 +313,12 @@ def check_apart(str name, TensorBase target not None, TensorBase other not None,
     asked of tensors without gaps."""
     cdef Py_ssize_t start = target.offset * target.dtype.itemsize, end = start + target.size * target.dtype.itemsize
     cdef Py_ssize_t low = other.offset * other.dtype.itemsize, high = low + other.size * other.dtype.itemsize
-    if not same_bytes(target.storage, other.storage) or low >= end or start >= high or not (_dense(target) and _dense(other)):
+    if not same_bytes(target.storage, other.storage) or low >= end or start >= high or not (dense(target) and dense(other)):
         return
     if whole or target.shape != other.shape or low != start or high != end or not (
             target.contiguous and other.contiguous or target._strides == other._strides):
         raise ArgumentError(f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
                             f"memory location; clone() the input tensor before writing")
-
-
-cdef bint _dense(TensorBase t):
-    """Whether the elements lie side by side, in any order of the dimensions."""
-    cdef Py_ssize_t expected = 1
-    if not t.contiguous:
-        for stride, n in sorted([(s, n) for s, n in zip(t._strides, t.shape) if n != 1]):
-            if stride != expected:
-                return False
-            expected *= n
-    return t.size > 0
 
 
 def as_before(TensorBase target not None):

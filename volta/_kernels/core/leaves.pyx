@@ -8,7 +8,7 @@ from volta.errors import AutogradError
 from volta._kernels.core.base cimport TensorBase, make_tensor
 from volta._kernels.core.base import strides_of
 from volta._kernels.core.call cimport call_kernel
-from volta._kernels.core.order import dense_strides
+from volta._kernels.core.order cimport dense
 from volta._kernels.core.record cimport Primitive
 
 cdef extern from "Python.h":
@@ -43,8 +43,7 @@ cdef bint is_alone(TensorBase g):
 
 cdef tuple _wanted(TensorBase leaf):
     """The strides of a leaf's gradient: its own, where it is dense."""
-    cdef object strides = dense_strides(leaf)
-    return leaf._strides if strides == leaf._strides else strides_of(leaf.shape)
+    return leaf._strides if leaf.size == 0 or not leaf.contiguous and dense(leaf) else strides_of(leaf.shape)
 
 
 cdef object _laid(TensorBase g, tuple strides, bint create_graph):

@@ -18,6 +18,8 @@ cdef class Order:
 
 cdef Order order_of(tuple inputs)
 cdef object restored(Order order, object result)
+cdef bint dense(TensorBase t) noexcept
+cdef object copied_as(TensorBase x, object result)
 cdef bint pixelwise(TensorBase t) noexcept
 cdef bint suggest_pixels(int mask, tuple inputs) noexcept
 cdef int disown(tuple outs, tuple args, dict options) except -1

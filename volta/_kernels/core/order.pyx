@@ -155,11 +155,39 @@ cdef object restored(Order order, object result):
 
 
 def dense_strides(TensorBase t not None):
-    """Strides of a new tensor that lies as t does (PyTorch's `preserve_format`), None for row-major ones. Of nothing, they are t's."""
-    if t.size == 0:
+    """Strides of a new tensor that lies as t does (PyTorch's `preserve_format`), None for the usual ones. They are t's where it has no
+    gaps, those of dimensions of one element too."""
+    if t.usual:
+        return None
+    if t.size == 0 or dense(t):
         return t._strides
-    cdef Order order = None if t.contiguous else order_of((t,))
+    cdef Order order = order_of((t,))
     return None if order is None else order.strides
+
+
+cdef object copied_as(TensorBase x, object result):
+    """A new tensor of x's elements with the strides of x where it has no gaps: along dimensions of one element, too."""
+    cdef TensorBase t = <TensorBase>result
+    if (x.size == 0 or dense(x)) and x._strides != t._strides:
+        return make_tensor(t.storage, t.shape, x._strides, t.offset, t.dtype)
+    return t
+
+
+cdef bint dense(TensorBase t) noexcept:
+    """Whether the elements lie side by side, in any order of the dimensions."""
+    cdef Py_ssize_t rank = PyTuple_GET_SIZE(t.shape), expected = 1, i
+    cdef unsigned int done = 0
+    cdef bint found = True
+    if t.contiguous:
+        return t.size > 0
+    while found:                            # the dimension whose elements lie where those found so far end
+        found = False
+        for i in range(rank):
+            if not done >> i & 1 and <Py_ssize_t>t.shape[i] != 1 and <Py_ssize_t>t._strides[i] == expected:
+                expected *= <Py_ssize_t>t.shape[i]
+                done |= 1 << i
+                found = True
+    return expected == t.size
 
 
 def order_as(tuple tensors not None):

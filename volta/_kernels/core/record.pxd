@@ -83,6 +83,7 @@ cdef class Primitive(Op):
     cdef readonly tuple writes              # positions of the inputs that the kernel changes
     cdef bint changes                       # whether there are any
     cdef public bint pointwise              # each element of a result comes from those at its place: results lie as the inputs do
+    cdef public bint copies                 # whether it is that of one input, with each of its strides
     cdef public int pixels                  # bit mask of the inputs of which one that lies pixel by pixel makes all results lie so
     cdef readonly tuple wide                # positions of the outputs that stay float32 for float16 inputs
     cdef readonly object takes              # as declared

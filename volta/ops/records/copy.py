@@ -22,7 +22,7 @@ cast_op = register("cast", ("x",), family="movement", vjp=(lambda g, x_dtype: ca
                  kinds="fib", numpy=lambda x, dtype: x.astype(to_numpy(dtype)),
                  cases=(case((3, 4), dtype=int64), case((2, 3), dtype=bool_), case((5,), dtype=int32), case((), dtype=float32),
                         case((0, 2), dtype=int32), case((70, 3), dtype=float32)))
-cast_op.pointwise = True
+cast_op.pointwise = cast_op.copies = True
 
 
 def cast(x: Tensor, dtype: DType) -> Tensor:

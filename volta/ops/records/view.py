@@ -86,7 +86,7 @@ contiguous_op = register("contiguous", ("x",), family="movement", takes="fib", v
                        cases=(case((3, 4)), case(()), case((0, 2))))
 clone_op = register("clone", ("x",), family="movement", takes="fib", vjp=(lambda g: g,), numpy=lambda x: x.copy(), kinds="fib",
                     cases=(case((3, 4)), case(()), case((0, 2))))
-clone_op.pointwise = True                   # it lies as x does
+clone_op.pointwise = clone_op.copies = True # it lies as x does
 
 
 def row_major(x):
