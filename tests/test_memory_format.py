@@ -175,3 +175,30 @@ def test_pools_of_pixels_are_those_of_rows(rank, dtype, rng):
         found.append([t.detach().numpy() for t in (out, index, volta.autograd.grad(out, x, weights)[0], pool(x.detach(), 3, 2, 1))])
     for rows, pixels in zip(*found):
         np.testing.assert_array_equal(rows, pixels)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "Adadelta", "Rprop"])
+def test_optimizers_step_where_parameters_lie(name, device):
+    found = []
+    for form in (volta.contiguous_format, volta.channels_last):
+        volta.manual_seed(0)
+        module = volta.nn.Conv2d(3, 4, 3).to(device, memory_format=form)
+        optimizer = getattr(volta.optim, name)(module.parameters(), lr=0.1, **({"momentum": 0.9} if name == "SGD" else {}))
+        address = module.weight.data_ptr() if device == "cpu" else 0
+        for k in range(3):
+            optimizer.zero_grad()
+            (module.weight ** 2 * k).sum().backward()
+            optimizer.step()
+        assert module.weight.is_contiguous(memory_format=form) and (device != "cpu" or module.weight.data_ptr() == address)
+        found.append(module.weight.detach().cpu().numpy())
+    np.testing.assert_array_equal(*found)
+
+
+def test_images_on_a_gpu_lie_as_on_the_cpu(device):
+    x = volta.ones(2, 4, 6, 6, device=device).to(memory_format=volta.channels_last).requires_grad_()
+    net = volta.nn.Sequential(volta.nn.Conv2d(4, 8, 3), volta.nn.BatchNorm2d(8), volta.nn.ReLU(), volta.nn.MaxPool2d(2))
+    net.to(device, memory_format=volta.channels_last)
+    y = net(x)
+    y.retain_grad()
+    y.sum().backward()
+    assert y.stride() == (32, 1, 16, 8) and x.grad.stride() == x.stride() and net[0].weight.grad.stride() == net[0].weight.stride()
