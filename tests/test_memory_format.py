@@ -2,12 +2,13 @@
 import copy
 import io
 
+import numpy as np
 import pytest
 
 import volta
 import volta.nn
 import volta.optim
-from volta.errors import ArgumentError, DTypeError
+from volta.errors import ArgumentError, DTypeError, UninitializedError
 
 torch = pytest.importorskip("torch")
 
@@ -94,3 +95,110 @@ def test_formats_that_say_nothing_are_refused():
         volta.empty(2, memory_format=volta.preserve_format)
     with pytest.raises(ArgumentError, match="required rank 4 tensor to use channels_last format"):
         volta.ones(2, 3).clone(memory_format=volta.channels_last)
+
+
+def test_lazy_layers_take_no_format():
+    with pytest.raises(UninitializedError):
+        volta.nn.LazyConv2d(3, 3).to(memory_format=volta.channels_last)
+
+
+# ---------------------------------------------------------------- results and gradients
+def _laid(lib, array, how):
+    x = lib.tensor(array.tolist(), dtype=lib.float32)
+    last = lib.channels_last if x.ndim == 4 else lib.channels_last_3d
+    if how == "rows":
+        return x
+    if how == "pixels":
+        return x.contiguous(memory_format=last)
+    if how == "gaps":
+        return lib.cat([x, x], 1).contiguous(memory_format=last)[:, :x.shape[1]]
+    if how == "columns":
+        return x.transpose(-1, -2).contiguous().transpose(-1, -2)
+    return x.permute(*range(x.ndim)[::-1]).contiguous().permute(*range(x.ndim)[::-1])
+
+
+def _pools(name):
+    return lambda F, x, *_: getattr(F, name)(x, 2)
+
+
+OPS = {"conv2d": lambda F, x, w, v: F.conv2d(x, w, padding=1), "stride": lambda F, x, w, v: F.conv2d(x, w, stride=2),
+       "bias": lambda F, x, w, v: F.conv2d(x, w, w.sum((1, 2, 3))),
+       "points": lambda F, x, w, v: F.conv2d(x, w[:, :, :1, :1], v[:, 0, 0, 0]), "depthwise": lambda F, x, w, v: F.conv2d(x, v, groups=4),
+       "points apart": lambda F, x, w, v: F.conv2d(x, w[:, :, :1, :1], stride=2),
+       "transposed": lambda F, x, w, v: F.conv_transpose2d(x, w[:4], stride=2),
+       "transposed points": lambda F, x, w, v: F.conv_transpose2d(x, w[:4, :, 1:2, 1:2]),
+       "max places": lambda F, x, w, v: F.max_pool2d(x, 3, 2, 1, return_indices=True),
+       "dilated max": lambda F, x, w, v: F.max_pool2d(x, 2, 1, 0, 2),
+       "padded avg": lambda F, x, w, v: F.avg_pool2d(x, 3, 2, 1, True, False),
+       "divided": lambda F, x, w, v: F.avg_pool2d(x, 2, divisor_override=3),
+       "adaptive": lambda F, x, w, v: F.adaptive_avg_pool2d(x, (4, 3)), "adaptive max": lambda F, x, w, v: F.adaptive_max_pool2d(x, (4, 3)),
+       **{name: _pools(name) for name in ("max_pool2d", "avg_pool2d", "adaptive_max_pool2d")},
+       "max_pool3d": lambda F, x, w, v: F.max_pool3d(x.unsqueeze(2).repeat(1, 1, 3, 1, 1), 2),
+       "batch": lambda F, x, w, v: F.batch_norm(x, None, None, v[:4, 0, 0, 0], training=True),
+       "group": lambda F, x, w, v: F.group_norm(x, 2), "instance": lambda F, x, w, v: F.instance_norm(x),
+       "layer": lambda F, x, w, v: F.layer_norm(x, (6, 6))}
+
+
+WEIGHED = {"conv2d", "stride", "bias", "depthwise", "transposed"}             # by a whole weight, which may lie otherwise
+CALLS = [(name, how, weight) for name in OPS for how in ("rows", "pixels", "gaps", "columns", "turned")
+         for weight in ("rows", "pixels", "turned")[:3 if name in WEIGHED else 1]]
+
+
+@pytest.mark.parametrize("name, how, weight", CALLS)
+def test_results_and_gradients_lie_as_in_pytorch(name, how, weight, rng):
+    arrays = [rng.standard_normal(shape) for shape in ((2, 4, 6, 6), (8, 4, 3, 3), (8, 1, 3, 3))]
+    found = []
+    for lib in (torch, volta):
+        tensors = [_laid(lib, a, h).detach().requires_grad_() for a, h in zip(arrays, (how, weight, weight))]
+        outs = OPS[name](lib.nn.functional, *tensors)
+        outs = outs if isinstance(outs, tuple) else (outs,)
+        grads = lib.autograd.grad(outs[0], tensors, lib.ones_like(outs[0].detach()), allow_unused=True)
+        found.append([x for x in (*outs, *grads) if x is not None])
+    for theirs, ours in zip(*found):
+        np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-4, atol=1e-4)
+        assert ours.stride() == theirs.stride()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rank", [2, 3])
+def test_pools_of_pixels_are_those_of_rows(rank, dtype, rng):
+    array = rng.standard_normal((2, 5, 6, 7, 9)[:rank + 2] if rank == 3 else (3, 5, 7, 9)).astype(dtype)
+    array[0, 1, 2, 3] = np.nan
+    array[1] = 1.0
+    pool = getattr(volta.nn.functional, f"max_pool{rank}d")
+    found = []
+    for pixels in (False, True):
+        x = volta.tensor(array)
+        x = x.movedim(1, -1).contiguous().movedim(-1, 1) if pixels else x
+        out, index = pool(x.requires_grad_(), 3, 2, 1, return_indices=True)
+        weights = volta.arange(out.numel(), dtype=out.dtype).reshape(out.shape)
+        found.append([t.detach().numpy() for t in (out, index, volta.autograd.grad(out, x, weights)[0], pool(x.detach(), 3, 2, 1))])
+    for rows, pixels in zip(*found):
+        np.testing.assert_array_equal(rows, pixels)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "Adadelta", "Rprop"])
+def test_optimizers_step_where_parameters_lie(name, device):
+    found = []
+    for form in (volta.contiguous_format, volta.channels_last):
+        volta.manual_seed(0)
+        module = volta.nn.Conv2d(3, 4, 3).to(device, memory_format=form)
+        optimizer = getattr(volta.optim, name)(module.parameters(), lr=0.1, **({"momentum": 0.9} if name == "SGD" else {}))
+        address = module.weight.data_ptr() if device == "cpu" else 0
+        for k in range(3):
+            optimizer.zero_grad()
+            (module.weight ** 2 * k).sum().backward()
+            optimizer.step()
+        assert module.weight.is_contiguous(memory_format=form) and (device != "cpu" or module.weight.data_ptr() == address)
+        found.append(module.weight.detach().cpu().numpy())
+    np.testing.assert_array_equal(*found)
+
+
+def test_images_on_a_gpu_lie_as_on_the_cpu(device):
+    x = volta.ones(2, 4, 6, 6, device=device).to(memory_format=volta.channels_last).requires_grad_()
+    net = volta.nn.Sequential(volta.nn.Conv2d(4, 8, 3), volta.nn.BatchNorm2d(8), volta.nn.ReLU(), volta.nn.MaxPool2d(2))
+    net.to(device, memory_format=volta.channels_last)
+    y = net(x)
+    y.retain_grad()
+    y.sum().backward()
+    assert y.stride() == (32, 1, 16, 8) and x.grad.stride() == x.stride() and net[0].weight.grad.stride() == net[0].weight.stride()

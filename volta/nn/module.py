@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 from volta._kernels import core
 from volta.device import as_device
 from volta.dtypes import as_dtype, bfloat16, float16, float32, float64
-from volta.errors import ArgumentError, DTypeError, RegistrationError
+from volta.errors import ArgumentError, DTypeError, RegistrationError, UninitializedError
 from volta.layout import memory_format as Layout
 from volta.nn.hooks import HookMethods
-from volta.nn.parameter import Buffer, Parameter
+from volta.nn.parameter import Buffer, Parameter, Uninitialized
 from volta.nn.state import StateMethods
 from volta.tensor import Tensor
 from volta.types import DeviceLike, DTypeLike
@@ -343,7 +343,8 @@ class Module(HookMethods, StateMethods):
         """Move to a device, to a floating point dtype, or both: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`.
         Integer buffers keep their dtype. What has four or five dimensions is arranged in memory as `memory_format` says.
 
-        Raises: DTypeError for a dtype that is not floating point; ArgumentError for a format of another number of dimensions; DeviceError.
+        Raises: DTypeError for a dtype that is not floating point; ArgumentError for a format of another number of dimensions;
+        UninitializedError for a format of a lazy layer that has no shapes yet; DeviceError.
 
         >>> volta.nn.Conv2d(2, 3, 3).to(memory_format=volta.channels_last).weight.stride()
         (18, 1, 6, 2)
@@ -355,6 +356,8 @@ class Module(HookMethods, StateMethods):
             if form is None or t.ndim not in (4, 5):
                 return t.to(device=place, dtype=dtype)
             return t.to(device=place, dtype=dtype, memory_format=form)
+        if form is not None and any(isinstance(t, Uninitialized) for t in (*self.parameters(), *self.buffers())):
+            raise UninitializedError(f"Module.to: {form} means nothing before there are shapes; call the module with an input first")
         return self._apply(convert)
 
     def cpu(self) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from volta._kernels.core.call import run_kernel
+from volta._kernels.core.order import as_rows
 from volta.ops import table
 from volta.ops.records.update import UPDATES, Update
 
@@ -60,4 +61,4 @@ def run(update: Update, lists: list, settings: dict) -> None:
     IN: lists, in the order of the declaration's tensors, None for a state that is not in use; settings, its hyperparameters and flags.
     """
     flags = {flag: settings.pop(flag) for flag in update.flags if flag in settings}
-    run_kernel(table.RECORDS[update.name], lists[0][0].device, tuple(lists), {**update.factors(**settings), **flags})
+    run_kernel(table.RECORDS[update.name], lists[0][0].device, as_rows(tuple(lists)), {**update.factors(**settings), **flags})

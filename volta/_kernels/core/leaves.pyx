@@ -36,9 +36,14 @@ cdef accumulate(TensorBase target, object gradient):
         gradient.add_to(target)
 
 
+cdef inline bint _is_sole(TensorBase g):
+    """Whether no other tensor shares the memory of this one."""
+    return Py_REFCNT(<PyObject*>g.storage) == 1 and g.storage.root is None
+
+
 cdef bint is_alone(TensorBase g):
-    """Whether no other tensor shares the memory of this one, which is all of it."""
-    return Py_REFCNT(<PyObject*>g.storage) == 1 and g.storage.root is None and g.contiguous
+    """Whether none does, and it is row-major."""
+    return _is_sole(g) and g.contiguous
 
 
 cdef tuple _wanted(TensorBase leaf):
@@ -90,7 +95,7 @@ cdef set_gradient(TensorBase leaf, object gradient, bint owned, bint create_grap
         elif not isinstance(gradient, TensorBase):
             leaf.grad = gradient if create_graph else gradient.clone()
         elif (g.contiguous if leaf.contiguous else g._strides == _wanted(leaf)) and (
-                create_graph or owned or Py_REFCNT(<PyObject*>g) <= 3 and is_alone(g)):
+                create_graph or owned or Py_REFCNT(<PyObject*>g) <= 3 and _is_sole(g)):
             leaf.grad = g
         else:
             leaf.grad = _contiguous(g) if leaf.contiguous else _laid(g, _wanted(leaf), create_graph)

@@ -6,7 +6,7 @@ sees what they make with the dimensions back in their places. What is dense in t
 
 Also, which results of composed ops are views (`disown`): those that show the memory of an argument.
 """
-from volta._kernels.core.base cimport MAX_RANK, TensorBase, make_tensor, same_bytes
+from volta._kernels.core.base cimport MAX_RANK, TensorBase, contiguous_strides, make_tensor, same_bytes
 
 tensor_type = NULL
 
@@ -188,6 +188,41 @@ cdef bint dense(TensorBase t) noexcept:
                 done |= 1 << i
                 found = True
     return expected == t.size
+
+
+cdef bint _lie_alike(tuple lists, Py_ssize_t i):
+    """Whether the i-th tensors of these lists, but for None and what is row-major, are dense in one order."""
+    cdef TensorBase first = lists[0][i]
+    cdef object each
+    if first.contiguous or not dense(first):
+        return False
+    for each in lists:
+        if each is not None and ((<TensorBase>each[i])._strides != first._strides or (<TensorBase>each[i]).shape != first.shape):
+            return False
+    return True
+
+
+def as_rows(tuple lists not None):
+    """Lists of tensors that belong together, the i-th of each (parameters, gradients, states): where these lie densely in one order that is
+    not row-major, row-major views of the same elements. Elementwise kernels work on them where they lie."""
+    cdef TensorBase t
+    cdef tuple shape, order
+    cdef object each
+    cdef Py_ssize_t i
+    cdef list out = None
+    for i in range(len(lists[0])):
+        if (<TensorBase>lists[0][i]).contiguous or not _lie_alike(lists, i):
+            continue
+        if out is None:
+            out = [None if each is None else list(each) for each in lists]
+        t = lists[0][i]
+        order = tuple(sorted(range(len(t.shape)), key=t._strides.__getitem__, reverse=True))
+        shape = tuple([t.shape[d] for d in order])
+        for each in out:
+            if each is not None:
+                t = each[i]
+                each[i] = make_tensor(t.storage, shape, contiguous_strides(shape), t.offset, t.dtype)
+    return lists if out is None else tuple(out)
 
 
 def order_as(tuple tensors not None):

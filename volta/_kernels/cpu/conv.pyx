@@ -26,6 +26,8 @@ from volta._kernels.cpu.conv_winograd cimport convolve_by_winograd
 from volta._kernels.cpu.conv_tile cimport lines_of_taps, put, tile_of_taps
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport pack
+from volta._kernels.cpu.linalg import linear, matmul
+from volta._kernels.cpu.pixels cimport from_rows, pixel_rows, points, rows_of_points
 from volta._kernels.core.views cimport float_code, pointer
 from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.real cimport real
@@ -355,6 +357,9 @@ def conv2d(TensorBase x not None, TensorBase weight not None, TensorBase bias, t
     """Cross-correlation of x with weight, of images or volumes."""
     cdef Plan plan
     cdef int code = float_code("conv2d", x, weight, bias)
+    cdef TensorBase rows = rows_of_points(x, weight.shape[2:], stride, padding, groups)
+    if rows is not None and weight.size:
+        return from_rows(linear(rows, points(weight), bias), x.shape[:1] + weight.shape[:1] + x.shape[2:])
     x, weight, bias = packed(x), packed(weight), packed(bias)
     set_geometry(&plan, x.shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride, padding, dilation,
                  groups)
@@ -389,6 +394,9 @@ cdef TensorBase input_gradient(TensorBase g, TensorBase weight, tuple size, tupl
     cdef Plan plan
     cdef int code = float_code("conv2d_grad_input", g, weight)
     cdef tuple shape = (g.shape[0], <Py_ssize_t>weight.shape[1] * groups) + size
+    cdef TensorBase rows = rows_of_points(g, weight.shape[2:], stride, padding, groups)
+    if rows is not None and weight.size and size == g.shape[2:]:
+        return from_rows(matmul(rows, points(weight)), shape)
     g, weight = packed(g), packed(weight)
     set_geometry(&plan, shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride, padding, dilation, groups)
     transpose(&plan)

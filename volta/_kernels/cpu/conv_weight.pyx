@@ -18,7 +18,7 @@ from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_plan cimport (
     BAND_LIMIT, TARGET, Chunk, Plan, add_slices, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, load_pixels,
     make_tables, pixels_in, pixels_out, set_chunk, set_geometry, slices_of, threads_of)
-from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage, make_tensor
 from volta._kernels.cpu.conv_depthwise cimport weight_depthwise
 from volta._kernels.cpu.conv_product cimport thinned, weight_by_product
 from volta._kernels.cpu.conv_winograd_weight cimport weight_by_winograd
@@ -26,6 +26,8 @@ from volta._kernels.cpu.conv_blocks_weight cimport weight_by_blocks
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.conv_tile cimport lines_of_taps
 from volta._kernels.cpu.gemm cimport pack, turn
+from volta._kernels.cpu.linalg import matmul
+from volta._kernels.cpu.pixels cimport pixel_rows, rows_of_points
 from volta._kernels.core.views cimport float_code
 from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.real cimport real
@@ -388,6 +390,10 @@ def conv2d_grad_weight(TensorBase g not None, TensorBase x not None, kernel, tup
     cdef Plan plan
     cdef int code = float_code("conv2d_grad_weight", g, x)
     cdef Py_ssize_t channels = <Py_ssize_t>x.shape[1] // groups
+    cdef TensorBase rows = rows_of_points(g, kernel, stride, padding, groups), seen = pixel_rows(x)
+    if rows is not None and seen is not None and g.shape[2:] == x.shape[2:]:
+        rows = matmul(make_tensor(rows.storage, rows.shape[::-1], rows._strides[::-1], rows.offset, rows.dtype), seen)
+        return make_tensor(rows.storage, rows.shape + kernel, rows._strides + (1,) * len(kernel), rows.offset, rows.dtype)
     g, x = packed(g), packed(x)
     set_geometry(&plan, x.shape, channels, <Py_ssize_t>g.shape[1] // groups, kernel, stride, padding, dilation, groups)
     cdef TensorBase out = empty_host((g.shape[1], channels) + kernel, g.dtype)

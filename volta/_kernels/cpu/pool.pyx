@@ -19,6 +19,8 @@ from volta._kernels.cpu.pool_plan cimport (
 from volta._kernels.core.views cimport float_code
 from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.pixels cimport from_rows, pixel_rows
+from volta._kernels.cpu.pool_pixels cimport gradient_by_pixels, pool_by_pixels
 from volta._kernels.cpu.real cimport real
 
 cdef extern from *:
@@ -355,7 +357,8 @@ def max_pool(TensorBase x not None, size, kernel=None, stride=None, padding=None
     size = plain(size)
     cdef Pool p
     cdef int code = float_code("max_pool", x)
-    x = packed(x)
+    cdef TensorBase rows = pixel_rows(x)
+    x = packed(x) if rows is None else x
     cdef TensorBase lists = begin(&p, x.shape[2:], size, kernel, stride, padding, dilation, False, 0)
     p.planes = <Py_ssize_t>x.shape[0] * <Py_ssize_t>x.shape[1]
     cdef tuple shape = x.shape[:2] + size
@@ -363,6 +366,14 @@ def max_pool(TensorBase x not None, size, kernel=None, stride=None, padding=None
     cdef void* source = address(x)
     cdef void* target = address(out)
     cdef int64_t* places = <int64_t*>address(index)
+    cdef Py_ssize_t images = x.shape[0], channels = x.shape[1]
+    if rows is not None and out.size:
+        with nogil:
+            if code == FLOAT32:
+                pool_by_pixels(&p, <const float*>source, images, channels, False, <float*>target, places)
+            else:
+                pool_by_pixels(&p, <const double*>source, images, channels, False, <double*>target, places)
+        return from_rows(out, shape), from_rows(index, shape)
     if out.size:
         with nogil:
             if code == FLOAT32:
@@ -401,18 +412,28 @@ def max_pool_grad(TensorBase g not None, TensorBase index not None, size, kernel
     cdef int code = float_code("max_pool_grad", g)
     if index.dtype.code != INT64:
         raise DTypeError(f"max_pool_grad: index must be int64, got {index.dtype.name}; convert it with .long()")
-    g, index = packed(g), packed(index)
+    cdef bint pixels = pixel_rows(g) is not None and pixel_rows(index) is not None
+    if not pixels:
+        g, index = packed(g), packed(index)
+    cdef Py_ssize_t images = g.shape[0], channels = g.shape[1]
     cdef Py_ssize_t planes = <Py_ssize_t>g.shape[0] * <Py_ssize_t>g.shape[1]
     cdef TensorBase out = empty_host(g.shape[:2] + size, g.dtype)
-    cdef Py_ssize_t outs = g.size // max(planes, <Py_ssize_t>1), pixels = out.size // max(planes, <Py_ssize_t>1)
+    cdef Py_ssize_t outs = g.size // max(planes, <Py_ssize_t>1), size_of = out.size // max(planes, <Py_ssize_t>1)
     cdef void* source = address(g)
     cdef void* target = address(out)
     cdef const int64_t* places = <const int64_t*>address(index)
+    if pixels and out.size:
+        with nogil:
+            if code == FLOAT32:
+                gradient_by_pixels(<Pool*>NULL, <const float*>source, places, images, channels, outs, size_of, <float*>target)
+            else:
+                gradient_by_pixels(<Pool*>NULL, <const double*>source, places, images, channels, outs, size_of, <double*>target)
+        return from_rows(out, out.shape)
     with nogil:
         if code == FLOAT32:
-            spread(<const float*>source, places, planes, outs, pixels, <float*>target)
+            spread(<const float*>source, places, planes, outs, size_of, <float*>target)
         else:
-            spread(<const double*>source, places, planes, outs, pixels, <double*>target)
+            spread(<const double*>source, places, planes, outs, size_of, <double*>target)
     return out
 
 

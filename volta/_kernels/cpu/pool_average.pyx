@@ -15,6 +15,8 @@ from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.pool_plan cimport (
     COLUMNS, Pool, begin, by_columns, by_vectors, inside, pool_by_vectors, pool_threads, whole_lines, window_of)
 from volta._kernels.cpu.pool_vectors cimport WIDEST
+from volta._kernels.cpu.pixels cimport from_rows, pixel_rows
+from volta._kernels.cpu.pool_pixels cimport gradient_by_pixels, pool_by_pixels
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sums cimport column_sums32, column_sums64, line_sum
 
@@ -227,12 +229,21 @@ def avg_pool(TensorBase x not None, size, kernel=None, stride=None, padding=None
     size = plain(size)
     cdef Pool p
     cdef int code = float_code("avg_pool", x)
-    x = packed(x)
+    cdef TensorBase rows = pixel_rows(x)
+    x = packed(x) if rows is None else x
     cdef TensorBase lists = begin(&p, x.shape[2:], size, kernel, stride, padding, None, count_padding, divisor)
     p.planes = <Py_ssize_t>x.shape[0] * <Py_ssize_t>x.shape[1]
     cdef TensorBase out = empty_host(x.shape[:2] + size, x.dtype)
     cdef void* source = address(x)
     cdef void* target = address(out)
+    cdef Py_ssize_t images = x.shape[0], channels = x.shape[1]
+    if rows is not None and out.size:
+        with nogil:
+            if code == FLOAT32:
+                pool_by_pixels(&p, <const float*>source, images, channels, True, <float*>target, <int64_t*>NULL)
+            else:
+                pool_by_pixels(&p, <const double*>source, images, channels, True, <double*>target, <int64_t*>NULL)
+        return from_rows(out, out.shape)
     if out.size:
         with nogil:
             if code == FLOAT32:
@@ -293,10 +304,19 @@ def avg_pool_grad(TensorBase g not None, size, kernel=None, stride=None, padding
     size = plain(size)
     cdef Pool p
     cdef int code = float_code("avg_pool_grad", g)
-    g = packed(g)
+    cdef TensorBase rows = pixel_rows(g)
+    g = packed(g) if rows is None else g
     cdef TensorBase lists = begin(&p, size, g.shape[2:], kernel, stride, padding, None, count_padding, divisor)
     p.planes = <Py_ssize_t>g.shape[0] * <Py_ssize_t>g.shape[1]
     cdef TensorBase out = empty_host(g.shape[:2] + size, g.dtype)
+    cdef Py_ssize_t images = g.shape[0], channels = g.shape[1]
+    if rows is not None and out.size:
+        if code == FLOAT32:
+            gradient_by_pixels(&p, <const float*>address(g), <const int64_t*>NULL, images, channels, p.outs, p.size, <float*>address(out))
+        else:
+            gradient_by_pixels(&p, <const double*>address(g), <const int64_t*>NULL, images, channels, p.outs, p.size,
+                               <double*>address(out))
+        return from_rows(out, out.shape)
     if code == FLOAT32:
         share_all(&p, <const float*>address(g), <float*>address(out))
     else:

@@ -6,12 +6,15 @@
 
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
+from libc.stdint cimport int64_t
 
 from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host
 from volta._kernels.core.size cimport plain
 from volta._kernels.core.views cimport float_code
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.pool_plan cimport Pool, begin, pool_threads
+from volta._kernels.cpu.pixels cimport from_rows, pixel_rows
+from volta._kernels.cpu.pool_pixels cimport pool_by_pixels
 from volta._kernels.cpu.real cimport real
 
 cdef extern from *:
@@ -167,13 +170,22 @@ def max_pool_values(TensorBase x not None, size, kernel=None, stride=None, paddi
     size = plain(size)
     cdef Pool p
     cdef int code = float_code("max_pool_values", x)
-    x = packed(x)
+    cdef TensorBase rows = pixel_rows(x)
+    x = packed(x) if rows is None else x
     cdef tuple shape = x.shape
     cdef TensorBase lists = begin(&p, shape[2:], size, kernel, stride, padding, dilation, False, 0)
     p.planes = <Py_ssize_t>shape[0] * <Py_ssize_t>shape[1]
     cdef TensorBase out = empty_host(shape[:2] + size, x.dtype)
     cdef void* source = address(x)
     cdef void* target = address(out)
+    cdef Py_ssize_t images = x.shape[0], channels = x.shape[1]
+    if rows is not None and out.size:
+        with nogil:
+            if code == FLOAT32:
+                pool_by_pixels(&p, <const float*>source, images, channels, False, <float*>target, <int64_t*>NULL)
+            else:
+                pool_by_pixels(&p, <const double*>source, images, channels, False, <double*>target, <int64_t*>NULL)
+        return from_rows(out, out.shape)
     if out.size:
         with nogil:
             if code == FLOAT32:

@@ -111,14 +111,17 @@ def _called(rank, input, weight, bias, stride, padding, dilation, groups):
         return pixels_as(weight, pixels_as(input, integers.conv(input, weight, bias, stride, padding, dilation, groups)))
     if rank == 2:
         return conv2d_op(input, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
-    if rank == 1:           # images of one row
+    if rank == 1 and input._contiguous and weight._contiguous and input._strides[1] != 1 != weight._strides[1]:      # images of one row
+        out = conv2d_op(_row(input), _row(weight), bias, stride=(1, *stride), padding=(0, *padding), dilation=(1, *dilation), groups=groups)
+        return reshape_op(out, shape=out.shape[:2] + out.shape[3:])
+    if rank == 1:
         return _line(conv2d_op(_row(row_major(input)), _row(weight), bias, stride=(1, *stride), padding=(0, *padding),
                                dilation=(1, *dilation), groups=groups))
     return conv3d_op(input, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
 def _row(x):
-    return reshape_op(x, shape=x.shape[:2] + (1,) + x.shape[2:]) if x._contiguous and x.shape[1] > 1 else unsqueeze(x, 2)
+    return reshape_op(x, shape=x.shape[:2] + (1,) + x.shape[2:]) if x._contiguous and x._strides[1] != 1 else unsqueeze(x, 2)
 
 
 def _line(x):

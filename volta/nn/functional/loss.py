@@ -19,7 +19,7 @@ from volta.ops.records.index import gather_op
 from volta.ops.records.loss import cross_entropy_op, label_weights, nll_op, sum_of_weights
 from volta.ops.records.math import absolute_difference, logical_or, logistic_loss, squared_difference, where_op
 from volta.ops.records.reduce import mean_op, sum_op
-from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op, tied
+from volta.ops.records.view import contiguous_op, expand_op, lies_as, permute_op, reshape_op, tied
 from volta.ops.reduce import log_softmax, mean, sum
 from volta.ops.table import Labels, case, composed
 from volta.shapes import as_dims, broadcast_shapes, broadcasts_to
@@ -389,8 +389,8 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
 
 
 def _logistic(input, target, weight, pos_weight, name, reduction):
-    if reduction == "none" and target.is_contiguous() and not input.is_contiguous():    # losses lie as the targets do, as in PyTorch
-        input = contiguous_op(input)
+    if reduction == "none" and input._strides != target._strides:               # losses lie as the targets do, as in PyTorch
+        input = lies_as(target, input if input._contiguous else contiguous_op(input))
     losses = logistic_loss(input, target)
     if pos_weight is not None:
         losses = losses + (pos_weight - 1.0) * target * softplus(-input)

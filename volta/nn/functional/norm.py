@@ -107,7 +107,8 @@ def by_batch(input, running_mean, running_var, weight, bias, training, momentum,
     if not training:
         if running_mean is None:
             raise ArgumentError("batch_norm: evaluation needs running_mean and running_var; pass them or training=True")
-        return pixels_as(input, _normalised(input, running_mean, running_var, weight, bias, eps))
+        out = _normalised(input, running_mean, running_var, weight, bias, eps)
+        return out if input._contiguous else pixels_as(input, out)
     if not input._size:                         # nothing to normalise and nothing to move the statistics by
         return _normalised(input, *[full(channels, v, dtype=input.dtype, device=input.device) for v in (0.0, 1.0)], weight, bias, eps)
     count = input._size // input.shape[1]
@@ -162,7 +163,9 @@ def _over_trailing(name, input, normalized_shape, weight, bias, eps, centred):
         return _of_nothing(input, weight, bias)
     if len(shape) > 1:
         weight, bias = _flat(weight), _flat(bias)
-    return row_norm_op(row_major(input) if centred else input, weight, bias, length=math.prod(shape), groups=1, inner=1, centred=centred,
+    if centred and not input._contiguous:
+        input = row_major(input)
+    return row_norm_op(input, weight, bias, length=math.prod(shape), groups=1, inner=1, centred=centred,
                        eps=_least(input.dtype) if eps is None else float(eps))[0]
 
 

@@ -1,0 +1,191 @@
+# Pooling of images and volumes whose channels lie together: a window of all channels of some pixels at a time.
+#
+# Layout: [N][pixels of a plane][C]. Windows: see pool_plan.pxd. Ties, NaN, padding: as in pool.pyx; places are the same, and gradients are
+# added in the same order.
+# Threads: over lines of outputs; gradients over images and blocks of channels, so that they need no atomics and have a fixed order.
+
+from cython.parallel cimport prange
+from libc.math cimport INFINITY
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+
+from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.pool_plan cimport Pool, pool_threads
+from volta._kernels.cpu.real cimport real
+
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+      #define VOLTA_APART __restrict
+    #else
+      #define VOLTA_APART __restrict__
+    #endif
+    #define VOLTA_PIXELS(S, T)                                                                                              \\
+    static void volta_pixel_top_##S(const T* VOLTA_APART x, Py_ssize_t n, T* VOLTA_APART out) {                             \\
+        Py_ssize_t c;                                                                                                       \\
+        for (c = 0; c < n; c++) { const T v = x[c]; out[c] = (v > out[c]) | (v != v) ? v : out[c]; }                        \\
+    }                                                                                                                       \\
+    static void volta_pixel_place_##S(const T* VOLTA_APART x, int64_t at, Py_ssize_t n, T* VOLTA_APART out,                 \\
+                                      int64_t* VOLTA_APART place) {                                                         \\
+        Py_ssize_t c;                                                                                                       \\
+        for (c = 0; c < n; c++) {                                                                                           \\
+            const T v = x[c], top = out[c];                                                                                 \\
+            const int wins = (v > top) | (v != v);                                                                          \\
+            out[c] = wins ? v : top;                                                                                        \\
+            place[c] = wins ? at : place[c];                                                                                \\
+        }                                                                                                                   \\
+    }                                                                                                                       \\
+    static void volta_pixel_add_##S(const T* VOLTA_APART x, Py_ssize_t n, T* VOLTA_APART out) {                             \\
+        Py_ssize_t c;                                                                                                       \\
+        for (c = 0; c < n; c++) out[c] += x[c];                                                                             \\
+    }                                                                                                                       \\
+    static void volta_pixel_share_##S(const T* VOLTA_APART x, T by, Py_ssize_t n, T* VOLTA_APART out) {                     \\
+        Py_ssize_t c;                                                                                                       \\
+        for (c = 0; c < n; c++) out[c] += x[c] / by;                                                                        \\
+    }                                                                                                                       \\
+    static void volta_pixel_divide_##S(T by, Py_ssize_t n, T* VOLTA_APART out) {                                            \\
+        Py_ssize_t c;                                                                                                       \\
+        for (c = 0; c < n; c++) out[c] /= by;                                                                               \\
+    }
+    VOLTA_PIXELS(32, float)
+    VOLTA_PIXELS(64, double)
+    """
+    void pixel_top_32 "volta_pixel_top_32"(const float*, Py_ssize_t, float*) noexcept nogil
+    void pixel_top_64 "volta_pixel_top_64"(const double*, Py_ssize_t, double*) noexcept nogil
+    void pixel_place_32 "volta_pixel_place_32"(const float*, int64_t, Py_ssize_t, float*, int64_t*) noexcept nogil
+    void pixel_place_64 "volta_pixel_place_64"(const double*, int64_t, Py_ssize_t, double*, int64_t*) noexcept nogil
+    void pixel_add_32 "volta_pixel_add_32"(const float*, Py_ssize_t, float*) noexcept nogil
+    void pixel_add_64 "volta_pixel_add_64"(const double*, Py_ssize_t, double*) noexcept nogil
+    void pixel_share_32 "volta_pixel_share_32"(const float*, float, Py_ssize_t, float*) noexcept nogil
+    void pixel_share_64 "volta_pixel_share_64"(const double*, double, Py_ssize_t, double*) noexcept nogil
+    void pixel_divide_32 "volta_pixel_divide_32"(float, Py_ssize_t, float*) noexcept nogil
+    void pixel_divide_64 "volta_pixel_divide_64"(double, Py_ssize_t, double*) noexcept nogil
+
+cdef enum:
+    BLOCK = 16                  # channels that a thread takes of a gradient, at least
+
+
+cdef inline Py_ssize_t place_in(Pool* p, Py_ssize_t z, Py_ssize_t y, Py_ssize_t x, Py_ssize_t i, Py_ssize_t j, Py_ssize_t k) noexcept nogil:
+    """Where element i, j, k of a window lies in the plane."""
+    return ((p.z.start[z] + i * p.z.step) * p.y.n + p.y.start[y] + j * p.y.step) * p.x.n + p.x.start[x] + k * p.x.step
+
+
+cdef inline double divisor_of(Pool* p, Py_ssize_t z, Py_ssize_t y, Py_ssize_t x) noexcept nogil:
+    return p.divisor if p.divisor != 0 else <double>(p.z.span[z] * p.y.span[y] * p.x.span[x])
+
+
+# ---------------------------------------------------------------- forward
+
+cdef inline void largest_of(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, Py_ssize_t o, Py_ssize_t n, real* out,
+                            int64_t* index) noexcept nogil:
+    """One window of all channels. IN: x, an image. OUT: out and index (NULL: not wanted) of its pixel."""
+    cdef Py_ssize_t i, j, k, c, at
+    cdef bint some = p.z.count[z] > 0 and p.y.count[y] > 0 and p.x.count[o] > 0
+    at = place_in(p, z, y, o, 0, 0, 0) if some else -1
+    for c in range(n):
+        out[c] = -INFINITY
+    if index != NULL:
+        for c in range(n):
+            index[c] = at
+    for i in range(p.z.count[z]):
+        for j in range(p.y.count[y]):
+            for k in range(p.x.count[o]):
+                at = place_in(p, z, y, o, i, j, k)
+                if real is float:
+                    if index == NULL:
+                        pixel_top_32(x + at * n, n, out)
+                    else:
+                        pixel_place_32(x + at * n, at, n, out, index)
+                else:
+                    if index == NULL:
+                        pixel_top_64(x + at * n, n, out)
+                    else:
+                        pixel_place_64(x + at * n, at, n, out, index)
+
+
+cdef inline void mean_of(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, Py_ssize_t o, Py_ssize_t n, real* out) noexcept nogil:
+    cdef Py_ssize_t i, j, k
+    memset(out, 0, n * sizeof(real))
+    for i in range(p.z.count[z]):
+        for j in range(p.y.count[y]):
+            for k in range(p.x.count[o]):
+                if real is float:
+                    pixel_add_32(x + place_in(p, z, y, o, i, j, k) * n, n, out)
+                else:
+                    pixel_add_64(x + place_in(p, z, y, o, i, j, k) * n, n, out)
+    if real is float:
+        pixel_divide_32(<float>divisor_of(p, z, y, o), n, out)
+    else:
+        pixel_divide_64(divisor_of(p, z, y, o), n, out)
+
+
+cdef inline void pool_line(Pool* p, const real* x, Py_ssize_t line, Py_ssize_t n, bint mean, real* out, int64_t* index) noexcept nogil:
+    cdef Py_ssize_t image = line // (p.z.outs * p.y.outs), z = line // p.y.outs % p.z.outs, y = line % p.y.outs, o
+    x += image * p.size * n
+    for o in range(line * p.x.outs, (line + 1) * p.x.outs):
+        if mean:
+            mean_of(p, x, z, y, o - line * p.x.outs, n, out + o * n)
+        else:
+            largest_of(p, x, z, y, o - line * p.x.outs, n, out + o * n, index + o * n if index != NULL else <int64_t*>NULL)
+
+
+cdef inline void pool_by_pixels(Pool* p, const real* x, Py_ssize_t images, Py_ssize_t n, bint mean, real* out, int64_t* index) noexcept nogil:
+    """Maxima, with their places unless index is NULL, or means of images of n channels. IN: the plan, of images * n planes."""
+    cdef Py_ssize_t lines = images * p.z.outs * p.y.outs, line
+    cdef int threads = pool_threads(p)
+    if threads == 1:
+        for line in range(lines):
+            pool_line(p, x, line, n, mean, out, index)
+        return
+    for line in prange(lines, num_threads=threads, schedule="static"):
+        pool_line(p, x, line, n, mean, out, index)
+
+
+# ---------------------------------------------------------------- gradients
+
+cdef inline void spread_block(Py_ssize_t outs, Py_ssize_t size, const real* g, const int64_t* index, Py_ssize_t channels, Py_ssize_t first,
+                              Py_ssize_t last, real* out) noexcept nogil:
+    """The channels first .. last of one image: each gradient to the place that its maximum came from. IN: outs and size, pixels."""
+    cdef Py_ssize_t i, c
+    for i in range(size):
+        memset(out + i * channels + first, 0, (last - first) * sizeof(real))
+    for i in range(outs):
+        for c in range(i * channels + first, i * channels + last):
+            if 0 <= index[c] < size:
+                out[index[c] * channels + c - i * channels] += g[c]
+
+
+cdef inline void share_block(Pool* p, const real* g, Py_ssize_t channels, Py_ssize_t first, Py_ssize_t last, real* out) noexcept nogil:
+    """The channels first .. last of one image: a share of each gradient to all of its window."""
+    cdef Py_ssize_t z, y, o, i, j, k
+    for i in range(p.size):
+        memset(out + i * channels + first, 0, (last - first) * sizeof(real))
+    out += first
+    g += first
+    for z in range(p.z.outs):
+        for y in range(p.y.outs):
+            for o in range(p.x.outs):
+                for i in range(p.z.count[z]):
+                    for j in range(p.y.count[y]):
+                        for k in range(p.x.count[o]):
+                            if real is float:
+                                pixel_share_32(g, <float>divisor_of(p, z, y, o), last - first,
+                                               out + place_in(p, z, y, o, i, j, k) * channels)
+                            else:
+                                pixel_share_64(g, divisor_of(p, z, y, o), last - first,
+                                               out + place_in(p, z, y, o, i, j, k) * channels)
+                g += channels
+
+
+cdef inline void gradient_by_pixels(Pool* p, const real* g, const int64_t* index, Py_ssize_t images, Py_ssize_t n, Py_ssize_t outs,
+                                    Py_ssize_t size, real* out) noexcept nogil:
+    """Of maxima, whose places `index` names, or, where that is NULL, of the means of a plan. IN: outs and size, pixels of a plane."""
+    cdef int threads = threads_for(images * n * (2 * outs + size))
+    cdef Py_ssize_t blocks = 1 if images >= 4 * threads else max(<Py_ssize_t>1, n // BLOCK), item, image, first, last
+    for item in prange(images * blocks, num_threads=threads, schedule="static"):
+        image = item // blocks
+        first, last = n * (item % blocks) // blocks, n * (item % blocks + 1) // blocks
+        if index != NULL:
+            spread_block(outs, size, g + image * outs * n, index + image * outs * n, n, first, last, out + image * size * n)
+        else:
+            share_block(p, g + image * outs * n, n, first, last, out + image * size * n)
