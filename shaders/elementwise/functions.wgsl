@@ -108,6 +108,8 @@ fn rsqrt_grad_f(g: f32, y: f32) -> f32 { return g * -0.5 * y * y * y; }
 fn root_grad_f(g: f32, y: f32) -> f32 { return select(g * 0.5 / y, 0.0, y == 0.0); }
 fn gelu_grad_f(g: f32, x: f32) -> f32 { return g * gelu_slope(x); }
 fn sinc_grad_f(g: f32, x: f32) -> f32 { return g * sinc_slope(x); }
+fn logit_grad_f(g: f32, x: f32) -> f32 { return select(nan(), div_f32(g, x * (1.0 - x)), !is_nan(x) && x >= 0.0 && x <= 1.0); }
+fn log_ndtr_grad_f(g: f32, x: f32) -> f32 { return g * log_ndtr_slope(x); }
 fn gelu_tanh_grad_f(g: f32, x: f32) -> f32 { return g * gelu_tanh_slope(x); }
 fn silu_grad_f(g: f32, x: f32) -> f32 { return g * silu_slope(x); }
 fn leaky_relu_grad_f(g: f32, x: f32, slope: f32) -> f32 { return select(g * slope, g, is_positive(x)); }

@@ -147,6 +147,12 @@ fn log_ndtr_accurate(x: f32) -> f32 {
     return select(log1p_accurate(-0.5 * erfc_accurate(-t)), x, is_nan(x));
 }
 
+fn log_ndtr_slope(x: f32) -> f32 { // the density over ndtr(x)
+    let right = 0.398942280 * exp_accurate(x * x * -0.5) / normal_cdf(x);
+    let slope = select(right, 0.797884561 / erfcx_accurate(x * -0.707106781), x < 0.0);
+    return select(slope, nan(), is_nan(x) || (is_inf(x) && is_negative(x)));
+}
+
 // By erfinv; in the tails Newton's steps for the logarithm, from sqrt(-2 log p), which is too far out.
 fn ndtri_accurate(p: f32) -> f32 {
     if (!(p > 0.0 && p < 1.0)) { return select(nan(), select(inf(), -inf(), p == 0.0), p == 0.0 || p == 1.0); }

@@ -76,10 +76,17 @@ cdef extern from * nogil:
         for (k = 27; k > 1; k -= 2) sum = 1.0 / k + z * sum;
         return s * (m - 2 * z * sum);
     }
-    /* log(Gamma(1 + a)) for a > -1/2; the rounding of 1 + a is undone to first order. */
+    /* log(Gamma(1 + a)) for a > -1/2: to 1/2 by a near-minimax rational function, since 1 + a would be rounded. */
     static double volta_lgamma_after(double a) {
-        double b = 1 + a;
-        return lgamma(b) + (a < 0.5 ? (a - (b - 1)) * digamma_f64(b) : 0);
+        static const double p[9] = {-0.5772156649015329, -1.5280144326698208, -0.963719628899137, 0.7933171148175178, 1.3739822084975484,
+                                    0.7191230494458446, 0.16641301437061842, 0.015716157346511505, 0.00039818198769203764};
+        static const double q[9] = {1.0, 4.072102697515845, 6.777716645309988, 5.92513223668279, 2.906985069933449, 0.7911132014049239,
+                                    0.11000267483869715, 0.006395313251979754, 8.994918704522698e-05};
+        double above = p[8], below = q[8];
+        int k;
+        if (!(a < 0.5)) return lgamma(1 + a);
+        VOLTA_UNROLL for (k = 7; k >= 0; k--) above = VOLTA_FMA64(above, a, p[k]), below = VOLTA_FMA64(below, a, q[k]);
+        return a * above / below;
     }
     /* log(Gamma(1 + a)) less its leading terms a log(a) - a + log(2 pi a) / 2. */
     static double volta_stirling(double a) {
@@ -92,18 +99,18 @@ cdef extern from * nogil:
         if (a < 15) return exp(a * log(x) - x - volta_lgamma_after(a));
         return exp(-a * volta_log_gap(x, a) - volta_stirling(a)) / sqrt(2 * VOLTA_PI * a);
     }
-    static double volta_gamma_series(double a, double x) {
+    static double volta_gamma_series(double a, double x, double tiny) {         /* up to terms of that part of the sum */
         double term = 1, sum = 1, n = a;
         int k;
-        for (k = 0; k < 2000 && term > sum * 1e-17; k++) sum += term *= x / (n += 1);
+        for (k = 0; k < 2000 && term > sum * tiny; k++) sum += term *= x / (n += 1);
         return volta_gamma_weight(a, x) * sum;
     }
     /* The upper function by Legendre's continued fraction, by Lentz's method. */
-    static double volta_gamma_fraction(double a, double x) {
+    static double volta_gamma_fraction(double a, double x, double tiny) {
         double b = x + 1 - a, c = 1e300, d = 1 / b, h = d, step = 0, weight = a * volta_gamma_weight(a, x);
         int k;
         if (weight == 0) return 0;
-        for (k = 1; k < 2000 && fabs(step - 1) > 1e-16; k++) {
+        for (k = 1; k < 2000 && fabs(step - 1) > 10 * tiny; k++) {
             double n = k * (a - k);
             b += 2;
             d = 1 / (n * d + b);
@@ -146,22 +153,26 @@ cdef extern from * nogil:
         return x == INFINITY ? 1 : a != a || x != x ? NAN : -1;
     }
     VOLTA_INLINE int volta_gamma_is_near(double a, double x) { return a > 1000 && fabs(x - a) < 0.3 * a; }
-    static double igamma_f64(double a, double x) {
+    static double volta_igamma(double a, double x, double tiny) {
         double edge = volta_gamma_edge(a, x);
         if (edge != -1) return edge;
         if (volta_gamma_is_near(a, x)) return volta_gamma_uniform(a, x, -1);
-        return x > 1 && x > a ? 1 - volta_gamma_fraction(a, x) : volta_gamma_series(a, x);
+        return x > 1 && x > a ? 1 - volta_gamma_fraction(a, x, tiny) : volta_gamma_series(a, x, tiny);
     }
-    static double igammac_f64(double a, double x) {
+    static double volta_igammac(double a, double x, double tiny) {
         double edge = volta_gamma_edge(a, x);
         if (edge != -1) return 1 - edge;
         if (volta_gamma_is_near(a, x)) return volta_gamma_uniform(a, x, 1);
-        if (x > 1.1) return x > a ? volta_gamma_fraction(a, x) : 1 - volta_gamma_series(a, x);
-        return a < (x > 0.5 ? 1.1 * x : -0.4 / log(x)) ? volta_gamma_small(a, x) : 1 - volta_gamma_series(a, x);
+        if (x > 1.1) return x > a ? volta_gamma_fraction(a, x, tiny) : 1 - volta_gamma_series(a, x, tiny);
+        return a < (x > 0.5 ? 1.1 * x : -0.4 / log(x)) ? volta_gamma_small(a, x) : 1 - volta_gamma_series(a, x, tiny);
     }
-    VOLTA_NARROW(digamma) VOLTA_NARROW2(zeta) VOLTA_NARROW2(igamma) VOLTA_NARROW2(igammac)
+    VOLTA_NARROW(digamma)
+    #define VOLTA_GAMMA_OF(name)                                                                                       \
+        VOLTA_INLINE double name##_f64(double a, double x) { return volta_##name(a, x, 1e-17); }                        \
+        VOLTA_INLINE float name##_f32(float a, float x) { return (float)volta_##name(a, x, 1e-10); }
+    VOLTA_GAMMA_OF(igamma) VOLTA_GAMMA_OF(igammac)
     #endif
     """
-    float lgamma_f32(float x), digamma_f32(float x), zeta_f32(float a, float b), igamma_f32(float a, float b), igammac_f32(float a, float b)
+    float lgamma_f32(float x), digamma_f32(float x), igamma_f32(float a, float b), igammac_f32(float a, float b)
     double lgamma_f64(double x), digamma_f64(double x), zeta_f64(double a, double b), igamma_f64(double a, double b)
     double igammac_f64(double a, double b), volta_stirling(double a), volta_log_gap(double x, double a)

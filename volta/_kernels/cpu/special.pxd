@@ -90,21 +90,37 @@ cdef extern from * nogil:
         return volta_with_sign(0.5f * log1p_f32(2.0f * a / (1.0f - a)), x);
     }
 
-    /* exp(-x**2) t P(t), t = 1 / (1 + |x| / 2); x is cut to 12 bits, whose square is exact. */
-    VOLTA_INLINE float erfc_f32(float x) {
-        float a = fabsf(x) > 14.0f ? 14.0f : fabsf(x), high = volta_float(volta_bits(a) & (int32_t)0xfffff000);
-        float rest = (high - a) * (high + a), t = 1.0f / VOLTA_FMA(0.5f, a, 1.0f), p = -5.9124596e-2f;
-        p = VOLTA_FMA(p, t, 0.2848470f);
-        p = VOLTA_FMA(p, t, -0.4877645f);
-        p = VOLTA_FMA(p, t, 0.27871478f);
-        p = VOLTA_FMA(p, t, -2.7073052e-2f);
-        p = VOLTA_FMA(p, t, 0.20287675f);
-        p = VOLTA_FMA(p, t, 0.24305561f);
-        p = VOLTA_FMA(p, t, 0.28238195f);
-        p = VOLTA_FMA(p, t, 0.28208604f);
+    /* erfcx(a), a >= 0: t P(t), t = 1 / (1 + a / 2). */
+    VOLTA_INLINE float volta_erfcx_right(float a) {
+        float t = 1.0f / VOLTA_FMA(0.5f, a, 1.0f), v = t - 0.5f, p = 0.045351338f;
+        p = VOLTA_FMA(p, v, -0.018823354f); p = VOLTA_FMA(p, v, -0.078008085f); p = VOLTA_FMA(p, v, 0.05517312f);
+        p = VOLTA_FMA(p, v, 0.09816621f); p = VOLTA_FMA(p, v, -0.103799455f); p = VOLTA_FMA(p, v, -0.17205298f);
+        p = VOLTA_FMA(p, v, 0.14577399f); p = VOLTA_FMA(p, v, 0.5589438f); p = VOLTA_FMA(p, v, 0.6871606f);
+        return t * VOLTA_FMA(p, v, 0.51079136f);
+    }
+    /* exp(scale a**2) for a >= 0 and a power of two (or its negative), times c: a is cut to 12 bits, whose square is exact. */
+    VOLTA_INLINE float volta_bell(float a, float scale, float c) {
+        float high = volta_float(volta_bits(a) & (int32_t)0xfffff000), rest = (a - high) * (a + high) * scale;
         float e = 1.0f + rest * (1.0f + rest * (0.5f + rest * (0.166666667f + rest * 0.0416666667f)));
-        float tail = exp_f32(-high * high) * (e * (t * p));
+        return exp_f32(high * high * scale) * (e * c);
+    }
+    VOLTA_INLINE float erfc_f32(float x) {
+        float a = fabsf(x) > 14.0f ? 14.0f : fabsf(x), tail = volta_bell(a, -1.0f, volta_erfcx_right(a));
         return volta_pick(x < 0.0f, 2.0f - tail, tail);
+    }
+    VOLTA_INLINE float erfcx_f32(float x) {
+        float a = fabsf(x), c = volta_erfcx_right(a);
+        return volta_pick(x < 0.0f, volta_bell(a > 10.0f ? 10.0f : a, 1.0f, 2.0f) - c, c);
+    }
+    VOLTA_INLINE float ndtr_f32(float x) {
+        float a = fabsf(x), tail = volta_bell(a > 16.0f ? 16.0f : a, -0.5f, 0.5f * volta_erfcx_right(a * 0.707106781f));
+        return volta_pick(x < 0.0f, tail, 1.0f - tail);
+    }
+    /* Below 0 log(erfcx / 2) - x**2 / 2, else log(1 - q), which gets back what 1 - q leaves of q. */
+    VOLTA_INLINE float log_ndtr_f32(float x) {
+        float a = fabsf(x), c = 0.5f * volta_erfcx_right(a * 0.707106781f), q = volta_bell(a > 16.0f ? 16.0f : a, -0.5f, c), u = 1.0f - q;
+        float rest = volta_pick(x < 0.0f, -0.5f * x * x, ((1.0f - u) - q) / u);
+        return volta_pick((x >= 0.0f) & (u == 1.0f), -q, log_f32(volta_pick(x < 0.0f, c, u)) + rest);
     }
     /* x P(w) with w = -log(1 - x**2), beyond 5 x Q(sqrt(w)). Source: Giles, "Approximating the erfinv function", 2012 (the form). */
     VOLTA_INLINE float volta_erfinv_small(float v) {
@@ -173,36 +189,44 @@ cdef extern from * nogil:
         return volta_pick64(fabs(x) < 1.0, y, volta_pick64(fabs(x) == 1.0, x * INFINITY, NAN));
     }
     /* As in float32: x is cut to 27 bits, whose square is exact. */
+    VOLTA_INLINE double volta_erfcx_right64(double a) {
+        double t = 1.0 / VOLTA_FMA64(0.5, a, 1.0), v = t - 0.5, p = 0.08432814131145937;
+        p = VOLTA_FMA64(p, v, -0.03603647511390573); p = VOLTA_FMA64(p, v, -0.1690776572021167);
+        p = VOLTA_FMA64(p, v, 0.11165093309305937); p = VOLTA_FMA64(p, v, 0.12581149095923486);
+        p = VOLTA_FMA64(p, v, -0.14662446089893005); p = VOLTA_FMA64(p, v, -0.003447679743699563);
+        p = VOLTA_FMA64(p, v, 0.09389095788282173); p = VOLTA_FMA64(p, v, -0.07440704043635754);
+        p = VOLTA_FMA64(p, v, -0.0018577028883158871); p = VOLTA_FMA64(p, v, 0.06551509793445721);
+        p = VOLTA_FMA64(p, v, -0.05946573556415488); p = VOLTA_FMA64(p, v, -0.009211113290619886);
+        p = VOLTA_FMA64(p, v, 0.06600904038275555); p = VOLTA_FMA64(p, v, -0.044434498232544126);
+        p = VOLTA_FMA64(p, v, -0.03496702008038658); p = VOLTA_FMA64(p, v, 0.07396904765463881);
+        p = VOLTA_FMA64(p, v, -0.0087991501617529); p = VOLTA_FMA64(p, v, -0.0848734091614569);
+        p = VOLTA_FMA64(p, v, 0.05358694967267938); p = VOLTA_FMA64(p, v, 0.09889958589799788);
+        p = VOLTA_FMA64(p, v, -0.10366696110896045); p = VOLTA_FMA64(p, v, -0.1720852951158914);
+        p = VOLTA_FMA64(p, v, 0.14576892602769134); p = VOLTA_FMA64(p, v, 0.5589441851121094);
+        p = VOLTA_FMA64(p, v, 0.6871606844138102); p = VOLTA_FMA64(p, v, 0.5107913526210115);
+        return t * p;
+    }
+    VOLTA_INLINE double volta_bell64(double a, double scale, double c) {
+        double high = volta_double(volta_bits64(a) & (int64_t)0xfffffffff8000000), rest = (a - high) * (a + high) * scale;
+        return exp_f64(high * high * scale) * VOLTA_FMA64(c, rest * VOLTA_FMA64(rest, 0.5 + rest * 0.16666666666666667, 1.0), c);
+    }
     VOLTA_INLINE double erfc_f64(double x) {
-        double a = fabs(x) > 27.5 ? 27.5 : fabs(x), high = volta_double(volta_bits64(a) & (int64_t)0xfffffffff8000000);
-        double rest = (high - a) * (high + a), t = 1.0 / VOLTA_FMA64(0.5, a, 1.0), v = t - 0.5339, p = -0.04919775930930956, tail;
-        p = VOLTA_FMA64(p, v, 0.0224842749400833); p = VOLTA_FMA64(p, v, 0.08344710067333705);
-        p = VOLTA_FMA64(p, v, -0.06542871609303226); p = VOLTA_FMA64(p, v, -0.04216238179749575);
-        p = VOLTA_FMA64(p, v, 0.0756142972981353); p = VOLTA_FMA64(p, v, -0.02727077869127327);
-        p = VOLTA_FMA64(p, v, -0.032389437980236815); p = VOLTA_FMA64(p, v, 0.055771087565787004);
-        p = VOLTA_FMA64(p, v, -0.02575750839898225); p = VOLTA_FMA64(p, v, -0.030826208460891003);
-        p = VOLTA_FMA64(p, v, 0.05582425460862508); p = VOLTA_FMA64(p, v, -0.017198388970769054);
-        p = VOLTA_FMA64(p, v, -0.04734872226804238); p = VOLTA_FMA64(p, v, 0.05827526644844366);
-        p = VOLTA_FMA64(p, v, 0.013746356391781114); p = VOLTA_FMA64(p, v, -0.08398282498018056);
-        p = VOLTA_FMA64(p, v, 0.030534408351266987); p = VOLTA_FMA64(p, v, 0.10887566230989103);
-        p = VOLTA_FMA64(p, v, -0.0824433703716648); p = VOLTA_FMA64(p, v, -0.18788680435585148);
-        p = VOLTA_FMA64(p, v, 0.12132213149119121); p = VOLTA_FMA64(p, v, 0.5725439312260326);
-        p = VOLTA_FMA64(p, v, 0.725532183485499); p = VOLTA_FMA64(p, v, 0.534733891208546);
-        tail = exp_f64(-high * high) * VOLTA_FMA64(t * p, rest * VOLTA_FMA64(rest, 0.5 + rest * 0.16666666666666667, 1.0), t * p);
+        double a = fabs(x) > 27.5 ? 27.5 : fabs(x), tail = volta_bell64(a, -1.0, volta_erfcx_right64(a));
         return volta_pick64(x < 0.0, 2.0 - tail, tail);
     }
-
-    /* erfc(x) exp(x**2); the rounding of x * x would cost x**2 times as much. From 25 on by the asymptotic series. */
-    static double erfcx_f64(double x) {
-        double square = x * x, e, z = 1 / (2 * square);
-        if (x > 25) return 0.564189583547756287 / x * (1 - z * (1 - 3 * z * (1 - 5 * z * (1 - 7 * z * (1 - 9 * z)))));
-        e = exp(square);
-        return e > 1e308 ? e : erfc(x) * (e + e * fma(x, x, -square));
+    VOLTA_INLINE double erfcx_f64(double x) {
+        double a = fabs(x), c = volta_erfcx_right64(a);
+        return volta_pick64(x < 0.0, volta_bell64(a > 27.0 ? 27.0 : a, 1.0, 2.0) - c, c);
     }
-    VOLTA_INLINE double ndtr_f64(double x) { return 0.5 * erfc_f64(x * -0.707106781186547524); }
-    static double log_ndtr_f64(double x) {
-        double t = x * -0.707106781186547524;
-        return x < -1 ? log(0.5 * erfcx_f64(t)) - 0.5 * x * x : log1p(-0.5 * erfc(-t));
+    VOLTA_INLINE double ndtr_f64(double x) {
+        double a = fabs(x), tail = volta_bell64(a > 39.0 ? 39.0 : a, -0.5, 0.5 * volta_erfcx_right64(a * 0.707106781186547524));
+        return volta_pick64(x < 0.0, tail, 1.0 - tail);
+    }
+    VOLTA_INLINE double log_ndtr_f64(double x) {
+        double a = fabs(x), c = 0.5 * volta_erfcx_right64(a * 0.707106781186547524);
+        double q = volta_bell64(a > 39.0 ? 39.0 : a, -0.5, c), u = 1.0 - q;
+        double rest = volta_pick64(x < 0.0, -0.5 * x * x, ((1.0 - u) - q) / u);
+        return volta_pick64((x >= 0.0) & (u == 1.0), -q, log_f64(volta_pick64(x < 0.0, c, u)) + rest);
     }
     /* By erfinv of 2 p - 1; below 2e-17 Newton's steps for the logarithm, from sqrt(-2 log p), which is too far out. */
     VOLTA_INLINE double ndtri_f64(double p) {
@@ -218,9 +242,15 @@ cdef extern from * nogil:
         for (i = 0; i < 6; i++) x -= (log_ndtr_f64(x) - goal) * 1.25331413731550025 * erfcx_f64(x * -0.707106781186547524);
         return x;
     }
-    VOLTA_INLINE int ndtri_rare_f32(float p) { return ndtri_rare_f64(p); }
-    VOLTA_INLINE float ndtri_far_f32(float p) { return (float)ndtri_far_f64(p); }
-    VOLTA_NARROW(erfcx) VOLTA_NARROW(ndtr) VOLTA_NARROW(log_ndtr) VOLTA_NARROW(ndtri)
+    /* The density over ndtr(x). */
+    #define VOLTA_HAZARD(T, s, RIGHT, BELL, PICK)                                                                      \
+        VOLTA_INLINE T hazard_##s(T x) {                                                                               \
+            T a = abs_##s(x), c = RIGHT(a * (T)0.707106781186547524), e = BELL(a > 39 ? 39 : a, (T)-0.5, 1);           \
+            T y = PICK(x < 0, (T)0.797884560802865356, (T)0.398942280401432678 * e) / PICK(x < 0, c, 1 - (T)0.5 * e * c);  \
+            return PICK(x == -INFINITY, NAN, y);                                                                       \
+        }
+    VOLTA_HAZARD(float, f32, volta_erfcx_right, volta_bell, volta_pick)
+    VOLTA_HAZARD(double, f64, volta_erfcx_right64, volta_bell64, volta_pick64)
 
     VOLTA_INLINE double volta_signed64(double magnitude, double sign) {
         return volta_double((volta_bits64(magnitude) & INT64_MAX) | (volta_bits64(sign) & INT64_MIN));
@@ -439,8 +469,8 @@ cdef extern from * nogil:
     #endif
     """
     float asin_f32(float x), acos_f32(float x), atan_f32(float x), sinh_f32(float x), cosh_f32(float x), asinh_f32(float x)
-    float acosh_f32(float x), atanh_f32(float x), erfc_f32(float x), erfinv_f32(float x), erfcx_f32(float x), ndtr_f32(float x)
-    float log_ndtr_f32(float x), ndtri_f32(float x), frexp_mantissa_f32(float x), frexp_exponent_f32(float x), logsigmoid_f32(float x)
+    float acosh_f32(float x), atanh_f32(float x), erfc_f32(float x), erfinv_f32(float x), erfcx_f32(float x), ndtr_f32(float x), hazard_f32(float x)
+    float log_ndtr_f32(float x), frexp_mantissa_f32(float x), frexp_exponent_f32(float x), logsigmoid_f32(float x)
     float hardsigmoid_f32(float x), hardswish_f32(float x), mish_f32(float x)
     float atan2_f32(float a, float b), hypot_f32(float a, float b), copysign_f32(float a, float b), nextafter_f32(float a, float b)
     float logaddexp_f32(float a, float b), logaddexp2_f32(float a, float b), ldexp_f32(float a, float b)
@@ -448,9 +478,8 @@ cdef extern from * nogil:
     float hardtanh_f32(float a, float b, float c), softplus_f32(float a, float b, float c), elu_grad_f32(float a, float b, float c, float d)
     float softplus_grad_f32(float a, float b, float c, float d)
     double asin_f64(double x), acos_f64(double x), atan_f64(double x), sinh_f64(double x), cosh_f64(double x), asinh_f64(double x)
-    int ndtri_rare_f32(float p), ndtri_rare_f64(double p), hypot_rare_f64(double a, double b)
-    float ndtri_far_f32(float p)
-    double ndtri_far_f64(double p), hypot_far_f64(double a, double b)
+    int ndtri_rare_f64(double p), hypot_rare_f64(double a, double b)
+    double hazard_f64(double x), ndtri_far_f64(double p), hypot_far_f64(double a, double b)
     double acosh_f64(double x), atanh_f64(double x), erfc_f64(double x), erfinv_f64(double x), erfcx_f64(double x), ndtr_f64(double x)
     double log_ndtr_f64(double x), ndtri_f64(double x), frexp_mantissa_f64(double x), frexp_exponent_f64(double x), logsigmoid_f64(double x)
     double hardsigmoid_f64(double x), hardswish_f64(double x), mish_f64(double x)

@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 
-from volta.ops.records.elementwise import binary, unary
-from volta.ops.records.math import exp, exp2, isinf, isnan, log, logical_or, rsqrt, sigmoid, where_op, xlogy, zero
+from volta.ops.records.elementwise import binary, gradient, unary
+from volta.ops.records.math import exp, exp2, isinf, log, logical_or, rsqrt, sigmoid, where_op, xlogy, zero
 from volta.ops.table import BINARY_SHAPES, UNARY_SHAPES, Derived, case, underived
 
 
@@ -127,8 +127,9 @@ erfc = unary("erfc", lambda g, x: g * exp(-x * x) * (-2 / math.sqrt(math.pi)), n
              aliases=("special.erfc",))
 erfinv = unary("erfinv", lambda g, out: g * exp(out * out) * (math.sqrt(math.pi) / 2), numpy=np.vectorize(_np_erfinv, [float]),
                domain=(-0.9, 0.9), aliases=("special.erfinv",))
-logit_op = unary("logit", lambda g, x, out: where_op(isnan(out), math.nan, g / (x * (1.0 - x))), numpy=lambda x: np.log(x / (1 - x)),
-                 domain=(0.1, 0.9), public=False)
+logit_op = unary("logit", lambda g, x: logit_grad(g, x), numpy=lambda x: np.log(x / (1 - x)), domain=(0.1, 0.9), public=False)
+logit_grad = gradient("logit_grad", "x", None, numpy=lambda g, x: np.where((x < 0) | (x > 1), np.nan, g / (x * (1 - x))),
+                      reference=lambda g, x: where_op((x < 0) | (x > 1), math.nan, g / (x * (1.0 - x))), domain=(0.1, 0.9))
 lgamma = unary("lgamma", lambda g, x: g * digamma(x), numpy=np.vectorize(_np_lgamma, [float]), domain=(0.3, 4.0),
                aliases=("special.gammaln",))
 digamma = unary("digamma", lambda g, x: g * trigamma(x), numpy=np.vectorize(_np_digamma, [float]), domain=(0.3, 4.0),
@@ -142,8 +143,9 @@ ndtr = unary("ndtr", lambda g, x: g * exp(x * x * -0.5) * (1 / math.sqrt(2 * mat
              numpy=np.vectorize(lambda x: math.erfc(-x / math.sqrt(2)) / 2, [float]))
 ndtri = unary("ndtri", lambda g, out: g * exp(out * out * 0.5) * math.sqrt(2 * math.pi), numpy=np.vectorize(_np_ndtri, [float]),
               domain=(0.05, 0.95), room="special")
-log_ndtr = unary("log_ndtr", lambda g, x, out: where_op(x == -math.inf, math.nan, g * _hazard(x, out)), room="special",
-                 numpy=np.vectorize(_np_log_ndtr, [float]))
+log_ndtr = unary("log_ndtr", lambda g, x: log_ndtr_grad(g, x), room="special", numpy=np.vectorize(_np_log_ndtr, [float]))
+log_ndtr_grad = gradient("log_ndtr_grad", "x", None, numpy=lambda g, x: g * np.exp(-x * x / 2 - log_ndtr.details.numpy(x)) / math.sqrt(
+    2 * math.pi), reference=lambda g, x: where_op(x == -math.inf, math.nan, g * _hazard(x, log_ndtr(x))))
 entr = unary("entr", lambda g, x: g * (-log(x) - 1.0), domain=(0.2, 3.0), room="special",
              numpy=lambda x: np.where(x > 0, -x * np.log(x), np.where(x == 0, 0.0, np.where(x < 0, -np.inf, x))))
 xlog1py = binary("xlog1py", (lambda g, a, b: where_op((a == 0) & (b <= -1), 0.0, xlog1py(g, b)), lambda g, a, b: g * a / (b + 1.0)),

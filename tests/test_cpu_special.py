@@ -1,0 +1,120 @@
+"""Special functions of the CPU that are polynomials, beside what mpmath finds with 40 digits."""
+import numpy as np
+import pytest
+
+import volta
+
+POINTS = np.array([1e-09, 0.0625, 0.75, 1.4375, 1.984375, 2.015625, 3.5, 5.25, 7.984375, 8.015625, 11.5, 30.0, 250.0])
+SIDES = np.array([-250.0, -20.5, -8.015625, -7.984375, -4.515625, -4.484375, -1.25, -0.0625, 1e-09, 0.5, 1.484375, 1.515625, 6.5, 20.0])
+TAILS = np.array([-36.5, -12.25, -5.5, -2.125, -0.75, -1e-09, 1e-09, 0.375, 1.5, 4.75, 9.0, 25.5])
+EXACT = {
+    "bessel_j0": (POINTS, [1.0, 0.9990236758927106, 0.8642422751666486, 0.5464091649753103, 0.2329097196083968, 0.21488757837869987,
+        -0.3801277399872634, -0.09308098963931788, 0.17529946896785106, 0.16796739943989145, -0.06765394811166522,
+        -0.08636798358104021, -0.026053373425204234]),
+    "bessel_j1": (POINTS, [5e-10, 0.031234743694262265, 0.34924360217486217, 0.5484104677766286, 0.5776832559113912,
+        0.575668629799888, 0.1373775273623272, -0.34501397857943766, 0.2323822799475037, 0.23682968250026756, -0.22837862066532347,
+        -0.11875106261662294, -0.04326903841033075]),
+    "bessel_y0": (POINTS, [-13.266645074938387, -1.8364722732208494, -0.1371727693857724, 0.3553870798705615, 0.5086343286092245,
+        0.5119793485388127, 0.1890219439208265, -0.33477723515498115, 0.22102217773350014, 0.225961407988287, -0.22523211169118787,
+        -0.11729573168666403, -0.04321684544036627]),
+    "bessel_y1": (POINTS, [-636619772.3675814, -10.25328863150691, -1.0375945507692854, -0.4538136432999887, -0.11586776312490858,
+        -0.09824633785885219, 0.41018841788751187, 0.061861000898943724, -0.1618462568053337, -0.15424410536966693,
+        0.057942547143000823, 0.08442557066174723, 0.025966992185484584]),
+    "modified_bessel_k0": (POINTS, [20.839197352604824, 2.8923186673699384, 0.6105824221164641, 0.2319490854531475,
+        0.11610188765164164, 0.11173073964645572, 0.01959889717036849, 0.0028081851095097723, 0.00014891871361995973,
+        0.00014406319873086365, 3.7050381659564217e-06, 2.1324774964630563e-14, 2.1147193716964606e-110]),
+    "modified_bessel_k1": (POINTS, [999999999.9999999, 15.894045582444432, 0.9495804669621403, 0.30366794817103954,
+        0.14277102205620135, 0.13702586942029074, 0.022239392925923834, 0.003064795171512024, 0.0001579831895594982,
+        0.0001527988223507855, 3.862894146160998e-06, 2.1677320018915495e-14, 2.118944597814e-110]),
+    "scaled_modified_bessel_k0": (POINTS, [20.83919737344402, 3.0788571948399865, 1.2926029977639617, 0.9765421251765245,
+        0.8445831123196775, 0.8385857705426524, 0.6490263376886884, 0.5351453574603665, 0.4370380804531382, 0.4362091387570848,
+        0.36574569917668215, 0.22788666561625373, 0.07922700148470399]),
+    "scaled_modified_bessel_k1": (POINTS, [1000000000.9999999, 16.919123452299978, 2.010261864333922, 1.2784898154506503,
+        1.0385877146036468, 1.0284362625333827, 0.7364675480289125, 0.5840465794250734, 0.46363998338818063, 0.46265974438934604,
+        0.38132857397123626, 0.2316541293777118, 0.07938529766355772]),
+    "airy_ai": (SIDES, [-0.03103561412767987, -0.04462568039701191, -0.06726693243041597, -0.038040236192133384, 0.3001681654257161,
+        0.2838164522406302, 0.5200454774352992, 0.3711894915099578, 0.3550280536289978, 0.23169360648083348, 0.07328427585325373,
+        0.07024099344796728, 2.7958823432049136e-06, 1.6916728686705404e-27]),
+    "spherical_bessel_j0": (SIDES, [-0.0038821120781672215, 0.04862584362335606, 0.12313002819956786, 0.12418139470316442,
+        -0.21718020053331266, -0.21722475090474727, 0.759187695484469, 0.9993490854780832, 1.0, 0.958851077208406, 0.6711700215602544,
+        0.658789904072388, 0.03309538278274085, 0.045647262536381385]),
+    "erfcx": (TAILS[1:], [2.9671922519201892e+65, 27443409954929.71, 182.62671933949107, 3.003171663627452, 1.0000000011283792,
+        0.9999999988716208, 0.6858572331012929, 0.3215854164543175, 0.11630270721024731, 0.06230772403777468, 0.022108108052519827]),
+    "ndtr": (TAILS, [5.544725713074845e-292, 8.399796063633417e-35, 1.8989562465887718e-08, 0.016793306448448814, 0.2266273523768682,
+        0.49999999960105773, 0.5000000003989423, 0.6461697666727237, 0.9331927987311419, 0.9999989829167575, 1.0, 1.0]),
+    "log_ndtr": (TAILS, [-670.6420000003137, -78.46227082737593, -17.77937635262526, -4.086774897653098, -1.4844482299196562,
+        -0.6931471813578298, -0.6931471797620608, -0.43669301301753843, -0.06914345561223398, -1.017083759798215e-06,
+        -1.1285884059538405e-19, -9.856236518963929e-144]),
+}
+# Units in the last place of float64; of J, Y and Ai, which have zeros, those of the largest values nearby, and as many as their phases have.
+MOST = {"airy_ai": 12, "erfcx": 6, "ndtr": 6, "log_ndtr": 6}
+FAR = {"bessel_j0": 12, "bessel_j1": 12, "bessel_y0": 12, "bessel_y1": 12}
+
+
+@pytest.mark.parametrize("name", tuple(EXACT))
+def test_values(name):
+    x, exact = EXACT[name][0], np.array(EXACT[name][1])
+    found = getattr(volta.special, name)(volta.tensor(x)).numpy()
+    unit = np.spacing(np.abs(exact))
+    if name in FAR:
+        unit = np.spacing(np.maximum(np.abs(exact), np.minimum(0.5, 0.8 / np.sqrt(x))))
+    if name == "airy_ai":
+        unit = np.maximum(unit, np.where(x < 0, np.spacing(0.5 / np.abs(x) ** 0.25) * np.maximum(1, np.abs(x) ** 1.5 / 3), 0))
+        unit = np.where(x > 1.5, unit * x ** 1.5, unit)         # an exponential's argument is rounded
+    assert (np.abs(found - exact) / unit).max() < MOST.get(name, FAR.get(name, 10))
+
+
+@pytest.mark.parametrize("name", tuple(EXACT))
+def test_values_in_float32(name):
+    x = np.concatenate([EXACT[name][0], np.abs(np.random.default_rng(3).standard_normal(5000)) * 4]).astype("f4")
+    function = getattr(volta.special, name)
+    found, exact = function(volta.tensor(x)).numpy(), function(volta.tensor(x.astype("f8"))).numpy()
+    np.testing.assert_array_max_ulp(found, exact.astype("f4"), maxulp=6 if name in ("erfcx", "ndtr", "log_ndtr") else 2)
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+@pytest.mark.parametrize("name", ("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "airy_ai", "spherical_bessel_j0"))
+def test_far_arguments_do_not_depend_on_their_neighbours(name, dtype):
+    x = np.linspace(1, 9, 3001)
+    x[700::100] = 3e6 if name != "airy_ai" else -3e4
+    x[1000], x[1300] = np.inf, np.nan
+    function, x = getattr(volta.special, name), volta.tensor(x, dtype=getattr(volta, dtype))
+    whole = function(x).numpy()
+    assert np.isnan(whole[1300]) and np.isfinite(whole[:1000]).all()
+    for start, stop in ((0, 1), (690, 710), (699, 1801), (1000, 1001)):
+        assert function(x[start:stop]).numpy().tobytes() == whole[start:stop].tobytes()
+
+
+@pytest.mark.parametrize("name, ends", (
+    ("bessel_j0", (1, 1, np.nan, np.nan)), ("bessel_j1", (0.0, -0.0, np.nan, np.nan)), ("bessel_y0", (-np.inf, -np.inf, np.nan, np.nan)),
+    ("bessel_y1", (-np.inf, -np.inf, np.nan, np.nan)), ("modified_bessel_k0", (np.inf, np.inf, 0.0, np.nan)),
+    ("scaled_modified_bessel_k1", (np.inf, np.inf, 0.0, np.nan)), ("erfcx", (1, 1, 0.0, np.inf)), ("ndtr", (0.5, 0.5, 1, 0.0)),
+    ("spherical_bessel_j0", (1, 1, 0.0, 0.0))))
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+def test_ends(name, ends, dtype):
+    found = getattr(volta.special, name)(volta.tensor([0.0, -0.0, np.inf, -np.inf, np.nan], dtype=getattr(volta, dtype))).numpy()
+    np.testing.assert_array_equal(found, [*ends, np.nan])
+    assert np.signbit(found[:2]).tolist() == np.signbit(ends[:2]).tolist()
+
+
+@pytest.mark.parametrize("name, slope", (("logsigmoid", lambda x: 1 / (1 + np.exp(x))), ("logit", lambda x: 1 / (x * (1 - x)))))
+def test_slopes(name, slope):
+    x = np.linspace(0.001, 0.999, 301)
+    where = volta.tensor(x, requires_grad=True)
+    (getattr(volta, name, None) or getattr(volta.nn.functional, name))(where).sum().backward()
+    np.testing.assert_allclose(where.grad.numpy(), slope(x), rtol=1e-13)
+
+
+def test_slope_of_logit_beyond_its_domain():
+    x = volta.tensor([-0.5, 0.0, 1.0, 1.5, np.nan], requires_grad=True)
+    volta.logit(x).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [np.nan, np.inf, np.inf, np.nan, np.nan])
+
+
+def test_slope_of_log_ndtr():
+    x = np.array([-30.0, -5.0, -0.5, 0.0, 0.5, 5.0, 30.0, np.inf, -np.inf, np.nan])
+    where = volta.tensor(x, requires_grad=True)
+    volta.special.log_ndtr(where).sum().backward()
+    exact = [30.033259667433676, 5.18650396712584, 1.1410777703680646, 0.7978845608028654, 0.5091604338370335, 1.4867199409049056e-06,
+             1.4736461348785476e-196, 0.0, np.nan, np.nan]
+    np.testing.assert_allclose(where.grad.numpy(), exact, rtol=2e-14)
