@@ -7,7 +7,7 @@ import pytest
 
 import volta
 import volta.nn.functional as F
-from volta.errors import ArgumentError, DTypeError, OutOfMemoryError, ShapeError
+from volta.errors import ArgumentError, DTypeError, OutOfMemoryError, RankError, ShapeError
 
 
 def test_a_logit_of_minus_infinity_and_a_target_above_1(device):
@@ -147,3 +147,64 @@ def test_too_much_memory_is_an_error_that_pytorch_users_catch(device):
     with pytest.raises(RuntimeError) as caught:
         volta.diagflat(volta.ones(2, device=device), offset=1_000_000)
     assert isinstance(caught.value, OutOfMemoryError) and isinstance(caught.value, MemoryError)
+
+
+_BEYOND_FLOAT32 = {
+    "clamp": lambda x, n: x.clamp(n), "threshold": lambda x, n: F.threshold(x, n, 1),
+    "addcmul": lambda x, n: volta.addcmul(x, x, x, value=n),
+    "addcdiv": lambda x, n: x.addcdiv_(x, x, value=n), "sub": lambda x, n: x.sub(x, alpha=n), "lerp": lambda x, n: x.lerp(x, n),
+    "leaky_relu": lambda x, n: F.leaky_relu(x, n), "elu": lambda x, n: F.elu(x, n), "hardtanh": lambda x, n: F.hardtanh(x, -3, n),
+    "hardshrink": lambda x, n: F.hardshrink(x, n), "softplus": lambda x, n: F.softplus(x, n)}
+
+
+@pytest.mark.parametrize("name", _BEYOND_FLOAT32)
+def test_numbers_beyond_float32_are_refused_where_a_tensor_cannot_stand(device, name):
+    for dtype in volta.float32, volta.float16:
+        with pytest.raises(ArgumentError, match="1e[+]300 does not fit into volta.float(32|16)"):
+            _BEYOND_FLOAT32[name](volta.ones(3, dtype=dtype, device=device), 1e300)
+        _BEYOND_FLOAT32[name](volta.ones(3, dtype=dtype, device=device), math.inf)
+    assert volta.where(volta.tensor(True, device=device), volta.ones(1, device=device).half(), 1e300).dtype is volta.float16
+
+
+def test_powers_and_products_by_numbers_beyond_float32_are_infinite(device):
+    x = volta.full((2,), 2.0, device=device)
+    assert (x ** 1e300).tolist() == (x * 1e300).tolist() == [math.inf] * 2
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, n: x + n, lambda x, n: x.clamp(n), lambda x, n: x ** n, lambda x, n: volta.where(x > 0, x, n), lambda x, n: x.fill_(n),
+    lambda x, n: volta.full_like(x, n), lambda x, n: x.lerp(x, n), lambda x, n: volta.addmm(x, x, x, beta=n),
+    lambda x, n: x.masked_fill(x > 0, n)],
+    ids="add clamp pow where fill full_like lerp addmm masked_fill".split())
+def test_integers_beyond_64_bits_are_refused_beside_floats_too(device, call):
+    for n in 1 << 64, -(1 << 63) - 1:
+        with pytest.raises(OverflowError):
+            call(volta.ones(2, 2, device=device), n)
+    call(volta.ones(2, 2, device=device), (1 << 64) - 1)
+
+
+def test_numbers_that_have_to_fit_among_integers(device):
+    x = volta.tensor([1, 2], dtype=volta.uint8, device=device)
+    for call in lambda n: x.clamp(n), lambda n: volta.addcmul(x, x, x, value=n), lambda n: volta.where(x > 1, x, n), lambda n: x ** n:
+        with pytest.raises(ArgumentError, match="300 does not fit into volta.uint8"):
+            call(300)
+    assert (x + 300).tolist() == [45, 46]
+    with pytest.raises(ArgumentError, match="fill: 1e[+]300 does not fit into volta.int32") as raised:
+        volta.zeros(2, dtype=volta.int32, device=device).fill_(1e300)
+    assert not isinstance(raised.value, OverflowError)
+
+
+def test_shapes_beyond_all_memory_are_refused_as_shapes(device):
+    with pytest.raises(ShapeError, match=r"2\*\*60"):
+        volta.diagflat(volta.ones(2, device=device), (1 << 63) - 1)
+
+
+@pytest.mark.parametrize("call", [
+    lambda a, i: volta.linalg.lu_factor(a[0]), lambda a, i: volta.lu_unpack(a, a[0]), lambda a, i: volta.cholesky_inverse(a[:2]),
+    lambda a, i: volta.linalg.lu_solve(a, i[0], i), lambda a, i: volta.orgqr(a, i[0]), lambda a, i: volta.geqrf(i),
+    lambda a, i: volta.linalg.ldl_factor(a[0]), lambda a, i: volta.linalg.ldl_solve(a, a[0], a), lambda a, i: volta.svd_lowrank(i),
+    lambda a, i: volta.pca_lowrank(i), lambda a, i: volta.normal(0.5, -i)],
+    ids="lu_factor lu_unpack cholesky_inverse lu_solve orgqr geqrf ldl_factor ldl_solve svd_lowrank pca_lowrank normal".split())
+def test_ranks_and_dtypes_are_refused_alike_on_all_devices(device, call):
+    with pytest.raises((RankError, ShapeError, DTypeError)):
+        call(volta.eye(3, device=device), volta.ones(3, 3, dtype=volta.int32, device=device))

@@ -197,3 +197,11 @@ def test_a_parameter_that_is_there_twice_steps_twice(device, name):
         return p.tolist()
 
     assert stepped(2, 2) == stepped(1, 4)
+
+
+def test_gradients_of_cumulative_products_that_are_not_finite(device):
+    rows = [[1.0, 0.0, math.nan, 2.0], [math.inf, 2.0, 0.0, 1.0], [-math.inf, 0.0, 0.0, 2.0], [1.0, 2.0, 3.0, 4.0]]
+    x = volta.tensor(rows, device=device, requires_grad=True)
+    volta.cumprod(x, 1).sum().backward()
+    known = [[1, math.nan, 0, 0], [math.nan, math.inf, math.inf, 0], [math.nan, -math.inf, 0, 0], [33, 16, 10, 6]]
+    np.testing.assert_array_equal(x.grad.cpu().numpy(), known)

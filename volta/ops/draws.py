@@ -118,13 +118,13 @@ def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, size: Sequence
     if size is not None:
         mean, std = (x.item() if isinstance(x, TensorBase) and not x.ndim and not x.requires_grad else x for x in (mean, std))
     given = [x for x in (mean, std) if isinstance(x, TensorBase)]
+    kind = floating_dtype("normal", given[0].dtype) if given else None
     _need("normal", std, lambda x: x >= 0, "std must be >= 0")
     if bool(given) == (size is not None) or given and (dtype is not None or device is not None):
         raise CallError("normal: needs tensors, or two numbers and a size, with dtype and device where they are wanted")
     if not given:
         return finish(randn(size, generator=generator, dtype=dtype, device=device) * std + mean, requires_grad)
     shape = broadcast_shapes(*[x.shape for x in given])
-    kind = floating_dtype("normal", given[0].dtype)
     mean_now, std_now = (x.detach() if isinstance(x, TensorBase) else x for x in (mean, std))
     if isinstance(std, TensorBase):
         made = draw("normal", normal_op, shape, 0.0, 1.0, kind, std.device, generator) * std_now + mean_now

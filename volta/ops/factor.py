@@ -68,16 +68,15 @@ class TriangularSolution(Result):
     cloned_coefficient: Tensor
 
 
-def _matrices(name, *tensors):
-    """Raise DeviceError for a tensor on a GPU, unless gaps are bridged there, ShapeError for one of less than 2 dimensions."""
-    if any(t.device.is_gpu for t in tensors):
-        bridged(name)
-    matrices(name, *tensors)
-
-
 def _eye(rows, columns, like):
     dtype = np.float32 if like.dtype in HALVES else to_numpy(like.dtype)            # NumPy has no bfloat16
     return from_array(np.eye(rows, columns, dtype=dtype)).to(like.device, like.dtype)
+
+
+def _refused_on_gpu(name, x):
+    """Raise DeviceError for a tensor on a GPU, after the checks that are the same everywhere, unless gaps are bridged there."""
+    if x.device.is_gpu:
+        bridged(name)
 
 
 def _unit_lower(x):
@@ -104,7 +103,7 @@ def _np_order(pivots, rows):
 
 
 def _factors(name, A, pivot):
-    _matrices(name, A)
+    matrices(name, A)
     if not pivot:
         raise ArgumentError(f"{name}: elimination without exchanges of rows, pivot=False, is not there on the CPU")
     return lu_op(A)
@@ -163,7 +162,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     tensor([[0., 1.],
             [1., 0.]])
     """
-    _matrices("lu_unpack", LU_data)
+    matrices("lu_unpack", LU_data)
     if unpack_data and unpack_pivots and LU_data.dtype in (float32, float64):
         _check_pivots("lu_unpack", LU_data, LU_pivots)
         return PLU(*lu_unpack_op(LU_data, LU_pivots))
@@ -186,6 +185,7 @@ def _check_pivots(name, LU, pivots):
 
 def _order(name, LU, pivots):
     _check_pivots(name, LU, pivots)
+    _refused_on_gpu(name, LU)
     return order_of(name, pivots, LU.shape[-2])
 
 
@@ -218,7 +218,7 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
     >>> volta.linalg.lu_solve(*volta.linalg.lu_factor(volta.tensor([[2.0]])), volta.ones(1, 1))
     tensor([[0.5000]])
     """
-    _matrices("linalg.lu_solve", LU, B)
+    matrices("linalg.lu_solve", LU, B)
     if LU.dtype is not B.dtype:
         raise DTypeError(f"linalg.lu_solve: both must have one dtype, got {LU.dtype} and {B.dtype}; convert one with .to(dtype)")
     square("linalg.lu_solve", LU)
@@ -264,7 +264,7 @@ def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     >>> volta.cholesky_inverse(volta.tensor([[2.0]]))
     tensor([[0.2500]])
     """
-    _matrices("cholesky_inverse", input)
+    matrices("cholesky_inverse", input)
     square("cholesky_inverse", input)
     out, info = cholesky_inverse_op(input, upper=upper)
     succeeded("cholesky_inverse", info, "the matrix is singular: its factor has 0 as element {} of the diagonal")
@@ -290,7 +290,7 @@ def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bo
     tensor([[0.5000]])
     """
     warn_once("triangular_solve is deprecated; write linalg.solve_triangular(A, B, upper=upper), which gives no copy of A")
-    _matrices("triangular_solve", input, A)
+    matrices("triangular_solve", input, A)
     if input.dtype is not A.dtype:
         raise DTypeError(f"triangular_solve: both must have one dtype, got {input.dtype} and {A.dtype}; convert one with .to(dtype)")
     X = solve_triangular(turned(A) if transpose else A, input, upper=upper != transpose, unitriangular=unitriangular)
@@ -326,12 +326,13 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
             [-1.]])
     """
     name = "linalg.householder_product"
-    _matrices(name, input)
+    matrices(name, input)
     _check_factors(name, input, input2)
     n = input.shape[-1]
     if input.shape[-2] < n or input2.shape[-1] > n:
         raise ShapeError(f"{name}: needs at least as many rows as columns, and at most a factor in input2 for each column, got "
                          f"{input.shape} and {input2.shape}")
+    _refused_on_gpu(name, input)
     if not (graph.wants_derivative(input) or graph.wants_derivative(input2)):
         return reflections_op(input, input2)
     V, T = _reflections(input, input2)
@@ -349,12 +350,13 @@ def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, tran
     tensor([[ 0., -1.],
             [-1.,  0.]])
     """
-    _matrices("ormqr", input, input3)
+    matrices("ormqr", input, input3)
     _check_factors("ormqr", input, input2)
     if input2.shape[-1] != min(input.shape[-2:]):
         raise ShapeError(f"ormqr: input2 must have the smaller size of input {input.shape}, got {input2.shape}")
     if input3.shape[-2 if left else -1] != input.shape[-2]:
         raise ShapeError(f"ormqr: input3 {input3.shape} must have the {input.shape[-2]} rows of input as {'rows' if left else 'columns'}")
+    _refused_on_gpu("ormqr", input)
     if input3.dtype is input.dtype and not any(map(graph.wants_derivative, (input, input2, input3))):
         return reflected_op(input, input2, input3, left=left, transpose=transpose)
     V, T = _reflections(input, input2)
@@ -379,7 +381,7 @@ def geqrf(input: Tensor) -> Reflections:
     >>> volta.geqrf(volta.tensor([[3.0], [4.0]])).a[0].item()
     -5.0
     """
-    _matrices("geqrf", input)
+    matrices("geqrf", input)
     return Reflections(*geqrf_op(input))
 
 
@@ -404,7 +406,7 @@ def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) 
     >>> volta.svd_lowrank(volta.diag(volta.tensor([3.0, 2.0, 0.0])), q=2)[1].round().tolist()
     [3.0, 2.0]
     """
-    _matrices("svd_lowrank", A)
+    matrices("svd_lowrank", A)
     A = A if M is None else A - M
     if A.shape[-2] < A.shape[-1]:
         V, S, U = svd_lowrank(turned(A), q, niter)
@@ -423,7 +425,7 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     >>> volta.pca_lowrank(volta.tensor([[1.0, 1.0], [-1.0, -1.0]]), q=1)[1].round().tolist()
     [2.0]
     """
-    _matrices("pca_lowrank", A)
+    matrices("pca_lowrank", A)
     most = min(A.shape[-2:])
     q = min(6, most) if q is None else q
     if not 0 <= q <= most or niter < 0:

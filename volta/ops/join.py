@@ -247,7 +247,7 @@ def _framed(x, pad, value):
         check_held("pad", value, x.dtype)
     if x.dtype.code == 0:
         return cast(place(cast(x, uint8), value=bool(value), **where), x.dtype)
-    return place(x, value=(value or 0.0) if x.dtype.is_floating_point else as_integer("pad", value or 0, x.dtype), **where)
+    return place(x, value=float(value or 0.0) if x.dtype.is_floating_point else as_integer("pad", value or 0, x.dtype), **where)
 
 
 def _extended(x, pad, mode):

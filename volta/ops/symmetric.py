@@ -31,12 +31,6 @@ class LDLInfo(Result):
     info: Tensor
 
 
-def _on_cpu(name, *tensors):
-    """Raise DeviceError for a tensor on a GPU, unless gaps are bridged there."""
-    if any(t.device.is_gpu for t in tensors):
-        bridged(name)
-
-
 @composed(name="linalg.ldl_factor_ex", **_SYMMETRIC)
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> LDLInfo:
     """The factors of `linalg.ldl_factor`, and per matrix 0, or the first block of D that is 0: raises for that with `check_errors`.
@@ -45,7 +39,6 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
     >>> volta.linalg.ldl_factor_ex(volta.zeros(1, 1)).info
     tensor(1, dtype=volta.int32)
     """
-    _on_cpu("linalg.ldl_factor", A)
     square("linalg.ldl_factor", A)
     found = LDLInfo(*ldl_op(A))
     if check_errors:
@@ -73,7 +66,6 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
     >>> volta.linalg.ldl_solve(*volta.linalg.ldl_factor(volta.tensor([[2.0]])), volta.ones(1, 1))
     tensor([[0.5000]])
     """
-    _on_cpu("linalg.ldl_solve", LD, pivots, B)
     square("linalg.ldl_solve", LD)
     matrices("linalg.ldl_solve", B)
     n = LD.shape[-1]
@@ -83,6 +75,8 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
     if pivots.shape != LD.shape[:-1] or B.shape[-2] != n:
         raise ShapeError(f"linalg.ldl_solve: LD {LD.shape} needs pivots of {LD.shape[:-1]} and B of {n} rows, got {pivots.shape} and "
                          f"{B.shape}")
+    if LD.device.is_gpu:
+        bridged("linalg.ldl_solve")
     rows = abs(pivots.numpy())
     if rows.size and (rows.min() < 1 or rows.max() > n):
         raise ArgumentError(f"linalg.ldl_solve: pivots must be between 1 and the {n} rows, as ldl_factor gives them, negative or not")

@@ -12,6 +12,7 @@ import volta.gpu
 from volta._kernels import core
 from volta.device import beyond_gpu
 from volta.devices.gpu.matmul import ceil_div  # noqa: F401  (defined there since that module stands alone)
+from volta.dtypes import check_held
 from volta.errors import ArgumentError, DTypeError, NumberError
 
 BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32, FLOAT64, BFLOAT16, INT8, INT16 = (core.dtype_from_code(code) for code in range(10))
@@ -60,6 +61,8 @@ def new(device, shape: tuple, dtype):
     nbytes = BYTES[dtype.code]
     for length in shape:
         nbytes *= length
+    if nbytes >> 60:
+        core.checked_size(shape)
     return core.tensor(core.gpu_storage(ctx.alloc(nbytes or 4), nbytes, device), shape, None, 0, dtype)
 
 
@@ -86,18 +89,20 @@ def round_float(value: float) -> float:
     return FLOAT.unpack(pack_float(value))[0]
 
 
-def pack_number(value, dtype) -> bytes:
-    """A Python number as one word of the compute type of `dtype`."""
+def pack_number(value, dtype, op: str = "number", infinite: bool = True) -> bytes:
+    """A Python number as one word of the compute type of `dtype`; a float beyond float32 is `infinite` there, or refused for `op`."""
     code = dtype.code
     if dtype.is_floating_point:
-        return pack_float(float(value))
+        if not infinite:
+            check_held(op, value, FLOAT32)
+        return pack_float(value)
     if code == 0:
         return b"\1\0\0\0" if value else b"\0\0\0\0"
-    number = int(value) if isfinite(value) else 1 << 32
+    number = int(value) if isinstance(value, int) or isfinite(value) else 1 << 32
     low, high = RANGES.get(dtype, (-1 << 31, (1 << 31) - 1))
     if not low <= number <= high or code == 1 and isinstance(value, float) and value < 0:
         why = ", which a GPU holds in 32 bits" if dtype is INT64 else ""
-        raise ArgumentError(f"number: {value} does not fit into {dtype}{why}")
+        raise ArgumentError(f"{op}: {value} does not fit into {dtype}{why}")
     return (number & (0xFF if code == 1 else 0xFFFF_FFFF)).to_bytes(4, "little")
 
 

@@ -106,7 +106,7 @@ def _fill_plan(text, operands, out, own, large):
     return make_plan(out.storage.device, expression, out.shape, [], [(out._strides, out.offset, out.dtype)], large, new=False)
 
 
-_fill = Pointwise("fill_into", partial(_fill_plan, lambda dtype: "s0"))
+_fill = Pointwise("fill", partial(_fill_plan, lambda dtype: "s0"))
 _count = Pointwise("arange", partial(_fill_plan, lambda dtype: f"s0 + {COMPUTED[dtype.code]}(i) * s1"))
 
 
@@ -115,7 +115,7 @@ def fill_into(out, value) -> None:
     if out._size:
         _fill.into(out, value)
     else:
-        pack_number(value, out.dtype)
+        pack_number(value, out.dtype, "fill")
 
 
 def empty(shape, dtype, device):

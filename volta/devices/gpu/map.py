@@ -6,8 +6,10 @@ Tensors beyond one binding are bound by windows, piece by piece. Must not know w
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Callable
+from functools import partial
 
 from volta._kernels.gpu.plan import Plan
 from volta.devices.gpu import generate
@@ -15,6 +17,7 @@ from volta.devices.gpu.common import (
     BOOL,
     BYTES,
     COMPUTED,
+    FLOAT16,
     INT8,
     INT16,
     INT32,
@@ -26,7 +29,6 @@ from volta.devices.gpu.common import (
     ceil_div,
     collapse,
     extent,
-    pack_float,
     pack_number,
     pack_operand,
     row_major,
@@ -36,6 +38,7 @@ from volta.devices.stored import STRICT
 
 # How a result becomes an element, where not by conversion.
 STORES = {BOOL: "min(r, 1u)", UINT8: "r & 255u", INT8: "(r << 24u) >> 24u", INT16: "(r << 16u) >> 16u"}
+_STRICT_CALL = re.compile(rf"({'|'.join(sorted(STRICT))})_[fiubwmn](?:_\w+)?\(")
 
 
 class Geometry:
@@ -58,9 +61,7 @@ def make_plan(device, expression: Expression, shape: tuple, inputs: list, output
     for _, _, dtype in outputs if new else ():
         plan.output(shape, dtype, True)
     if expression.numbers:
-        text = " ".join(expression.results)
-        strict = text.startswith("s0") or any(f"{name}(" in text for name in STRICT)
-        plan.words = _number_words(expression.numbers, pack_number if strict else pack_operand)
+        plan.words = _number_words(expression.numbers, tuple(_packing(expression, f"s{k}") for k in range(len(expression.numbers))))
     if math.prod(shape) == 0:
         return plan
     sizes, merged = collapse(shape, tuple(s for s, _, _ in operands))
@@ -72,18 +73,34 @@ def make_plan(device, expression: Expression, shape: tuple, inputs: list, output
     return plan
 
 
-def _number_words(dtypes: tuple, pack: Callable):
-    """Function from numbers to their words; `pack` makes one of a number that is not as it should be."""
+def _packing(expression: Expression, number: str) -> Callable:
+    """What makes a word of this number where it is not as it should be: it wraps, or has to fit where a tensor is filled and in what is
+    STRICT; in powers, and beside what float16 is chosen from, it may be infinite."""
+    if expression.results[0].startswith("s0"):
+        return partial(pack_number, op="fill")
+    for step in expression.steps:
+        found = _STRICT_CALL.match(step)
+        if found and re.search(rf"\b{number}\b", step):
+            return partial(pack_number, op=found[1], infinite=found[1] == "pow" or found[1] == "where" and FLOAT16 in expression.numbers)
+    return pack_operand
+
+
+def _number_words(dtypes: tuple, packs: tuple):
+    """Function from numbers to their words; `packs`, of each number, make one of what is not as it should be."""
     floating = all(dtype.is_floating_point for dtype in dtypes)
+
+    def each(numbers):
+        return b"".join([pack(number, dtype) for pack, number, dtype in zip(packs, numbers, dtypes)])
+
     if not floating and not all(dtype in (INT32, INT64) for dtype in dtypes):
-        return lambda numbers: b"".join(map(pack, numbers, dtypes))
+        return each
     quick = struct.Struct(f"<{len(dtypes)}{'f' if floating else 'i'}").pack
 
     def words(numbers):
         try:
             return quick(*numbers)
         except (OverflowError, struct.error):
-            return b"".join(map(pack_float, numbers) if floating else map(pack, numbers, dtypes))
+            return each(numbers)
     return words
 
 

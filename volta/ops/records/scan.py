@@ -7,7 +7,7 @@ from volta._kernels import core
 from volta.ops.records.copy import cat_op
 from volta.ops.records.create import full_op
 from volta.ops.records.index import scatter_add_op
-from volta.ops.records.math import exp, where_op
+from volta.ops.records.math import exp, isfinite, where_op
 from volta.ops.records.view import part, place, row_major, slice_op
 from volta.ops.table import case, create, register
 
@@ -48,8 +48,15 @@ def _cumprod_vjp(g, x, out, dim):
     n = x.shape[dim] if x.ndim else 1
     if n < 2:
         return g
-    if core.host_sees(out) and not np.isfinite(part(out, dim, n - 1, 1).detach().numpy()).all():       # once so, it stays so to the end
-        return _cumprod_beside_infinity(g, x, out, dim)
+    last = part(out, dim, n - 1, 1)                     # what is not finite stays so to the end
+    if core.host_sees(out):
+        return (_cumprod_gradient if np.isfinite(last.detach().numpy()).all() else _cumprod_beside_infinity)(g, x, out, dim)
+    finite = isfinite(last)
+    return where_op(finite, _cumprod_gradient(g, x, out, dim), _cumprod_beside_infinity(g, where_op(finite, 1.0, x), out, dim))
+
+
+def _cumprod_gradient(g, x, out, dim):
+    n = x.shape[dim]
     sums = _recurrence_to_the_end(x, g, dim)
     return cat_op(part(sums, dim, 0, 1), part(out, dim, 0, n - 1) * part(sums, dim, 1, n - 1), dim=dim)
 
