@@ -1,6 +1,7 @@
 """Forms of modules, losses, optimizers and grad modes that PyTorch users write: hooks, list arithmetic, old loss arguments, names."""
 import copy
 import pickle
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -202,3 +203,32 @@ class _WithState(volta.nn.Linear):
 
 def test_setstate_of_subclasses_has_one_to_call():
     assert copy.deepcopy(_WithState(1, 1)).restored and copy.deepcopy(_WithState(1, 1)).weight.shape == (1, 1)
+
+
+def test_a_parameter_dict_holds_other_values():
+    layer = nn.Linear(1, 1)
+    held = nn.ParameterDict({"a": 3, "b": volta.ones(2), "c": layer})
+    assert held["a"] == held.a == held.get("a") == 3 and held.get("q") is None and isinstance(held["b"], nn.Parameter)
+    assert list(held) == ["a", "b", "c"] and set(held.state_dict()) == {"b", "c.weight", "c.bias"}
+    assert "(a): Object of type: int" in repr(held) and held.setdefault("d", None) is None and len(held) == 4
+    assert copy.deepcopy(held)["a"] == pickle.loads(pickle.dumps(held))["a"] == held.copy()["a"] == 3
+    assert held.pop("a") == 3 and held.popitem() == ("d", None) and list(held) == ["b", "c"] and list(reversed(held)) == ["c", "b"]
+    held.update(parameters={"e": "x"})
+    assert (held | {"f": 1})["f"] == 1 and held.fromkeys(["x", "y"], 1)["y"] == 1
+    held.clear()
+    assert not len(held) and not held.state_dict() and not hasattr(held, "b")
+    with pytest.raises(TypeError, match="names are strings"):
+        held[1] = 2
+    with pytest.raises(KeyError):
+        held.popitem()
+
+
+def test_what_sequential_takes():
+    assert isinstance(nn.Sequential(None, nn.ReLU())[1], nn.ReLU)
+    assert list(dict(nn.Sequential(OrderedDict(a=nn.ReLU())).named_children())) == ["a"]
+    for wrong in {"a": nn.ReLU()}, [nn.ReLU()], 3:
+        with pytest.raises(TypeError, match="needs modules, got"):
+            nn.Sequential(wrong)
+    modules = nn.ModuleDict()
+    modules.update(modules={"a": nn.ReLU()})
+    assert len(nn.Sequential().extend(sequential=[modules["a"]])) == 1

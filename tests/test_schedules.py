@@ -328,3 +328,13 @@ def test_a_replaced_step_is_noticed():
     schedule = s.StepLR(optimizer, 1)
     optimizer.step = lambda: None
     warned(schedule.step, "`optimizer.step()` has been overridden after learning rate scheduler initialization")
+
+
+def test_get_lr_outside_a_step_warns():
+    optimizer = make_optimizer()
+    schedules = [s.StepLR(optimizer, 1), s.CosineAnnealingWarmRestarts(optimizer, 2), optim.swa_utils.SWALR(optimizer, 0.1)]
+    for schedule in schedules:
+        warned(schedule.get_lr, "To get the last learning rate computed by the scheduler")
+        optimizer.step()
+        warned(schedule.step)
+    assert schedules[1].state_dict()["_get_lr_called_within_step"] is False

@@ -199,8 +199,8 @@ class HalfNormal(Distribution):
     def cdf(self, value: Tensor) -> Tensor:
         return 2 * self._normal.cdf(self._validate_sample(value)) - 1
 
-    def icdf(self, value: Tensor) -> Tensor:
-        return self._normal.icdf((value + 1) / 2)
+    def icdf(self, prob: Tensor) -> Tensor:
+        return self._normal.icdf((prob + 1) / 2)
 
     def entropy(self) -> Tensor:
         return self._normal.entropy() - math.log(2)

@@ -87,6 +87,10 @@ class NegativeBinomial(_Counted):
     arg_constraints = {"total_count": greater_than_eq(0), "probs": half_open_interval(0.0, 1.0), "logits": real}
     support = nonnegative_integer
 
+    def __init__(self, total_count: Tensor | float, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+                 validate_args: bool | None = None) -> None:
+        super().__init__(total_count, probs, logits, validate_args)
+
     mean = property(lambda self: self.total_count * self.logits.exp(), doc="The mean.")
     mode = property(lambda self: ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0), doc="The most likely value.")
     variance = property(lambda self: self.mean / (-self.logits).sigmoid(), doc="The variance.")

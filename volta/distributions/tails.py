@@ -173,8 +173,8 @@ class HalfCauchy(_Inverted):
     def cdf(self, value: Tensor) -> Tensor:
         return 2 / math.pi * (self._validate_sample(value) / self.scale).atan()
 
-    def icdf(self, value: Tensor) -> Tensor:
-        return self.scale * (value * (math.pi / 2)).tan()
+    def icdf(self, prob: Tensor) -> Tensor:
+        return self.scale * (prob * (math.pi / 2)).tan()
 
     def entropy(self) -> Tensor:
         return math.log(2 * math.pi) + self.scale.log()

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import operator
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, overload
 
@@ -77,7 +78,8 @@ class _Indexed(Module):
 
 
 class Sequential(_Indexed):
-    """Modules one after another: from arguments, or from a dict of names.
+    """Modules one after another: from arguments, or from an `OrderedDict` of names. None may stand in the place of one that is
+    given later.
 
     Example:
         >>> volta.nn.Sequential(volta.nn.Linear(4, 8), volta.nn.ReLU(), volta.nn.Linear(8, 2))(volta.zeros(3, 4)).shape
@@ -86,12 +88,12 @@ class Sequential(_Indexed):
 
     def __init__(self, *modules) -> None:
         super().__init__()
-        named = modules[0].items() if len(modules) == 1 and isinstance(modules[0], Mapping) else enumerate(modules)
+        named = modules[0].items() if len(modules) == 1 and isinstance(modules[0], OrderedDict) else enumerate(modules)
         for name, module in named:
             self.add_module(str(name), _need_module(self, module))
 
     def _like(self, items):
-        return Sequential(dict(items))
+        return type(self)(OrderedDict(items))
 
     def __iadd__(self, other: Sequential) -> Sequential:
         return self.extend(other) if isinstance(other, Sequential) else NotImplemented
@@ -100,6 +102,10 @@ class Sequential(_Indexed):
         if not isinstance(other, Sequential):
             raise CallError(f"Sequential: another one can be added, got {type(other).__name__}")
         return Sequential(*self, *other)
+
+    def extend(self, sequential: Iterable[Module]) -> Self:
+        """Add modules at the end."""
+        return super().extend(sequential)
 
     def insert(self, index: int, module: Module) -> Self:
         """Put a module in front of the one at `index`.
@@ -202,8 +208,7 @@ class _Named:
         """Take all values out."""
         self._held.clear()
 
-    def update(self, values) -> None:
-        """Add values from a dict or (name, value) pairs."""
+    def _add(self, values):
         pairs = values.items() if hasattr(values, "items") else _need_iterable(self, f"a dict of {self._kind}s", values)
         for pair in pairs:
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
@@ -228,24 +233,69 @@ class ModuleDict(_Named, Module):
     def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, _need_module(self, module))
 
+    def update(self, modules: Mapping[str, Module]) -> None:
+        """Add modules from a dict or (name, module) pairs."""
+        self._add(modules)
+
 
 class ParameterDict(_Named, Module):
-    """Parameters by name; it has no forward."""
+    """Parameters by name; it has no forward. Tensors become parameters; modules and other values may stand among them."""
 
     _kind = "parameter"
 
-    def __init__(self, parameters: Mapping[str, Parameter] | None = None) -> None:
+    def __init__(self, parameters: Mapping[str, Any] | None = None) -> None:
         super().__init__()
+        self._keys: dict[str, None] = {}            # in the order in which they came; the values are attributes
         if parameters is not None:
             self.update(parameters)
 
     @property
     def _held(self):
-        return self._parameters
+        return {key: getattr(self, key) for key in self._keys}
 
-    def __setitem__(self, key: str, value: Parameter) -> None:
-        """Hold a parameter; a plain tensor becomes one."""
-        self.register_parameter(key, value if isinstance(value, Parameter) else Parameter(value))
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._keys:
+            raise KeyError(key)
+        return getattr(self, key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        """Hold a value; a plain tensor becomes a parameter."""
+        if not isinstance(key, str):
+            raise CallError(f"ParameterDict: names are strings, got {key!r}")
+        setattr(self, key, Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value)
+        self._keys[key] = None
+
+    def __delitem__(self, key: str) -> None:
+        del self._keys[key]
+        delattr(self, key)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def keys(self):
+        """Names."""
+        return self._keys.keys()
+
+    def pop(self, key: str) -> Any:
+        """Take a value out."""
+        value = self[key]
+        del self[key]
+        return value
+
+    def clear(self) -> None:
+        """Take all values out."""
+        for key in list(self._keys):
+            del self[key]
+
+    def update(self, parameters: Mapping[str, Any]) -> None:
+        """Add values from a dict or (name, value) pairs."""
+        self._add(parameters)
 
     def __or__(self, other: Mapping[str, Any]) -> ParameterDict:
         """A new dict of the entries of both; those of the other count."""
@@ -259,32 +309,35 @@ class ParameterDict(_Named, Module):
         return self
 
     def __reversed__(self) -> Iterator[str]:
-        return reversed(list(self.keys()))
+        return reversed(self._keys)
 
-    def get(self, key: str, default: Parameter | None = None) -> Parameter | None:
-        """The parameter of a name, or `default`."""
-        return self._parameters.get(key, default)
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a name, or `default`."""
+        return self[key] if key in self else default
 
-    def setdefault(self, key: str, default: Parameter | None = None) -> Parameter | None:
-        """The parameter of a name; `default` is held under it where there is none."""
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value of a name; `default` is held under it where there is none."""
         if key not in self:
             self[key] = default
         return self[key]
 
-    def fromkeys(self, keys: Iterable[str], default: Parameter | None = None) -> ParameterDict:
-        """A new dict with the same parameter under each name."""
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        """A new dict with the same value under each name."""
         return ParameterDict(dict.fromkeys(keys, default))
 
     def copy(self) -> ParameterDict:
-        """A new dict of the same parameters."""
+        """A new dict of the same values."""
         return ParameterDict(self)
 
-    def popitem(self) -> tuple[str, Parameter]:
-        """Take the last parameter out."""
-        return self._parameters.popitem()
+    def popitem(self) -> tuple[str, Any]:
+        """Take the last value out."""
+        key = next(reversed(self._keys), None)
+        if key is None:
+            raise KeyError("popitem: the ParameterDict is empty")
+        return key, self.pop(key)
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({name}): {_described(p, p.type())}" for name, p in self.items())
+        return "\n".join(f"  ({name}): {_described(p, p.type() if isinstance(p, Tensor) else None)}" for name, p in self.items())
 
 
 class ParameterList(Module):
@@ -338,7 +391,7 @@ def _described(p, kind=None):
 
 
 def _need_module(owner, module):
-    if not isinstance(module, Module) and (module is not None or isinstance(owner, Sequential)):
+    if not isinstance(module, Module) and module is not None:
         raise CallError(f"{type(owner).__name__}: needs modules, got {type(module).__name__}")
     return module
 

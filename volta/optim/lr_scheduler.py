@@ -25,7 +25,7 @@ class LambdaLR(LRScheduler):
         self.lr_lambdas = per_group(type(self).__name__, "lr_lambda", lr_lambda, need_optimizer(self, optimizer), function)
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def _rates(self):
         return [base * share for base, share in zip(self.base_lrs, self._shares())]
 
     def _shares(self):
@@ -35,7 +35,7 @@ class LambdaLR(LRScheduler):
 class MultiplicativeLR(LambdaLR):
     """The learning rate in use times `lr_lambda(epoch)`, from the second epoch on."""
 
-    def get_lr(self):
+    def _rates(self):
         rates = self.rates()
         if self.last_epoch == 0 or self._resumed:
             return rates
@@ -135,7 +135,7 @@ class CosineAnnealingLR(LRScheduler):
     def _share(self, epoch):
         return (1 + math.cos(math.pi * epoch / self.T_max)) / 2
 
-    def get_lr(self):
+    def _rates(self):
         rates = self.rates()
         if self.last_epoch == 0 or self._resumed:
             return rates
@@ -158,7 +158,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_i, self.eta_min, self.T_cur = T_0, number(name, "eta_min", eta_min), last_epoch
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def _rates(self):
         share = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
 
@@ -173,7 +173,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             while self.T_cur >= self.T_i:
                 self.T_cur, self.T_i = self.T_cur - self.T_i, self.T_i * self.T_mult
         self.last_epoch = math.floor(epoch)
-        self._set(self.get_lr())
+        self._set(self._within(self.get_lr))
 
 
 class OneCycleLR(LRScheduler):
@@ -215,7 +215,7 @@ class OneCycleLR(LRScheduler):
             return start + (end - start) * share
         return end + (start - end) / 2 * (1 + math.cos(math.pi * share))
 
-    def get_lr(self):
+    def _rates(self):
         step = self.last_epoch
         if step > self.total_steps:
             raise ArgumentError(f"OneCycleLR: step {step} is behind the {self.total_steps} steps of the cycle")
@@ -280,7 +280,7 @@ class CyclicLR(LRScheduler):
         by_cycle = self.scale_mode == "cycle" if self.lr_lambdas is not None else self.mode != "exp_range"
         return self.scale_fn(cycle if by_cycle else self.last_epoch)
 
-    def get_lr(self):
+    def _rates(self):
         size = self.step_size_up + self.step_size_down
         cycle, place = self.last_epoch // size + 1, self.last_epoch % size
         share = place / self.step_size_up if place <= self.step_size_up else (size - place) / self.step_size_down

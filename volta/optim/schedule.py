@@ -18,6 +18,7 @@ _EPOCH = ("The epoch parameter in `scheduler.step()` was not necessary and is be
           "`scheduler.step()` to step the scheduler. If epoch is different from None, the closed form is used instead of the new chainable "
           "form, where available.")
 
+_LAST = "To get the last learning rate computed by the scheduler, please use `get_last_lr()`."
 
 _ELSEWHERE = frozenset(("optimizer", "lr_lambdas", "_is_initial", "_get_lr_called_within_step"))        # no fields of a schedule
 
@@ -26,6 +27,7 @@ class LRScheduler:
     """Base. A subclass gives `scale(group index, epoch)`, the share of the first learning rate, or its own `get_lr()`. Call `step()`
     after each epoch (or each batch), behind `optimizer.step()`. A learning rate that is a tensor is changed in place."""
 
+    _get_lr_called_within_step = False
     _advances = False                       # whether going on from an epoch takes the step to the next one, as it does for some in PyTorch
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
@@ -57,7 +59,13 @@ class LRScheduler:
         return [number(type(self).__name__, "lr", group["lr"]) for group in self.optimizer.param_groups]
 
     def get_lr(self) -> list[float]:
-        """The learning rates of the present epoch, from those in use."""
+        """The learning rates of the present epoch, from those in use: what `step` asks for. Elsewhere, where it would go one step further,
+        a warning names `get_last_lr`."""
+        if not self._get_lr_called_within_step:
+            warnings.warn(_LAST, UserWarning, stacklevel=2)
+        return self._rates()
+
+    def _rates(self):
         return [self._advanced(i, lr) for i, lr in enumerate(self.rates())]
 
     def _advanced(self, index, lr):
@@ -70,7 +78,7 @@ class LRScheduler:
 
     def closed_lr(self) -> list[float]:
         """The learning rates of the present epoch, from the first ones; get_lr() where there is no such form."""
-        if type(self).get_lr is not LRScheduler.get_lr:
+        if (type(self).get_lr, type(self)._rates) != (LRScheduler.get_lr, LRScheduler._rates):
             return self.get_lr()
         return [base * self.scale(i, self.last_epoch) for i, base in enumerate(self.base_lrs)]
 
@@ -94,7 +102,15 @@ class LRScheduler:
     def _go(self, epoch):
         """To an epoch, or by one."""
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        self._set(self.get_lr() if epoch is None else self.closed_lr())
+        self._set(self._within(self.get_lr if epoch is None else self.closed_lr))
+
+    def _within(self, find):
+        """What `find` gives as a part of `step`."""
+        self._get_lr_called_within_step = True
+        try:
+            return find()
+        finally:
+            self._get_lr_called_within_step = False
 
     def _set(self, rates):
         for group, lr in zip(self.optimizer.param_groups, rates):

@@ -136,7 +136,7 @@ class SWALR(LRScheduler):
         t = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
         return (1 - math.cos(math.pi * t)) / 2 if self.anneal_strategy == "cos" else t
 
-    def get_lr(self):
+    def _rates(self):
         step = max(1, self.last_epoch) if self.anneal_epochs == 0 else self.last_epoch
         before, now = self._part(step - 1), self._part(step)
         rates = []
