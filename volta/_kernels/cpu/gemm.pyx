@@ -18,7 +18,7 @@ from libc.string cimport memcpy
 
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
-from volta._kernels.cpu.gemm_plan cimport FETCHED, PAD, THIN, Plan, Products, transpose
+from volta._kernels.cpu.gemm_plan cimport FETCHED, PAD, THIN, Plan, Products, transpose, turns_a
 from volta._kernels.cpu.lines cimport by_lines
 from volta._kernels.cpu.multiply cimport multiply_ahead
 from volta._kernels.cpu.product cimport up
@@ -182,7 +182,7 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
     cdef Block s
     s.rows, s.columns, s.tiles, s.vectors = rows, columns, (rows + TILE_ROWS - 1) // TILE_ROWS, (columns + lanes(out) - 1) // lanes(out)
     s.panels, s.k0, s.height, s.higher = (s.vectors + 2) // 3, 0, rows // s.tiles, rows % s.tiles
-    s.turn_a, s.copy_b = p.a_column != 1 and s.panels > 1, p.b_column != 1 or not plan.few and s.tiles > (1 if p.b_row >= FAR else 2)
+    s.turn_a, s.copy_b = s.panels > 1 and turns_a(p, lanes(out)), p.b_column != 1 or not plan.few and s.tiles > (1 if p.b_row >= FAR else 2)
     s.sweep, s.ahead = not plan.few, plan.far
     if s.sweep and p.a_column == 1 and p.a_row == k <= depth:
         s.ahead = p.count * p.m * k > FETCHED

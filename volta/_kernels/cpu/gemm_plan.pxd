@@ -1,11 +1,13 @@
 # How matrix products are computed; see gemm_plan.pyx.
 from volta._kernels.core.base cimport MAX_RANK
 from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.tile cimport MASKED
 
 cdef enum:
     PAD = 64
     THIN = 3                    # rows or columns up to which reading the other operand is all that counts
     FETCHED = 1048576           # elements from which on b is fetched ahead there, and all rows of a elsewhere,
+    FORESEEN = 32               # vectors between columns of a up to which the processor sees the next ones coming
 
 # A batch of products out = a @ b + bias. Strides in elements; those of the matrices' dimensions stand apart from those of the batch's.
 cdef struct Products:
@@ -31,6 +33,11 @@ cdef struct Plan:
     Py_ssize_t tall                         # rows at a time of a transpose
     Py_ssize_t row_blocks, column_blocks    # of each product
     Py_ssize_t partial, own                 # elements of work space: sums of all parts, and of each thread
+
+
+cdef inline bint turns_a(const Products* p, Py_ssize_t width) noexcept nogil:
+    """Whether what tiles read of a is turned before: columns that are near one another are read where they lie."""
+    return p.a_column != 1 and not (MASKED and p.a_row == 1 and p.a_column <= FORESEEN * width)
 
 
 cdef inline void transpose(const Products* p, Products* q) noexcept nogil:

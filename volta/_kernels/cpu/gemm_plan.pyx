@@ -110,7 +110,7 @@ cdef Py_ssize_t tiles_cost(const Products* p, Py_ssize_t width) noexcept nogil:
     """Cycles of tiles: of their steps, of turning a and b where these do not lie as they are read, and of beginning."""
     cdef Py_ssize_t tiles = (p.m + TILE_ROWS - 1) // TILE_ROWS, vectors = (p.n + width - 1) // width
     cdef Py_ssize_t steps = max(p.m, TILE_ROWS // 2) * (4 * vectors + (vectors == 1)) // TILE_ROWS
-    if p.a_column != 1 and vectors > 3:
+    if turns_a(p, width) and vectors > 3:
         steps += tiles
     if p.b_column != 1:
         steps += p.n // 3 + 2
@@ -153,6 +153,7 @@ cdef void choose_blocks(Plan* plan, const Products* p, Py_ssize_t width) noexcep
     """The blocks by which the thread with the most work is done first; of large products several for each thread, to be dealt out."""
     cdef Py_ssize_t threads = plan.threads, parts = p.count * plan.cuts, vectors = (p.n + width - 1) // width
     cdef Py_ssize_t rows, bands, turns, wide, high, tiles, each = p.m * p.n * (p.k // plan.cuts)
+    cdef Py_ssize_t reading = 4 if turns_a(p, width) else 2
     cdef double cost, least = -1
     plan.dealt = each // threads * parts >= DEALT
     if parts > 8 * threads or parts % threads == 0 and not (plan.dealt and parts < TURNS * threads):
@@ -165,9 +166,10 @@ cdef void choose_blocks(Plan* plan, const Products* p, Py_ssize_t width) noexcep
             bands = min(vectors, max(1, turns * threads // (parts * rows)))
             high, wide = (p.m + rows - 1) // rows, (vectors + bands - 1) // bands
             tiles = (high + TILE_ROWS - 1) // TILE_ROWS
-            # In cycles by k: a row of a tile by a vector takes 1/2, or alone 5/8, reading a tile of a 2, a vector of b 4, or turned 8.
-            cost = high * wide / 2. + (high / 8. if wide == 1 else 0) + 2 * tiles + (4 if p.b_column == 1 else 8) * wide
+            # In cycles by k: a row of a tile by a vector takes 1/2, or alone 5/8, reading a tile of a 2, or turned 4, a vector of b
+            # 4, or turned 8. Of equals, threads write whole rows of out: parts of them bring those of others along.
+            cost = high * wide / 2. + (high / 8. if wide == 1 else 0) + reading * tiles + (4 if p.b_column == 1 else 8) * wide
             cost *= (parts * rows * bands + threads - 1) // threads + (0.25 if plan.dealt else 0)   # a part of the last is waited for
-            if least < 0 or cost < least:
+            if least < 0 or cost < least or cost == least and not plan.dealt:
                 least, plan.row_blocks, plan.column_blocks = cost, rows, bands
     plan.dealt = plan.dealt and parts * plan.row_blocks * plan.column_blocks > threads
