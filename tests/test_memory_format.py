@@ -202,3 +202,27 @@ def test_images_on_a_gpu_lie_as_on_the_cpu(device):
     y.retain_grad()
     y.sum().backward()
     assert y.stride() == (32, 1, 16, 8) and x.grad.stride() == x.stride() and net[0].weight.grad.stride() == net[0].weight.stride()
+
+
+@pytest.mark.parametrize("other", ["rows", "pixels", "gaps", "columns", "turned"])
+@pytest.mark.parametrize("how", ["rows", "pixels", "gaps", "columns", "turned"])
+def test_losses_of_logits_lie_as_the_targets(how, other, rng):
+    array = rng.uniform(size=(2, 4, 6, 6))
+    found = [lib.nn.functional.binary_cross_entropy_with_logits(_laid(lib, array, how), _laid(lib, array, other), reduction="none")
+             for lib in (torch, volta)]
+    assert tuple(found[0].stride()) == tuple(found[1].stride())
+    np.testing.assert_allclose(found[1].numpy(), found[0].numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("how", ["rows", "pixels", "columns"])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_lines_go_by_the_weight_alone(rank, how):
+    """A convolution of lines is one of images of a row, whose input PyTorch makes row-major, but not its weight."""
+    found = []
+    for lib in (torch, volta):
+        turned = [lib.ones(2, 8, 4).transpose(1, 2), lib.ones(6, 3, 4).transpose(1, 2)]
+        x, w = (turned[0], turned[1].contiguous()) if how == "columns" else (turned[0].contiguous(), turned[1]) if how == "pixels" else [
+            t.contiguous() for t in turned]
+        x, w = x[:, :rank + 1], w[:, :rank + 1]
+        found.append(tuple(lib.nn.functional.conv1d(x, w).stride()))
+    assert found[0] == found[1]

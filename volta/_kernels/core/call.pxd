@@ -30,6 +30,11 @@ cdef int check_dtypes(Primitive op, tuple inputs) except -1
 cdef tuple broadcast(Primitive op, tuple inputs)
 
 
+cdef inline object kernel_for(Primitive op, Device device):
+    """The kernel of a device, to be called unwatched."""
+    return op.cpu if not device.is_gpu else kernel_of_meta(op) if device.is_meta else op.gpu
+
+
 cdef inline object call_kernel(Primitive op, Device device, tuple inputs, dict params, TensorBase out):
     """Run the op's kernel of a device. `out` is written into by an elementwise op; else None. Versions of what is written grow.
 

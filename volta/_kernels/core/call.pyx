@@ -203,7 +203,7 @@ cdef object lay_by_pixels(Device device, object result):
     strides = t._strides[:1] + t._strides[2:] + t._strides[1:2]
     t = make_tensor(t.storage, shape, strides, t.offset, t.dtype)
     if not t.contiguous:
-        t = <TensorBase>(kernel_of_meta(_contiguous) if device.is_meta else _contiguous.gpu if device.is_gpu else _contiguous.cpu)(t)
+        t = <TensorBase>kernel_for(_contiguous, device)(t)
     strides = contiguous_strides(shape)
     return make_tensor(t.storage, (<TensorBase>result).shape, strides[:1] + strides[-1:] + strides[1:-1], t.offset, t.dtype)
 
