@@ -105,19 +105,24 @@ cdef extern from * nogil:
         for (k = 0; k < 2000 && term > sum * tiny; k++) sum += term *= x / (n += 1);
         return volta_gamma_weight(a, x) * sum;
     }
-    /* The upper function by Legendre's continued fraction, by Lentz's method. */
+    /* The upper function by Legendre's continued fraction, of which above / below is what k terms give, and gap / (below last_below) the
+       difference from k - 1. */
     static double volta_gamma_fraction(double a, double x, double tiny) {
-        double b = x + 1 - a, c = 1e300, d = 1 / b, h = d, step = 0, weight = a * volta_gamma_weight(a, x);
+        double b = x + 1 - a, above = 1, below = b, last_above = 0, last_below = 1, gap = 1, weight = a * volta_gamma_weight(a, x), n, next;
         int k;
         if (weight == 0) return 0;
-        for (k = 1; k < 2000 && fabs(step - 1) > 10 * tiny; k++) {
-            double n = k * (a - k);
+        for (k = 1; k < 2000 && fabs(gap) > 10 * tiny * fabs(above * last_below); k++) {
+            n = k * (a - k);
             b += 2;
-            d = 1 / (n * d + b);
-            c = b + n / c;
-            h *= step = c * d;
+            next = b * above + n * last_above, last_above = above, above = next;
+            next = b * below + n * last_below, last_below = below, below = next;
+            gap *= n;
+            if (fabs(below) > 1e70) {
+                above *= 1e-70, last_above *= 1e-70, below *= 1e-70, last_below *= 1e-70;
+                gap *= 1e-70, gap *= 1e-70;
+            }
         }
-        return weight * h;
+        return weight * above / below;
     }
     /* The upper function for small a and x: 1 - x**a / Gamma(1 + a), and the rest of the series, without cancellation. */
     static double volta_gamma_small(double a, double x) {
