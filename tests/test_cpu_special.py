@@ -133,3 +133,16 @@ def test_incomplete_gamma_functions():
     for name, x, exact in INCOMPLETE:
         found = getattr(volta.special, name)(volta.tensor(a, dtype=volta.float64), volta.tensor(x, dtype=volta.float64)).numpy()
         np.testing.assert_allclose(found, exact, rtol=3e-13)
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+def test_trigamma_does_not_depend_on_its_neighbours(dtype):
+    s, q = np.full(2000, 2.0), np.linspace(0.01, 20, 2000)
+    s[900:910], q[1200:1203] = 3, (-1.5, 0, 1e35)
+    s, q = (volta.tensor(x, dtype=getattr(volta, dtype)) for x in (s, q))
+    whole = volta.special.zeta(s, q).numpy()
+    for start, stop in ((0, 5), (895, 915), (905, 906), (1100, 1300), (1200, 1201)):
+        assert volta.special.zeta(s[start:stop], q[start:stop]).numpy().tobytes() == whole[start:stop].tobytes()
+    exact = [10001.621213528313, 0.6449340668482264, 0.05127082293520312]       # by mpmath
+    found = volta.special.zeta(2.0, volta.tensor([0.01, 2.0, 20.0], dtype=volta.float64)).numpy()
+    np.testing.assert_allclose(found, exact, rtol=1e-14)
