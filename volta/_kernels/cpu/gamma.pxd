@@ -39,26 +39,23 @@ cdef extern from * nogil:
         }
         return sum;
     }
-    /* The derivative of digamma for q > 0, where no square vanishes: as digamma, the terms before its series as one fraction. */
+    /* zeta(2, q), the derivative of digamma, where no square vanishes: as digamma, the terms before its series as one fraction. */
+    VOLTA_INLINE int zeta_rare(double s, double q) { return !((s == 2) & (q > 1e-30) & (q < 1e30)); }
     VOLTA_INLINE double volta_trigamma(double q) {
-        double sum = 0, z;
-        if (q < 8) {
-            double p[8], s[4];
-            int k;
-            for (k = 0; k < 8; k++) p[k] = (q + k) * (q + k);
-            for (k = 0; k < 4; k++) s[k] = p[2 * k] + p[2 * k + 1], p[k] = p[2 * k] * p[2 * k + 1];
-            for (k = 0; k < 2; k++) s[k] = s[2 * k] * p[2 * k + 1] + s[2 * k + 1] * p[2 * k], p[k] = p[2 * k] * p[2 * k + 1];
-            sum = (s[0] * p[1] + s[1] * p[0]) / (p[0] * p[1]);
-            q += 8;
-        }
-        z = 1 / (q * q);
-        return sum + 1 / q + 0.5 * z + z / q * (1 / 6. - z * (1 / 30. - z * (1 / 42. - z * (1 / 30. - z * (5 / 66. - z * (
+        double c = q < 8 ? q : 1, y = q < 8 ? q + 8 : q, sum, z, p[8], s[4];
+        int k;
+        VOLTA_UNROLL for (k = 0; k < 8; k++) p[k] = (c + k) * (c + k);
+        VOLTA_UNROLL for (k = 0; k < 4; k++) s[k] = p[2 * k] + p[2 * k + 1], p[k] = p[2 * k] * p[2 * k + 1];
+        VOLTA_UNROLL for (k = 0; k < 2; k++) s[k] = s[2 * k] * p[2 * k + 1] + s[2 * k + 1] * p[2 * k], p[k] = p[2 * k] * p[2 * k + 1];
+        sum = volta_pick64(q < 8, (s[0] * p[1] + s[1] * p[0]) / (p[0] * p[1]), 0);
+        z = 1 / (y * y);
+        return sum + 1 / y + 0.5 * z + z / y * (1 / 6. - z * (1 / 30. - z * (1 / 42. - z * (1 / 30. - z * (5 / 66. - z * (
             691 / 2730. - z * (7 / 6. - z * (3617 / 510.))))))));
     }
     /* Below 0, for whole s: a sum over all integers less that from the other side. */
     static double zeta_f64(double s, double q) {
         double f, sign;
-        if (s == 2 && q > 1e-30 && q < 1e30) return volta_trigamma(q);
+        if (!zeta_rare(s, q)) return volta_trigamma(q);
         f = q - floor(q);
         sign = fmod(s, 2) == 1 ? -1 : 1;
         if (s == 1) return INFINITY;
@@ -105,19 +102,24 @@ cdef extern from * nogil:
         for (k = 0; k < 2000 && term > sum * tiny; k++) sum += term *= x / (n += 1);
         return volta_gamma_weight(a, x) * sum;
     }
-    /* The upper function by Legendre's continued fraction, by Lentz's method. */
+    /* The upper function by Legendre's continued fraction, of which above / below is what k terms give, and gap / (below last_below) the
+       difference from k - 1. */
     static double volta_gamma_fraction(double a, double x, double tiny) {
-        double b = x + 1 - a, c = 1e300, d = 1 / b, h = d, step = 0, weight = a * volta_gamma_weight(a, x);
+        double b = x + 1 - a, above = 1, below = b, last_above = 0, last_below = 1, gap = 1, weight = a * volta_gamma_weight(a, x), n, next;
         int k;
         if (weight == 0) return 0;
-        for (k = 1; k < 2000 && fabs(step - 1) > 10 * tiny; k++) {
-            double n = k * (a - k);
+        for (k = 1; k < 2000 && fabs(gap) > 10 * tiny * fabs(above * last_below); k++) {
+            n = k * (a - k);
             b += 2;
-            d = 1 / (n * d + b);
-            c = b + n / c;
-            h *= step = c * d;
+            next = b * above + n * last_above, last_above = above, above = next;
+            next = b * below + n * last_below, last_below = below, below = next;
+            gap *= n;
+            if (fabs(below) > 1e70) {
+                above *= 1e-70, last_above *= 1e-70, below *= 1e-70, last_below *= 1e-70;
+                gap *= 1e-70, gap *= 1e-70;
+            }
         }
-        return weight * h;
+        return weight * above / below;
     }
     /* The upper function for small a and x: 1 - x**a / Gamma(1 + a), and the rest of the series, without cancellation. */
     static double volta_gamma_small(double a, double x) {
@@ -175,4 +177,5 @@ cdef extern from * nogil:
     """
     float lgamma_f32(float x), digamma_f32(float x), igamma_f32(float a, float b), igammac_f32(float a, float b)
     double lgamma_f64(double x), digamma_f64(double x), zeta_f64(double a, double b), igamma_f64(double a, double b)
-    double igammac_f64(double a, double b), volta_stirling(double a), volta_log_gap(double x, double a)
+    int zeta_rare(double s, double q)
+    double volta_trigamma(double q), igammac_f64(double a, double b), volta_stirling(double a), volta_log_gap(double x, double a)

@@ -170,8 +170,8 @@ softplus = ternary("softplus", ("x", "beta", "threshold"), (
     cases=(*_with(1.0, 20.0), case((30,), 3.0, 2.0)), public=False)
 softplus_grad = gradient("softplus_grad", "x", reference=_softplus_grad, numbers={"beta": 3.0, "threshold": 2.0},
                          numpy=lambda g, x, beta, threshold: np.where(x * beta > threshold, g, g / (1 + np.exp(-x * beta))))
-logsigmoid = unary("logsigmoid", lambda g, x: softplus_grad(g, x, -1.0, 3e38), numpy=lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))),
-                    **_FUNCTIONAL)
+logsigmoid = unary("logsigmoid", lambda g, x: softplus_grad(g, x, -1.0, 3e38),
+                   numpy=lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))), **_FUNCTIONAL)
 logsigmoid.pointwise = False                # row-major, as in PyTorch
 mish = unary("mish", lambda g, x: mish_grad(g, x), numpy=lambda x: x * np.tanh(np.logaddexp(0.0, x)), **_FUNCTIONAL)
 mish_grad = gradient("mish_grad", "x", reference=_mish_grad, numpy=_np_mish_grad)
