@@ -293,3 +293,9 @@ def test_a_native_norm_looks_at_its_outs_before_it_changes_running_statistics():
     with pytest.raises(DTypeError, match="native_batch_norm: out must have the input's dtype"):
         volta.native_batch_norm(x, None, None, mean, variance, True, 0.1, 1e-5, out=outs)
     assert mean.tolist() == [0.0] * 3 and variance.tolist() == [1.0] * 3
+
+
+def test_places_of_nothing_lie_by_dimensions(device):
+    for shape in (5,), (2, 3):
+        x = volta.zeros(*shape, device=device)
+        assert volta.argwhere(x).stride() == volta.nonzero(x).stride() == (1, 0)

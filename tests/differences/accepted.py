@@ -187,8 +187,8 @@ RULES = _rules(
 ON_GPU = _rules(
     ("*.avg_pool?d index_reduce/mean *.poisson_nll_loss *.margin_ranking_loss *.cosine_embedding_loss *.softsign *.local_response_norm",
      "integer (least|greatest)", "values", "integers wrap at 32 bits"),
-    ("*.binary_cross_entropy multinomial histc histogramdd *.gaussian_nll_loss normal", "planted|error",
-     "accepted.*(between 0 and 1|contains either|invalid multinomial|is not finite|negative entry|std >= 0)",
+    ("*.binary_cross_entropy bernoulli cov multinomial histc histogramdd *.gaussian_nll_loss normal", "planted|error",
+     "accepted.*(between 0 and 1|p_in >= 0|contains either|invalid multinomial|is not finite|negative entry|be negative|std >= 0)",
      "floats that nobody looks at"),
     ("masked_fill", "dtype uint8", "accepted.*without overflow", "a number in a tensor, which nobody looks at"),
     ("repeat_interleave", "layout expanded", "accepted.*does not match required", "counts of which not all extremes are known"),

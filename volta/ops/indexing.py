@@ -467,9 +467,11 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
     """
     if input.device.is_gpu and input._size and 0 < input.ndim <= _MOST_RANK:
         found = _places(input, input.shape)
-        return tuple([select(found, 0, d) for d in range(input.ndim)]) if as_tuple else permute_op(found, dims=(1, 0))
-    if not as_tuple:
-        found = _found(input)                                   # it lies by dimensions, as in PyTorch
+        if as_tuple:
+            return tuple([select(found, 0, d) for d in range(input.ndim)])
+    elif not as_tuple:
+        found = _found(input)
+    if not as_tuple:                                            # it lies by dimensions, as in PyTorch
         return permute_op(found, dims=(1, 0)) if found._size else core.view(found, found.shape[::-1], (1, found.shape[1]), 0)
     return unbind(_found(input if input._shape else reshape_op(input, shape=(1,))), 0)
 
