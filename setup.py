@@ -15,7 +15,6 @@ import gc
 import hashlib
 import multiprocessing
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -56,8 +55,7 @@ UNIX_FLAGS = ["-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fn
 # to compile.
 VECTORS = ["-ftree-vectorize", "-fvect-cost-model=dynamic"]
 LOOPS, MOVES, OLD, OTHERS, CHECKS = ["-O3"], ["-O2", *VECTORS], ["-O1", *VECTORS], ["-O2"], ["-O1"]
-MOVING = {"bag", "ctc", "eigen", "elementwise_driver", "elementwise_special", "elementwise_unary", "glu", "index", "join", "ldl", "one_hot",
-          "pool_fractional", "runs", "scatter", "search", "tally", "update", "windowed"}
+MOVING = {"bag", "ctc", "glu", "index", "join", "one_hot", "runs", "scatter", "search", "tally", "update", "windowed"}
 UNROLLED = (".gemm", ".multiply")
 MSVC_FLAGS = ["/O2", "/fp:precise"]
 # What most modules include, and takes longer to read than many of them to compile: GCC reads it once for each set of flags.
@@ -71,9 +69,6 @@ HEADERS = """#define PY_SSIZE_T_CLEAN
 # up to a half of their modules' time), and Cython's own functions in modules of loops are no loops. A seventh of all compiling.
 SECTIONS = {"init_module": 'push_options\n#pragma GCC optimize ("O0")', "utility_code_pragmas": "pop_options"}
 HELPERS = '\n#pragma GCC optimize ("O1")'
-# The functions that Python calls, which read arguments and call loops.
-CALLED = re.compile(r"^static PyObject \*__pyx_p[wf]_\w+\([^;{}]*\) \{\n.*?^\}\n", re.MULTILINE | re.DOTALL)
-GCC = "#if defined(__GNUC__) && !defined(__clang__)\n#pragma GCC {}\n#endif\n"
 DIRECTIVES = {"language_level": 3, "boundscheck": CHECKED, "wraparound": False, "initializedcheck": CHECKED,
               "cdivision": True}
 
@@ -146,12 +141,6 @@ def template(path: Path):
     return Template(path.read_text(encoding="utf-8"), name=str(path), get_template=lambda name, parent: template(path.with_name(name)))
 
 
-def spared(function: re.Match) -> str:
-    """The C of a function, optimised little where it has no loop."""
-    text = function[0]
-    return text if "for (__pyx_t" in text else GCC.format(f"push_options{HELPERS}") + text + GCC.format("pop_options")
-
-
 def spare_glue(source: Path) -> None:
     """Write into a module's C where the loops end, for GCC."""
     path = c_path(source)
@@ -161,9 +150,7 @@ def spare_glue(source: Path) -> None:
     for section, pragma in SECTIONS.items():
         head = f"/* #### Code section: {section} ### */\n"
         pragma += HELPERS if is_varied(source) and section == "utility_code_pragmas" else ""
-        text = text.replace(head, head + GCC.format(pragma))
-    if is_varied(source):
-        text = CALLED.sub(spared, text)
+        text = text.replace(head, f"{head}#if defined(__GNUC__) && !defined(__clang__)\n#pragma GCC {pragma}\n#endif\n")
     path.write_text(text, encoding="utf-8")
 
 
@@ -171,9 +158,7 @@ def generate_c(parallel: int) -> None:
     """Expand the templates, run Cython, and write for each variant a file that includes the common C file."""
     import Cython.Compiler.ParseTreeTransforms  # noqa: F401  it takes a second, here for all processes
     from Cython.Build import cythonize
-    from Cython.Compiler import Options
 
-    Options.emit_code_comments = False          # they are half of the C
     modules = {True: [], False: []}
     for name, source in module_sources().items():
         path = pyx_path(source)

@@ -298,7 +298,7 @@ def test_sizes_of_a_wrong_type(sizes):
     (lambda d: volta.arange("a", device=d), DTypeError, "arange: start must be a number or None, got 'a'"),
     (lambda d: volta.linspace(0, 1, 2.5, device=d), DTypeError, "linspace: steps must be an integer, got 2.5"),
     (lambda d: volta.randperm(-1, device=d), ShapeError, r"shape: sizes must not be negative, got \(-1,\)"),
-    (lambda d: volta.randint(2 ** 63, 2 ** 63 + 5, (2,), device=d), DTypeError, "randint: bounds must be .*, got one of more than 64 bits"),
+    (lambda d: volta.randint(2 ** 63, 2 ** 63 + 5, (2,), device=d), NumberError, "randint: bounds must be .*, got one of more than 64"),
     (lambda d: volta.tensor(2 ** 63, device=d), NumberError, "tensor: 9223372036854775808 does not fit into volta.int64"),
     (lambda d: volta.tensor([None], dtype=volta.float32, device=d), CallError, "tensor: needs numbers, got NoneType"),
     (lambda d: volta.tensor("3", dtype=volta.float32, device=d), CallError, "tensor: needs numbers, got str"),

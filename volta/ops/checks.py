@@ -13,7 +13,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core.record import BOOLEAN, ELEMENT, INTEGER, INTEGERS, LISTS, NONE, PLACE, REAL, STRING, TENSOR, TENSORS, UNKNOWN
-from volta.errors import ArgumentError, DTypeError
+from volta.errors import ArgumentError, DTypeError, NumberError
 from volta.ops.old_forms import reordered
 
 
@@ -155,7 +155,7 @@ def settled(function: Callable, args: tuple, options: dict) -> tuple[tuple, dict
             one = one_or_more and (_is_tensor(v) and _is_index(v) or i > 0 and type(v) is bool)
             if not one and not any(test(v) for _, test, _ in allowed):
                 words = " or ".join(dict.fromkeys(words for _, _, words in allowed))
-                error = ArgumentError if name == "reduction" else DTypeError            # as in PyTorch, where it is a wrong value
+                error = ArgumentError if name == "reduction" else NumberError if _is_beyond(v) else DTypeError    # as in PyTorch
                 raise error(f"{function.__name__}: {name} must be {words}, got {_described(v)}")
         bound.arguments[name] = tuple([_plain(v, whole) for v in value]) if several else _plain(value, whole)
     return bound.args, bound.kwargs
@@ -170,8 +170,12 @@ def _plain(value, whole):
     return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
 
 
+def _is_beyond(value):
+    return type(value) is int and not _is_integer(value)
+
+
 def _described(value):
-    if type(value) is int and not _is_integer(value):
+    if _is_beyond(value):
         return "one of more than 64 bits"
     if isinstance(value, (list, tuple, str, float)):
         try:

@@ -157,7 +157,7 @@ def nansum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool 
     >>> volta.nansum(volta.tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
     """
-    if core.host_sees(input) and input.dtype.is_floating_point:
+    if core.host_sees(input) and input.dtype.is_floating_point and (dtype is None or as_dtype(dtype).is_floating_point):
         total = sum(input, dim, keepdim, dtype=dtype)
         seen = cast(total, float32) if total.dtype in HALVES else total
         if core.same_values(seen, seen):              # none is NaN, and so no element was

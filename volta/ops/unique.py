@@ -73,7 +73,7 @@ def _given(values, inverse, starts, n, return_inverse, return_counts):
 
 def _of_none(input, dim, return_inverse, return_counts):
     inverse, counts = (zeros(shape, dtype=int64, device=input.device) for shape in (input.shape if dim is None else 0, 0))
-    return _given(reshape_op(input, shape=(0,)) if dim is None else input, inverse, counts, 0, return_inverse, return_counts)
+    return _given(reshape_op(input, shape=(0,) if dim is None else input.shape), inverse, counts, 0, return_inverse, return_counts)
 
 
 def _ranks(table):

@@ -239,13 +239,15 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 # ---------------------------------------------------------------- shrinking
-@_activation("softsign", (), lambda x: x / (1 + np.abs(x)), kinds="fi", in_float32=True)
+@_activation("softsign", (), lambda x: x / (1 + np.abs(x)), kinds="fi", in_float32=True, takes={"input": "fi"})
 def softsign(input: Tensor) -> Tensor:
     """x / (1 + |x|).
 
     >>> volta.nn.functional.softsign(volta.tensor([-1.0, 3.0]))
     tensor([-0.5000,  0.7500])
     """
+    if not input.dtype.is_floating_point:
+        return input / (abs(input) + 1)             # of the least integer the absolute value is itself
     return a.softsign(input)
 
 
