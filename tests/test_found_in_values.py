@@ -199,14 +199,14 @@ def test_a_parameter_that_is_there_twice_steps_twice(device, name):
     assert stepped(2, 2) == stepped(1, 4)
 
 
-<<<<<<< HEAD
 def test_gradients_of_cumulative_products_that_are_not_finite(device):
     rows = [[1.0, 0.0, math.nan, 2.0], [math.inf, 2.0, 0.0, 1.0], [-math.inf, 0.0, 0.0, 2.0], [1.0, 2.0, 3.0, 4.0]]
     x = volta.tensor(rows, device=device, requires_grad=True)
     volta.cumprod(x, 1).sum().backward()
     known = [[1, math.nan, 0, 0], [math.nan, math.inf, math.inf, 0], [math.nan, -math.inf, 0, 0], [33, 16, 10, 6]]
     np.testing.assert_array_equal(x.grad.cpu().numpy(), known)
-=======
+
+
 def test_softsign_of_integers_and_bool(device):
     soft = volta.nn.functional.softsign
     assert soft(volta.tensor([-(2 ** 31), -3, 0, 4], dtype=volta.int32, device=device)).tolist() == pytest.approx([1.0, -0.75, 0.0, 0.8])
@@ -231,4 +231,3 @@ def test_numbers_beyond_64_bits_are_wrong_values():
     for call in (lambda x: x.sum(2 ** 70), lambda x: volta.cumsum(x, dim=-2 ** 70), lambda x: volta.roll(x, 2 ** 63)):
         with pytest.raises(ValueError, match="more than 64 bits"):
             call(volta.ones(2))
->>>>>>> h_differ5

@@ -322,12 +322,12 @@ def fill_random_(t: Tensor, primitive, a: float, b: float, generator: Generator 
 # ---------------------------------------------------------------- like another
 def _laid(name, made, like, memory_format):
     """New numbers in the memory order that is asked for, which is that of `like` unless something else is said."""
-    if memory_format is None and like._usual:
-        return made
     if memory_format is not None and memory_format is not preserve_format:
         return arranged(name, made, memory_format)
-    strides = None if core.stands_in(like) or core.stands_in(made) else dense_strides(like)
-    return made if strides is None else core.view(made, made.shape, strides, made.offset)
+    strides = dense_strides(like)
+    if strides is None or core.stands_in(like) or core.stands_in(made):
+        return made
+    return core.view(made, made.shape, strides, made.offset)
 
 
 def _like(make, value=None):

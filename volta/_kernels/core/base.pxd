@@ -58,7 +58,7 @@ cdef class TensorBase:
     cdef Py_ssize_t size                    # number of elements; `_size` in Python, where `size()` is PyTorch's method
     cdef readonly DType dtype
     cdef bint contiguous                    # row-major, or empty; `_contiguous` in Python
-    cdef bint usual                         # with the strides of a new tensor, along dimensions of size 1 and 0 too; `_usual` in Python
+    cdef bint usual                         # with the strides of a new tensor, along dimensions of size 1 and 0 too
     cdef public bint _requires_grad         # a leaf that wants a gradient, or the output of a recorded op
     cdef public int _index                  # which output of `_node` this is
     cdef public long long _node_version     # storage version when `_node` (of a view: its history) was set

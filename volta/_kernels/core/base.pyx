@@ -291,11 +291,6 @@ cdef class TensorBase:
         return self.contiguous
 
     @property
-    def _usual(self):
-        """Whether the strides are those of a new tensor of this shape."""
-        return self.usual
-
-    @property
     def _address(self):
         """Host address of the first element."""
         return <Py_ssize_t>address(self)
@@ -380,16 +375,13 @@ cdef TensorBase _new(Storage storage, tuple shape, tuple strides, Py_ssize_t off
 cdef TensorBase make_tensor(Storage storage, tuple shape, tuple strides, Py_ssize_t offset, DType dtype):
     """Tensor over a storage. IN: strides and offset in elements, within the storage (checked by the caller)."""
     cdef TensorBase t = _new(storage, shape, strides, offset, dtype)
-    cdef Py_ssize_t size = 1, i, length, n = PyTuple_GET_SIZE(shape), total = checked_size(shape)
-    cdef Py_ssize_t step = 1, given
+    cdef Py_ssize_t step = 1, i, length, n = PyTuple_GET_SIZE(shape), total = checked_size(shape)
     cdef bint contiguous = True, usual = True
     for i in range(n - 1, -1, -1):
-        length, given = <Py_ssize_t>shape[i], <Py_ssize_t>strides[i]
-        if length != 1 and given != size:
-            contiguous = False
-        if given != step:
+        length = <Py_ssize_t>shape[i]
+        if <Py_ssize_t>strides[i] != step:
             usual = False
-        size *= length
+            contiguous = contiguous and length == 1
         if length > 1:
             step *= length
     t.size = total
@@ -397,22 +389,20 @@ cdef TensorBase make_tensor(Storage storage, tuple shape, tuple strides, Py_ssiz
     return t
 
 
-cdef TensorBase empty_host(tuple shape, DType dtype):
-    cdef Py_ssize_t size = checked_size(shape)
-    cdef TensorBase t = _new(host_storage(size * dtype.itemsize), shape, contiguous_strides(shape), 0, dtype)
+cdef TensorBase _new_host(tuple shape, tuple strides, Py_ssize_t size, DType dtype):
+    cdef TensorBase t = _new(host_storage(size * dtype.itemsize), shape, strides, 0, dtype)
     t.size = size
     t.contiguous = t.usual = True
     return t
 
 
+cdef TensorBase empty_host(tuple shape, DType dtype):
+    cdef Py_ssize_t size = checked_size(shape)
+    return _new_host(shape, contiguous_strides(shape), size, dtype)
+
+
 cdef TensorBase empty_host_like(TensorBase like, DType dtype):
-    cdef TensorBase t
-    if not like.usual:
-        return empty_host(like.shape, dtype)
-    t = _new(host_storage(like.size * dtype.itemsize), like.shape, like._strides, 0, dtype)
-    t.size = like.size
-    t.contiguous = t.usual = True
-    return t
+    return _new_host(like.shape, like._strides, like.size, dtype) if like.usual else empty_host(like.shape, dtype)
 
 
 def empty(shape, DType dtype not None):
@@ -488,8 +478,7 @@ def assign(TensorBase t not None, TensorBase source not None):
     t.sizes = source.sizes
     t._strides = source._strides
     t.offset = source.offset
-    t.size = source.size
-    t.dtype = source.dtype
+    t.size, t.dtype = source.size, source.dtype
     t.contiguous, t.usual = source.contiguous, source.usual
 
 
