@@ -199,7 +199,8 @@ _RULES: dict[str, Callable] = {
     **dict.fromkeys(("inv", "cholesky"), lambda op, x, params: ((x[0]._shape, x[0].dtype), (x[0]._shape[:-2], int32))),
     "solve": lambda op, x, params: ((x[1]._shape, x[1].dtype), (x[0]._shape[:-2], int32), (x[0]._shape, x[0].dtype),
                                     (x[0]._shape[:-1], int32)),
-    **dict.fromkeys(("triangular", "solve_again"), lambda op, x, params: (x[1]._shape, x[1].dtype)),
+    **dict.fromkeys(("triangular", "solve_again"), lambda op, x, params: (
+        (*_broadcast(x[0]._shape[:-2], x[1]._shape[:-2]), *x[1]._shape[-2:]), x[1].dtype)),
     "det": lambda op, x, params: ((x[0]._shape[:-2], x[0].dtype), (x[0]._shape, x[0].dtype), (x[0]._shape[:-1], int32)),
     "slogdet": lambda op, x, params: (*((x[0]._shape[:-2], x[0].dtype),) * 2, (x[0]._shape, x[0].dtype), (x[0]._shape[:-1], int32)),
     "ctc": lambda op, x, params: ((x[0]._shape[1:2], x[0].dtype), ((x[0]._shape[1], x[0]._shape[0], 2 * x[1]._shape[1] + 1), x[0].dtype)),

@@ -115,7 +115,7 @@ def arranged(name: str, x: Tensor, memory_format: Layout | None) -> Tensor:
     last = x.movedim(1, -1)
     if last._contiguous and x._size and (name == "contiguous" or last._strides == core.strides_of(last._shape)):
         return x
-    return (contiguous_op if x._size else clone_op)(last).movedim(-1, 1)
+    return contiguous_op(last).movedim(-1, 1)
 
 
 def suggested(x: Tensor) -> Layout:
