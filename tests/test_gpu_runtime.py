@@ -141,7 +141,7 @@ def test_bind_group_cache_is_bounded(ctx, folder):
 
 def test_more_bytes_than_64_bits_count(gpu):
     x = volta.ones(2, device=gpu)
-    for call in (lambda: volta.gpu.context(0).alloc(2 ** 70), lambda: volta.nn.functional.pad(x, (2 ** 62, 2 ** 62))):
+    for call in (lambda: volta.gpu.context(0).alloc(2 ** 70), lambda: volta.nn.functional.pad(x, (2 ** 58, 2 ** 58))):
         with pytest.raises(OutOfMemoryError, match="this device's largest buffer is"):
             call()
 

@@ -30,7 +30,8 @@ from volta._kernels.cpu.tile cimport LANES32
 
 cdef enum:
     BLOCK = 512                                 # rows of x2 that a task sees
-    SHARE = 8                                   # tasks that a thread takes at a time
+    SHARE = 4                                   # tasks that a thread takes at a time
+    OWN = 32768                                 # numbers up to which each thread turns the rows for itself: others' come slowly
     NARROW = 256                                # elements of a row up to which those of several are summed side by side
     FEWEST = 8                                  # rows that are worth it
     SHORT = 16                                  # elements of a row, up to which it has no parts
@@ -176,10 +177,32 @@ cdef void some_rows(const real* x1, const real* x2, const real* turned, const Si
                 i, batch = 0, batch + 1
 
 
-cdef void all_rows(const real* x1, const real* x2, real* turned, const Sizes* s, real* out) noexcept nogil:
+cdef void own_rows(const real* x1, const real* x2, real* turned, const Sizes* s, Py_ssize_t thread, Py_ssize_t threads, Py_ssize_t tasks,
+                   real* out) noexcept nogil:
+    """A thread's tasks, to and fro among those of all, since pairs get fewer."""
+    cdef Py_ssize_t turn, task
+    turn_rows(x2, s, turned)
+    for turn in range((tasks + threads * SHARE - 1) // (threads * SHARE)):
+        task = (turn * threads + (threads - 1 - thread if turn % 2 else thread)) * SHARE
+        some_rows(x1, x2, turned, s, task, min(task + SHARE, tasks), out)
+
+
+cdef inline int threads_of(const Sizes* s) noexcept nogil:
+    return threads_for(s.batch * s.apart * (s.m + 16) // (4 if s.step else 1))
+
+
+cdef inline bint is_own(const Sizes* s, int threads) noexcept nogil:
+    """Whether each thread turns the rows for itself."""
+    return threads > 1 and 0 < s.batch * s.m * s.step <= OWN
+
+
+cdef void all_rows(const real* x1, const real* x2, real* turned, const Sizes* s, int threads, real* out) noexcept nogil:
     cdef Py_ssize_t tasks = s.batch * s.n * ((s.r + BLOCK - 1) // BLOCK), task
-    cdef int threads = threads_for(s.batch * s.apart * (s.m + 16) // (16 if s.step else 1))
     if small_batches(x1, x2, s, out):
+        return
+    if is_own(s, threads):
+        for task in prange(threads, num_threads=threads, schedule="static"):
+            own_rows(x1, x2, turned + task * s.batch * s.m * s.step, s, task, threads, tasks, out)
         return
     if s.step:
         turn_rows(x2, s, turned)
@@ -218,13 +241,15 @@ def distances(TensorBase x1 not None, TensorBase x2, double p):
     cdef void* first = address(x1)
     cdef void* second = first if x2 is None else address(x2)
     cdef void* target = address(out)
-    cdef Storage turned = host_storage(max(s.batch * s.m * s.step * <Py_ssize_t>x1.dtype.itemsize, <Py_ssize_t>1))
+    cdef int threads = threads_of(&s)
+    cdef Py_ssize_t copies = threads if is_own(&s, threads) else 1
+    cdef Storage turned = host_storage(max(copies * s.batch * s.m * s.step * <Py_ssize_t>x1.dtype.itemsize, <Py_ssize_t>1))
     if out.size:
         with nogil:
             if code == FLOAT32:
-                all_rows(<const float*>first, <const float*>second, <float*>turned.data, &s, <float*>target)
+                all_rows(<const float*>first, <const float*>second, <float*>turned.data, &s, threads, <float*>target)
             else:
-                all_rows(<const double*>first, <const double*>second, <double*>turned.data, &s, <double*>target)
+                all_rows(<const double*>first, <const double*>second, <double*>turned.data, &s, threads, <double*>target)
     return out
 
 

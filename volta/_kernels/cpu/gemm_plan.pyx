@@ -28,7 +28,8 @@ cdef enum:
     WIDE = 256
     OUT = 65536                 # so many elements of out at a time, which stay in the second cache
     NEAR = 64                   # in blocks of so many of b's rows, which lie in the first cache
-    DEALT = 33554432            # multiplications for each thread from which on blocks are dealt out: below, what lies in caches counts more,
+    DEALT = 33554432            # multiplications for each of two threads, as many for more, from which on blocks are dealt out: below, what
+                                # lies in caches counts more, beyond, the slowest of many threads is waited for,
     TURNS = 4                   # at most so many for each,
     DEAL = 524288               # and where there are more products than that of at least so many multiplications
     MOST = 8                    # parts up to which as many rounds of blocks are tried, so that all threads have as many
@@ -155,7 +156,7 @@ cdef void choose_blocks(Plan* plan, const Products* p, Py_ssize_t width) noexcep
     cdef Py_ssize_t rows, bands, turns, wide, high, tiles, each = p.m * p.n * (p.k // plan.cuts)
     cdef Py_ssize_t reading = 4 if turns_a(p, width) else 2
     cdef double cost, least = -1
-    plan.dealt = each // threads * parts >= DEALT
+    plan.dealt = each // min(threads, 2) * parts >= DEALT
     if parts > 8 * threads or parts % threads == 0 and not (plan.dealt and parts < TURNS * threads):
         plan.dealt = plan.dealt and each >= DEAL
         return
