@@ -202,11 +202,14 @@ class _Named:
 
     def pop(self, key: str):
         """Take a value out."""
-        return self._held.pop(key)
+        value = self[key]
+        del self[key]
+        return value
 
     def clear(self) -> None:
         """Take all values out."""
-        self._held.clear()
+        for key in list(self._held):
+            del self[key]
 
     def _add(self, values):
         pairs = values.items() if hasattr(values, "items") else _need_iterable(self, f"a dict of {self._kind}s", values)
@@ -245,13 +248,13 @@ class ParameterDict(_Named, Module):
 
     def __init__(self, parameters: Mapping[str, Any] | None = None) -> None:
         super().__init__()
-        self._keys: dict[str, None] = {}            # in the order in which they came; the values are attributes
+        self._keys: dict[str, None] = {}            # in the order in which they came; the values are attributes, of any kind
         if parameters is not None:
             self.update(parameters)
 
     @property
     def _held(self):
-        return {key: getattr(self, key) for key in self._keys}
+        return self._keys
 
     def __getitem__(self, key: str) -> Any:
         if key not in self._keys:
@@ -269,29 +272,13 @@ class ParameterDict(_Named, Module):
         del self._keys[key]
         delattr(self, key)
 
-    def __len__(self) -> int:
-        return len(self._keys)
+    def values(self):
+        """What stands under the names."""
+        return {key: self[key] for key in self._keys}.values()
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._keys
-
-    def keys(self):
-        """Names."""
-        return self._keys.keys()
-
-    def pop(self, key: str) -> Any:
-        """Take a value out."""
-        value = self[key]
-        del self[key]
-        return value
-
-    def clear(self) -> None:
-        """Take all values out."""
-        for key in list(self._keys):
-            del self[key]
+    def items(self):
+        """(name, value) pairs."""
+        return {key: self[key] for key in self._keys}.items()
 
     def update(self, parameters: Mapping[str, Any]) -> None:
         """Add values from a dict or (name, value) pairs."""
