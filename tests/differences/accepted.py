@@ -174,6 +174,7 @@ RULES = _rules(
     ("normal*", "out of less", "raised: ShapeError", "an out that does not have the shape of the means"),
     ("std std_mean", "grad layout expanded.*float64", "values", "the mean of equal elements may be a rounding away"),
     ("*.nll_loss", "dtype", "accepted.*expected scalar type", "halves beside weights of float32"),
+    ("*.conv_transpose3d", "layout", "strides", "row-major where oneDNN does not take so large an output_padding"),
     ("*.rms_norm LSTM bucketize searchsorted *.conv?d", "", "warned: .*(fused implementation|oneDNN|non-contiguous|zero-padded)",
      "warnings of what makes PyTorch slow"),
     ("Transformer", "", "warned: .*nested", "there are no nested tensors"),
@@ -185,11 +186,12 @@ RULES = _rules(
 )
 # On a GPU, beside PyTorch on the CPU (ARCHITECTURE.md, "Values that a kernel meets").
 ON_GPU = _rules(
-    ("*.avg_pool?d index_reduce/mean *.poisson_nll_loss *.margin_ranking_loss *.cosine_embedding_loss *.softsign *.local_response_norm",
+    ("*.avg_pool?d *_reduce/mean *.poisson_nll_loss *.margin_ranking_loss *.cosine_embedding_loss *.softsign *.local_response_norm",
      "integer (least|greatest)", "values", "integers wrap at 32 bits"),
     ("*.binary_cross_entropy bernoulli cov multinomial histc histogramdd *.gaussian_nll_loss normal", "planted|error",
      "accepted.*(between 0 and 1|p_in >= 0|contains either|invalid multinomial|is not finite|negative entry|be negative|std >= 0)",
      "floats that nobody looks at"),
+    ("cov", "correction|planted", "warned", "weights of which not all is known"),
     ("masked_fill", "dtype uint8", "accepted.*without overflow", "a number in a tensor, which nobody looks at"),
     ("repeat_interleave", "layout expanded", "accepted.*does not match required", "counts of which not all extremes are known"),
     ("linalg.* pca_lowrank", "", "class: .*DeviceError.*on the CPU alone", "what a GPU has not is refused first"),

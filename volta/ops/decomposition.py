@@ -233,7 +233,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
     if UPLO.upper() not in ("L", "U"):
         raise ArgumentError(f"linalg.eigh: UPLO must be 'L' or 'U', got {UPLO!r}")
     if not (A._size or A.dtype.is_floating_point):      # of no elements, of which PyTorch takes any dtype
-        return Eigen(A.new_empty(A.shape[:-1]), A.new_empty(A.shape))
+        return Eigen(A.new_empty(A.shape[:-1]), turned(A.new_empty(A.shape)))
     return Eigen(*eigh_op(A, uplo=UPLO.upper()))
 
 
