@@ -12,6 +12,7 @@ except ImportError as error:
 from volta.tensor import Tensor  # isort: skip  (first: the function `tensor` below takes the submodule's name)
 from importlib import import_module as _import_module
 from operator import index as _index
+from sys import meta_path as _meta_path
 
 from volta import autograd, errors, gpu, linalg, ops, random, special
 from volta._kernels.core.threads import get_num_threads, set_num_threads
@@ -118,9 +119,9 @@ def numel(input: Tensor) -> "int":
 
 
 # Packages and names that are loaded when they are first asked for: they would take a third of the time of `import volta`.
-_LATE_PACKAGES = ("accelerator", "amp", "backends", "compat", "cuda", "data", "distributed", "distributions", "func", "fx", "hub", "io",
-                  "jit", "multiprocessing", "nn", "onnx", "optim", "profiler", "quasirandom", "signal", "sparse", "testing",
-                  "utils", "vision")
+_LATE_PACKAGES = ("accelerator", "amp", "backends", "compat", "compiler", "cuda", "data", "distributed", "distributions", "func", "fx",
+                  "hub", "io", "jit", "library", "multiprocessing", "nn", "onnx", "optim", "overrides", "profiler", "quasirandom",
+                  "serialization", "signal", "sparse", "testing", "utils", "vision")
 _LATE_NAMES = {
     "kernel": "volta.own_kernel",
     **dict.fromkeys(("GradScaler", "autocast", "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
@@ -187,4 +188,14 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__getattr__("__all__")})
 
 
+class _DeepNames:
+    """Finds PyTorch's module names where Volta has fewer modules: `volta.distributions.normal`."""
+
+    @staticmethod
+    def find_spec(name: "str", path: object = None, target: object = None) -> object:
+        """The module that serves `name`; None where there is none."""
+        return _import_module("volta.compat.deep").find(name) if name.startswith("volta.") and "._" not in name else None
+
+
+_meta_path.append(_DeepNames)
 _publish()

@@ -30,17 +30,18 @@ __all__ = ["Node", "Primitive", "Function", "FunctionCtx", "GradientEdge", "Remo
            "set_detect_anomaly", "is_anomaly_enabled", "is_anomaly_check_nan_enabled", "once_differentiable", "set_anomaly_enabled",
            "graph"]
 
+__path__: list[str] = []        # PyTorch's modules in it are found by name: volta.compat.deep
 
 # What is loaded when it is first asked for: it stands on tensors and ops, which this module does not know.
 _LATE = {**dict.fromkeys(("GradcheckError", "gradcheck", "gradgradcheck"), "volta.testing"), "functional": "volta.derivatives",
-         "forward_ad": "volta.forward_ad", "function": "volta.autograd"}
+         "forward_ad": "volta.forward_ad", "function": "volta.autograd.function"}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(_LATE[name])
-    return getattr(module, name, module)
+    return getattr(module, name) if name.endswith(("check", "Error")) else module
 
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -30,7 +30,7 @@ from volta.tensor import Tensor
 MODULES = frozenset(
     "activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold instancenorm lazy linear loss module "
     "normalization padding pixelshuffle pooling rnn sparse transformer upsampling utils modules "                       # torch.nn
-    "optimizer adadelta adagrad adam adamw adamax asgd lbfgs nadam radam rmsprop rprop sgd "                            # torch.optim
+    "optimizer adadelta adagrad adam adamw adamax asgd lbfgs nadam radam rmsprop rprop sgd sparse_adam "                # torch.optim
     "dataloader dataset sampler distributed collate _utils "                                                            # torch.utils.data
     "function variable grad_mode anomaly_mode graph gradcheck "                                                         # torch.autograd
     "bernoulli beta binomial categorical cauchy chi2 constraint_registry constraints continuous_bernoulli dirichlet distribution "

@@ -136,8 +136,10 @@ def _is_served_by_parent(name: str) -> bool:
     return "." in name and place(name) == place(name.rpartition(".")[0])
 
 
-def _is_inner(name: str) -> bool:
-    return name.rpartition(".")[2] in importlib.import_module("volta.compat.inner").MODULES
+def is_served(name: str) -> bool:
+    """Whether a module of PyTorch's may be looked for at its place: one that the module above serves must be one that PyTorch has."""
+    return not (name.startswith(_DEEP) and _is_served_by_parent(name)) or (
+        name.rpartition(".")[2] in importlib.import_module("volta.compat.inner").MODULES)
 
 
 class View(ModuleType):
@@ -209,7 +211,7 @@ class Finder:
         if name.partition(".")[0] not in VERSIONS and name != "safetensors.torch":
             return None
         try:
-            if name.startswith(_DEEP) and _is_served_by_parent(name) and not _is_inner(name):
+            if not is_served(name):
                 raise ModuleNotFoundError(name, name="volta")
             found = importlib.import_module(place(name))
         except ModuleNotFoundError as error:

@@ -59,7 +59,8 @@ def _put_expanded(input, indices, values, accumulate=False):
 def _added(input, indices, values, accumulate=False):
     """`index_put` that adds one slice at each position of a vector, which is `index_add` (row-major, as `index_put` of such an input is);
     else None."""
-    if not accumulate or not input._contiguous or len(indices) != 1 or not isinstance(values, TensorBase) or not isinstance(index := indices[0], TensorBase):
+    if not accumulate or not input._contiguous or len(indices) != 1 or (
+            not isinstance(values, TensorBase) or not isinstance(index := indices[0], TensorBase)):
         return None
     if index.dtype.code == 0 or index.dtype.is_floating_point or len(index._shape) != 1 or not input._shape or (
             values._shape != index._shape + input._shape[1:] or values.dtype is not input.dtype or stands_in(index)

@@ -1,0 +1,40 @@
+"""PyTorch's module names below `volta`, for scripts in which "torch" was replaced by it."""
+import importlib
+
+import pytest
+
+import volta
+
+
+@pytest.mark.parametrize("module, name, same", [
+    ("volta.autograd.function", "Function", volta.autograd.Function), ("volta.distributions.normal", "Normal", volta.distributions.Normal),
+    ("volta.distributions.kl", "kl_divergence", volta.distributions.kl_divergence), ("volta.optim.adam", "Adam", volta.optim.Adam),
+    ("volta.optim.adam", "adam", None),
+    ("volta.optim.optimizer", "Optimizer", volta.optim.Optimizer), ("volta.nn.modules", "Linear", volta.nn.Linear),
+    ("volta.nn.modules.module", "Module", volta.nn.Module), ("volta.nn.modules.utils", "_pair", None),
+    ("volta.nn.utils.clip_grad", "clip_grad_norm_", volta.nn.utils.clip_grad_norm_), ("volta.autograd.functional", "jacobian", None),
+    ("volta.utils.data.dataloader", "default_collate", None), ("volta.utils.data.sampler", "Sampler", volta.data.Sampler),
+    ("volta.functional", "einsum", volta.einsum), ("volta.library", "custom_op", None), ("volta.overrides", "has_torch_function", None),
+    ("volta.serialization", "add_safe_globals", None), ("volta.utils.hooks", "RemovableHandle", None)])
+def test_deep_modules_give_the_names_of_those_that_are_here(module, name, same):
+    found = getattr(importlib.import_module(module), name)
+    assert found is not None and (same is None or found is same)
+
+
+@pytest.mark.parametrize("module", ["volta.bogus", "volta.nn.bogus", "volta.optim.bogus", "volta.distributions.bogus", "volta.fft",
+                                    "volta.utils.data.bogus", "volta.autograd.bogus", "volta.nn.modules.bogus"])
+def test_what_pytorch_has_not_is_not_found(module):
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module(module)
+
+
+def test_functions_keep_their_names():
+    """PyTorch has modules of these names too; what is called by them stays."""
+    for module, name in (("volta.autograd.gradcheck", "gradcheck"), ("volta.nn.utils.weight_norm", "weight_norm")):
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError:
+            pass
+        assert callable(getattr(importlib.import_module(module.rpartition(".")[0]), name))
+    with pytest.raises(ImportError):
+        from volta.optim.adam import Bogus  # noqa: F401
