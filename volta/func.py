@@ -20,10 +20,11 @@ from volta.nn.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
 from volta.ops.creation import eye, ones_like, zeros_like
 from volta.ops.join import stack
 from volta.ops.view import movedim, reshape
+from volta.rearranging import rearrange
 from volta.tensor import Tensor
 from volta.trees import flatten
 
-__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "rearrange",
            "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap"]
 
 
