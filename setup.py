@@ -55,7 +55,7 @@ UNIX_FLAGS = ["-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fn
 # to compile.
 VECTORS = ["-ftree-vectorize", "-fvect-cost-model=dynamic"]
 LOOPS, MOVES, OLD, OTHERS, CHECKS = ["-O3"], ["-O2", *VECTORS], ["-O1", *VECTORS], ["-O2"], ["-O1"]
-MOVING = {"bag", "ctc", "glu", "index", "join", "one_hot", "runs", "scatter", "search", "tally", "update", "windowed"}
+MOVING = {"bag", "ctc", "glu", "index", "join", "scatter", "search", "update", "windowed"}
 UNROLLED = (".gemm", ".multiply")
 MSVC_FLAGS = ["/O2", "/fp:precise"]
 # What most modules include, and takes longer to read than many of them to compile: GCC reads it once for each set of flags.

@@ -35,9 +35,9 @@ class _Late:
 
 # Modules of families that have more than one, or one of another name; a kernel that is not found so is looked for in all.
 _ROOMS = {"movement": ("join",), "creation": ("random",), "inplace": ("random", "index", "scatter"),
-          "index": ("scatter", "one_hot"), "reduce": ("moments",), "activation": ("glu",), "sort": ("median", "search", "runs", "scatter"),
-          "places": ("tally",), "conv": ("conv_weight",), "update": ("norm",),
-          "pool": ("pool_largest", "pool_average", "pool_fractional"), "norm": ("row_norm",), "resample": ("windowed",)}
+          "index": ("scatter",), "reduce": ("moments",), "activation": ("glu",), "sort": ("median", "search", "scatter"),
+          "places": ("search",), "conv": ("conv_weight",), "update": ("norm",),
+          "pool": ("pool_largest", "pool_average"), "norm": ("row_norm",), "resample": ("windowed",)}
 
 
 def _load_family(name: str) -> None:

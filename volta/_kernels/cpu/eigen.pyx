@@ -10,13 +10,12 @@ from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport TensorBase, address, empty_host
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.cpu.conquer cimport conquer, conquer_space
 from volta._kernels.cpu.lu_blocks cimport BLOCK
 from volta._kernels.cpu.matrix_batch cimport Batch, batch_of, by_columns, do_all, largest, offset, plan, some_t
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.rank_two cimport pair
 from volta._kernels.cpu.reflect_blocks cimport PANEL, apply_right
-from volta._kernels.cpu.tridiagonal cimport values_of
+from volta._kernels.cpu.tridiagonal cimport conquer, conquer_space, values_of
 
 cdef void make_tridiagonal(bint shared, Py_ssize_t n, real* a, Py_ssize_t ld, double most, double* d, double* e, real* tau, real* space) noexcept nogil:
     """d and e of A = Q T Q'; row i of a: reflection i, from column i + 1 on, its first element 1 where there is one. IN: the

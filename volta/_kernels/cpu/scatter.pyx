@@ -1,4 +1,5 @@
-# Elements and slices at places along one dimension that indices name: added, combined with what is there, or written, the last one wins.
+# Elements and slices at places along one dimension that indices name: added, combined with what is there, or written, the last one wins; and rows of
+# zeros with a 1 at the place that a label names.
 #
 # Layout: tensors seen as [outer, length, inner] around the indexed dimension. Indices are int64 and checked before any is used, a block
 # at a time: one outside raises.
@@ -10,14 +11,14 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport (
-    BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, empty_host, host_storage)
+    BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage)
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport same_type, split_at
 from volta._kernels.cpu.copy cimport copy_data, packed
 from volta._kernels.cpu.fetch cimport AHEAD, FETCHED, fetch
-from volta._kernels.cpu.index cimport any_outside, as_index, checked, refuse
+from volta._kernels.cpu.index cimport any_outside, as_index, checked, first_outside, refuse
 
-from volta.errors import DTypeError
+from volta.errors import DTypeError, IndexRangeError
 
 cdef enum:
     COLUMNS = 16                # fewest elements of a slice that one thread adds
@@ -261,5 +262,37 @@ def scatter_reduce(TensorBase x not None, TensorBase src not None, TensorBase in
     return scattered("scatter" if kind == LAST else "scatter_reduce", kind, True, x, src, index, dim, x.shape[dim])
 
 
-KERNELS = {"scatter_add": scatter_add, "scatter_sum": scatter_sum, "scatter_reduce": scatter_reduce, "index_add": index_add,
+cdef void ones_of_rows(const int64_t* labels, Py_ssize_t first, Py_ssize_t last, Py_ssize_t classes, int64_t* out) noexcept nogil:
+    cdef Py_ssize_t row
+    memset(out + first * classes, 0, (last - first) * classes * sizeof(int64_t))
+    for row in range(first, last):
+        out[row * classes + labels[row]] = 1
+
+
+cdef void ones_of_all(const int64_t* labels, Py_ssize_t n, Py_ssize_t classes, int64_t* out) noexcept nogil:
+    cdef int threads = threads_for(n * classes), t
+    if threads == 1:
+        ones_of_rows(labels, 0, n, classes, out)
+        return
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        ones_of_rows(labels, n * t // threads, n * (t + 1) // threads, classes, out)
+
+
+def one_hot(TensorBase index not None, Py_ssize_t classes):
+    """[*shape, classes], int64."""
+    if index.dtype.code != INT64:
+        raise DTypeError(f"one_hot: labels must be int64, got {index.dtype.name}; cast them with .long()")
+    index = packed(index)
+    cdef const int64_t* labels = <const int64_t*>address(index)
+    cdef Py_ssize_t n = index.size, at = first_outside(labels, n, classes)
+    if at >= 0:
+        raise IndexRangeError(f"one_hot: index {labels[at]} is out of range for a dimension of size {classes}")
+    cdef TensorBase out = empty_host(index.shape + (classes,), dtype_of(INT64))
+    cdef int64_t* target = <int64_t*>address(out)
+    with nogil:
+        ones_of_all(labels, n, classes, target)
+    return out
+
+
+KERNELS = {"one_hot": one_hot, "scatter_add": scatter_add, "scatter_sum": scatter_sum, "scatter_reduce": scatter_reduce, "index_add": index_add,
            "index_add_into": index_add_into, "scatter_add_into": scatter_add_into}

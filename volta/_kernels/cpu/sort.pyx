@@ -17,8 +17,9 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport split_at
 from volta._kernels.cpu.copy cimport clear, packed
 from volta._kernels.cpu.index cimport first_outside
+from volta._kernels.cpu.real cimport number
 from volta._kernels.cpu.sort_items cimport (
-    FEW, LONG, MANY, MOST_THREADS, as_item, count_digits, key_of, move_by_digit, number, place_digits, place_of, sort_items)
+    FEW, LONG, MANY, MOST_THREADS, as_item, count_digits, key_of, move_by_digit, place_digits, place_of, sort_items)
 from volta._kernels.cpu.sort_words cimport SEEN, Wide, after, bits_of, digit, insert, item, spread_evenly
 
 from volta.errors import ArgumentError, DTypeError, IndexRangeError

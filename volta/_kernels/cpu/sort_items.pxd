@@ -6,6 +6,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from volta._kernels.cpu.real cimport number
 from volta._kernels.cpu.sort_words cimport bits_of, insertion, item, sort_digits, sort_even, sort_words, spread_evenly
 
 cdef enum:
@@ -16,13 +17,6 @@ cdef enum:
     MANY = 512                  # elements up to which insertion may do the rest behind one digit,
     CROWD = 8                   # if no more keys than this share it
     LARGE = 8192                # elements from which digits have 11 bits where three do
-
-ctypedef fused number:
-    uint8_t
-    int32_t
-    int64_t
-    float
-    double
 
 
 cdef inline item as_item(number v, Py_ssize_t place, bint descending, item kind) noexcept nogil:

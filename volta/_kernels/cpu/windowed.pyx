@@ -16,7 +16,7 @@ from volta._kernels.core.base cimport (
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport same_type, split_at
 from volta._kernels.cpu.copy cimport packed
-from volta._kernels.cpu.sort_items cimport number
+from volta._kernels.cpu.real cimport number
 from volta._kernels.cpu.transpose cimport turn16
 from volta._kernels.cpu.turn cimport turn8
 
