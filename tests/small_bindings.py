@@ -90,6 +90,7 @@ def _positive(*shape):
 
 
 OWN = {
+    "total_norm": [case((5000,), (3, 5), (70, 50), order=order) for order in (2.0, np.inf, 3.0)],
     "contiguous": [case(s) for s in SHAPES], "clone": [case(s) for s in SHAPES], "cast": [case(s, dtype=volta.int32) for s in SHAPES],
     "triangle": [case((60, 70), diagonal=3, upper=False), case((2, 40, 50), diagonal=-2, upper=True)],
     "place": [case((1500,), shape=(5000,), starts=(7,), steps=(3,), value=1.5),
