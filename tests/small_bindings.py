@@ -166,8 +166,9 @@ OWN = {
     "batch_norm_grad": [case(s, s, w and (s[1],), _statistics("mean"), _statistics("rstd")) for s in NORMS for w in (True, None)],
     "batch_norm_update": [case((5000,), _positive(5000), (5000,), _positive(5000), momentum=0.1, eps=1e-5, count=40)],
     **dict.fromkeys(("cross_entropy", "cross_entropy_softmax"),
-                    [case(s, Labels(s[:1], s[1]), ignore_index=i) for s in LOSSES for i in (-100, 0)]),
-    "cross_entropy_grad": [case(s[:1], s, Labels(s[:1], s[1]), ignore_index=i) for s in LOSSES for i in (-100, 0)],
+                    [case(s, Labels(s[:1], s[1]), ignore_index=i, smoothing=e) for s in LOSSES for i, e in ((-100, 0.0), (0, 0.1))]),
+    "cross_entropy_grad": [case(s[:1], s, Labels(s[:1], s[1]), ignore_index=i, smoothing=e) for s in LOSSES
+                           for i, e in ((-100, 0.0), (0, 0.1))],
     "nll": [case(s if not k else s[:1], Labels(s[:1], s[1]), w and (s[1],), ignore_index=i, reduction=r, picked=k)
             for s in LOSSES for w, i, r, k in ((None, -100, "mean", False), (True, 0, "mean", False), (True, 0, "none", False),
                                                (True, 0, "mean", True), (None, 0, "sum", True))],

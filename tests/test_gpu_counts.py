@@ -38,6 +38,7 @@ CASES = {
     "clamp": (lambda: rand(3, 4).clamp(0.2, 0.7), 2, 1), "clamp_min": (lambda: rand(3, 4).clamp(0.2), 2, 1),
     "abs": (lambda: rand(3, 4).abs(), 2, 1), "softsign": (lambda: F.softsign(rand(3, 4)), 2, 1),
     "l1_loss": (lambda: F.l1_loss(rand(3, 4), rand(3, 4)), 4, 3),
+    "label smoothing": (lambda: F.cross_entropy(rand(6, 5), volta.zeros(6, dtype=volta.int64, device="gpu"), label_smoothing=0.1), 4, 2),
     "normalize": (lambda: F.normalize(rand(6, 4)), 2, 1),
     "cosine_similarity": (lambda: F.cosine_similarity(rand(6, 4), rand(6, 4)), 6, 4),
     "lp_pool2d": (lambda: F.lp_pool2d(rand(*IMAGE), 2, 2), 4, 4), "lp_pool of 3": (lambda: F.lp_pool2d(rand(*IMAGE), 3, 2), 5, 8),
@@ -68,3 +69,27 @@ def test_of_fractional_windows_the_last_nan_wins(rank, device):
     plane = index.numpy().reshape(-1, 2, 2)[0] % 16
     assert plane.tolist() == [[0, 6], [9, 10]]
     assert np.isnan(out.numpy().reshape(-1, 2, 2)[0]).tolist() == [[False, True], [True, False]]
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("classes", [1, 3, 10, 17, 300, 1001])
+def test_label_smoothing_against_torch(classes, reduction, device):
+    """Of scores far from 0, of ignored labels, and of classes that are hidden by -inf."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(classes)
+    target = rng.integers(0, classes, 9)
+    for smoothing in (0.1, 0.5, 1.0):
+        for offset, ignored, hidden in ((0.0, -100, False), (1e3, 0, False), (0.0, -100, True)):
+            scores = (rng.standard_normal((9, classes)) * 3 + offset).astype(np.float32)
+            if hidden:
+                scores[0, :2], scores[1, 0], scores[2, -1] = -np.inf, np.nan, np.inf
+            found = []
+            for module, x in ((volta, volta.tensor(scores, device=device)), (torch, torch.tensor(scores.astype(np.float64)))):
+                x.requires_grad_()
+                labels = module.tensor(target, device=device) if module is volta else module.tensor(target)
+                loss = module.nn.functional.cross_entropy(x, labels, ignore_index=ignored, label_smoothing=smoothing, reduction=reduction)
+                loss.sum().backward()
+                found.append((loss.detach().numpy(), x.grad.numpy()))
+            np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5, atol=1e-6)
+            if not hidden:
+                np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-5, atol=1e-6)

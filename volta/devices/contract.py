@@ -153,9 +153,9 @@ recurrent    recurrent(x[R, gates * H], weight[gates * H, H], bias or None, h0[B
                  -> (dx, dgates, dh0, dc0)
                  dgates: of a GRU alone, where the state's part has its own
 
-loss         cross_entropy(x[N, C], target[N], ignore_index) -> loss[N]                0 where target == ignore_index
-             cross_entropy_softmax(x, target, ignore_index) -> (loss[N], softmax[N, C] of x)
-             cross_entropy_grad(g[N], softmax, target, ignore_index) -> [N, C]
+loss         cross_entropy(x[N, C], target[N], ignore_index, smoothing) -> loss[N]     0 where target == ignore_index
+             cross_entropy_softmax(x, target, ignore_index, smoothing) -> (loss[N], softmax[N, C] of x)
+             cross_entropy_grad(g[N], softmax, target, ignore_index, smoothing) -> [N, C]
              nll(x[N, C, ...], target[N, ...], weight[C] | None, ignore_index, reduction, picked) -> (loss, total)
                                                    -x of each label, times its weight; picked: x[N, ...] is that itself, without the sign;
                                                    total: of a mean, the sum of the weights that count, (1,), else (0,)
