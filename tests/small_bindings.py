@@ -163,6 +163,7 @@ OWN = {
                 for rows, width, n in ((700, 7, 200), (3000, 1, 300), (5, 3, 5000)) for listed in (True, None)],
     "batch_norm": [case(s, w and (s[1],), w and (s[1],), eps=1e-5) for s in NORMS for w in (True, None)],
     "batch_norm_given": [case(s, (s[1],), _positive(s[1]), w and (s[1],), w and (s[1],), eps=1e-5) for s in NORMS for w in (True, None)],
+    "batch_norm_given_grad": [case(s, s, w and (s[1],), (s[1],), _positive(s[1]), eps=1e-5) for s in NORMS for w in (True, None)],
     "batch_norm_grad": [case(s, s, w and (s[1],), _statistics("mean"), _statistics("rstd")) for s in NORMS for w in (True, None)],
     "batch_norm_update": [case((5000,), _positive(5000), (5000,), _positive(5000), momentum=0.1, eps=1e-5, count=40)],
     **dict.fromkeys(("cross_entropy", "cross_entropy_softmax"),

@@ -133,8 +133,9 @@ pool         size, kernel, stride, padding, dilation: a number for each of one t
              avg_pool_grad(g, size, kernel, stride, padding, count_padding, divisor)
 
 norm         batch_norm(x[N, C, ...], weight[C] or None, bias[C] or None, eps) -> (out, mean[C], rstd[C])   biased variance
-             batch_norm_given(x, mean[C], var[C], weight[C] or None, bias[C] or None, eps)    by statistics that are there
+             batch_norm_given(x, mean[C] or None, var[C], weight[C] or None, bias[C] or None, eps)    by statistics that are there
              batch_norm_grad(g, x, weight or None, mean, rstd) -> (dx, dweight[C], dbias[C])
+             batch_norm_given_grad(g, x, weight or None, mean, var, eps) -> likewise
              batch_norm_update(running_mean, running_var, mean, rstd, momentum, eps, count)    in place; unbiased variance
              row_norm(x, weight or None, bias or None, length, groups, inner, centred, eps) -> (out, mean[rows], rstd[rows])   rows of
                                                                           `length` elements, at least one; see ops/records/row_norm.py
