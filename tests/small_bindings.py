@@ -90,6 +90,7 @@ def _positive(*shape):
 
 
 OWN = {
+    "total_norm": [case((5000,), (3, 5), (70, 50), order=order) for order in (2.0, np.inf, 3.0)],
     "contiguous": [case(s) for s in SHAPES], "clone": [case(s) for s in SHAPES], "cast": [case(s, dtype=volta.int32) for s in SHAPES],
     "triangle": [case((60, 70), diagonal=3, upper=False), case((2, 40, 50), diagonal=-2, upper=True)],
     "place": [case((1500,), shape=(5000,), starts=(7,), steps=(3,), value=1.5),
@@ -162,11 +163,13 @@ OWN = {
                 for rows, width, n in ((700, 7, 200), (3000, 1, 300), (5, 3, 5000)) for listed in (True, None)],
     "batch_norm": [case(s, w and (s[1],), w and (s[1],), eps=1e-5) for s in NORMS for w in (True, None)],
     "batch_norm_given": [case(s, (s[1],), _positive(s[1]), w and (s[1],), w and (s[1],), eps=1e-5) for s in NORMS for w in (True, None)],
+    "batch_norm_given_grad": [case(s, s, w and (s[1],), (s[1],), _positive(s[1]), eps=1e-5) for s in NORMS for w in (True, None)],
     "batch_norm_grad": [case(s, s, w and (s[1],), _statistics("mean"), _statistics("rstd")) for s in NORMS for w in (True, None)],
     "batch_norm_update": [case((5000,), _positive(5000), (5000,), _positive(5000), momentum=0.1, eps=1e-5, count=40)],
     **dict.fromkeys(("cross_entropy", "cross_entropy_softmax"),
-                    [case(s, Labels(s[:1], s[1]), ignore_index=i) for s in LOSSES for i in (-100, 0)]),
-    "cross_entropy_grad": [case(s[:1], s, Labels(s[:1], s[1]), ignore_index=i) for s in LOSSES for i in (-100, 0)],
+                    [case(s, Labels(s[:1], s[1]), ignore_index=i, smoothing=e) for s in LOSSES for i, e in ((-100, 0.0), (0, 0.1))]),
+    "cross_entropy_grad": [case(s[:1], s, Labels(s[:1], s[1]), ignore_index=i, smoothing=e) for s in LOSSES
+                           for i, e in ((-100, 0.0), (0, 0.1))],
     "nll": [case(s if not k else s[:1], Labels(s[:1], s[1]), w and (s[1],), ignore_index=i, reduction=r, picked=k)
             for s in LOSSES for w, i, r, k in ((None, -100, "mean", False), (True, 0, "mean", False), (True, 0, "none", False),
                                                (True, 0, "mean", True), (None, 0, "sum", True))],

@@ -33,11 +33,14 @@ def rand_half(*shape):
 
 CASES = {
     "attention of float16": (lambda: F.scaled_dot_product_attention(*[rand_half(2, 3, 8, 16) for _ in range(3)]), 7, 6),
+    "batch_norm evaluated": (lambda: F.batch_norm(rand(*IMAGE), rand(3).detach(), rand(3).detach(), rand(3), rand(3)), 6, 1),
+    "batch_norm frozen": (lambda: F.batch_norm(rand(*IMAGE), *[rand(3).detach() for _ in range(4)]), 6, 1),
     "bias": (lambda: volta.add(rand(300, 64).detach(), rand(64)), 3, 1),        # sums of columns in one pass
     "reshape": (lambda: rand(*IMAGE).reshape(6, 48).exp(), 2, 1),               # a leaf takes over what only its gradient shows
     "clamp": (lambda: rand(3, 4).clamp(0.2, 0.7), 2, 1), "clamp_min": (lambda: rand(3, 4).clamp(0.2), 2, 1),
     "abs": (lambda: rand(3, 4).abs(), 2, 1), "softsign": (lambda: F.softsign(rand(3, 4)), 2, 1),
     "l1_loss": (lambda: F.l1_loss(rand(3, 4), rand(3, 4)), 4, 3),
+    "label smoothing": (lambda: F.cross_entropy(rand(6, 5), volta.zeros(6, dtype=volta.int64, device="gpu"), label_smoothing=0.1), 4, 2),
     "normalize": (lambda: F.normalize(rand(6, 4)), 2, 1),
     "cosine_similarity": (lambda: F.cosine_similarity(rand(6, 4), rand(6, 4)), 6, 4),
     "lp_pool2d": (lambda: F.lp_pool2d(rand(*IMAGE), 2, 2), 4, 4), "lp_pool of 3": (lambda: F.lp_pool2d(rand(*IMAGE), 3, 2), 5, 8),
@@ -68,3 +71,59 @@ def test_of_fractional_windows_the_last_nan_wins(rank, device):
     plane = index.numpy().reshape(-1, 2, 2)[0] % 16
     assert plane.tolist() == [[0, 6], [9, 10]]
     assert np.isnan(out.numpy().reshape(-1, 2, 2)[0]).tolist() == [[False, True], [True, False]]
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("classes", [1, 3, 10, 17, 300, 1001])
+def test_label_smoothing_against_torch(classes, reduction, device):
+    """Of scores far from 0, of ignored labels, and of classes that are hidden by -inf."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(classes)
+    target = rng.integers(0, classes, 9)
+    for smoothing in (0.1, 0.5, 1.0):
+        for offset, ignored, hidden in ((0.0, -100, False), (1e3, 0, False), (0.0, -100, True)):
+            scores = (rng.standard_normal((9, classes)) * 3 + offset).astype(np.float32)
+            if hidden:
+                scores[0, :2], scores[1, 0], scores[2, -1] = -np.inf, np.nan, np.inf
+            found = []
+            for module, x in ((volta, volta.tensor(scores, device=device)), (torch, torch.tensor(scores.astype(np.float64)))):
+                x.requires_grad_()
+                labels = module.tensor(target, device=device) if module is volta else module.tensor(target)
+                loss = module.nn.functional.cross_entropy(x, labels, ignore_index=ignored, label_smoothing=smoothing, reduction=reduction)
+                loss.sum().backward()
+                found.append((loss.detach().numpy(), x.grad.numpy()))
+            np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5, atol=1e-6)
+            if not hidden:
+                np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 5, 2), (6, 5), (70, 9), (2, 3, 70, 80), (3, 2, 4)])
+def test_batch_norm_by_given_statistics_against_torch(shape, device):
+    """Values and gradients of all that wants one, of the input alone beside infinity, and second ones."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in (shape, *[shape[1:2]] * 4)]
+    arrays[2] = np.abs(arrays[2]) + 0.5
+    g = rng.standard_normal(shape).astype(np.float32)
+    for wanted in ((0, 3, 4), (0,), (3,), (0, 1, 2, 3, 4)):
+        found = []
+        for module in (volta, torch):
+            x, mean, var, weight, bias = leaves = [volta.tensor(a, device=device) if module is volta else torch.tensor(a.astype(np.float64))
+                                                   for a in arrays]
+            for i in wanted:
+                leaves[i].requires_grad_()
+            if module is volta or not {1, 2} & set(wanted):
+                out = module.nn.functional.batch_norm(x, mean, var, weight, bias, False, eps=1e-3)
+            else:
+                column = (1, -1) + (1,) * (len(shape) - 2)
+                mean, var, weight, bias = (v.reshape(column) for v in leaves[1:])
+                out = (x - mean) / torch.sqrt(var + 1e-3) * weight + bias
+            slope = volta.tensor(g, device=device) if module is volta else torch.tensor(g.astype(np.float64))
+            grads = module.autograd.grad(out, [leaves[i] for i in wanted], slope, create_graph=True)
+            second = module.autograd.grad((grads[0] * grads[0]).sum(), leaves[3]) if 3 in wanted and 0 in wanted else ()
+            found.append([t.detach().cpu().numpy() for t in (out, *grads, *second)])
+        for ours, theirs in zip(*found):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5 * np.abs(theirs).max())
+    x = volta.full(shape, float("inf"), device=device, requires_grad=True)
+    F.batch_norm(x, *[volta.tensor(a, device=device) for a in arrays[1:3]]).sum().backward()
+    assert np.isfinite(x.grad.numpy()).all()

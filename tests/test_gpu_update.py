@@ -12,6 +12,7 @@ from gpu_arrays import FLOAT16, FLOAT32, close, fetch, numbers, send
 
 from volta import gpu
 from volta._kernels import core
+from volta.devices.gpu import many
 from volta.devices.gpu import update as gpu_update
 from volta.errors import DTypeError
 from volta.ops.records.update import UPDATES
@@ -153,7 +154,7 @@ def test_fewer_or_more_buffers_a_dispatch(limit):
     """A kernel takes as many parameters as the device has bindings for, and never more than its parameters have words for."""
     for variant in gpu_update.VARIANTS.values():
         count = variant.places(limit)
-        assert count == 1 or count * len(variant.tensors) <= min(limit, gpu_update.MOST_BUFFERS)
+        assert count == 1 or count * len(variant.tensors) + len(variant.scalars) <= min(limit, many.MOST_BUFFERS)
         assert count == 1 or 2 * count - 1 + len(variant.factors) <= 32
 
 
@@ -170,7 +171,8 @@ def test_changing_scalars_compiles_and_uploads_nothing(name):
     """What a declaration lists as changing from step to step reaches the kernel as a parameter."""
     update = UPDATES[name]
     settings = {key: value for key, value in update.samples[-1][0].items() if key not in update.flags}
-    lists = [[send(np.abs(numbers(16, seed=i)))] for i in range(len(update.tensors))]
+    lists = [[send(np.abs(numbers(16, seed=i)))] for i in range(len(update.tensors))] + [send(np.full((), 2.0, np.float32))] * len(
+        update.scalars)
     gpu_update.KERNELS[name](*lists, **update.factors(**settings))
     before = gpu.stats()
     for key in update.changing:

@@ -15,6 +15,7 @@ CALLS = {           # shapes of the tensors, and parameters
     "conv2d_grad_weight": (((1, 2, 2, 2), (1, 2, 4, 4)), dict(GEOMETRY, kernel=(3, 3))),
     "batch_norm": (((4, 2, 3), (2,), (2,)), dict(eps=1e-5)),
     "batch_norm_grad": (((4, 2, 3), (4, 2, 3), (2,), (2,), (2,)), {}),
+    "batch_norm_given_grad": (((4, 2, 3), (4, 2, 3), (2,), (2,), (2,)), dict(eps=1e-5)),
     "batch_norm_update": (((2,), (2,), (2,), (2,)), dict(momentum=0.1, eps=1e-5, count=4)),
 }
 

@@ -126,7 +126,7 @@ def test_named_parameters():
 def test_norms_of_gradients_that_are_not_finite(device):
     p = nn.Parameter(volta.ones(2, device=device))
     p.grad = volta.tensor([1.0, float("nan")], device=device)
-    with pytest.raises(ArgumentError, match="clip_grad_norm_: the norm of the gradients is nan"):
+    with pytest.raises(ArgumentError, match="clip_grad_norm_: The total norm of order 2.0 for gradients from `parameters` is non-finite"):
         nn.utils.clip_grad_norm_(p, 1.0, error_if_nonfinite=True)
     p.grad = volta.tensor([3.0, 4.0], device=device)
     assert nn.utils.clip_grad_norm_([p], 1.0, 3.0).item() == pytest.approx((27 + 64) ** (1 / 3), rel=1e-5)

@@ -1,5 +1,6 @@
 // norm_grad: dx = weight * rstd * (g - mean(g) - xhat * mean(g * xhat)), xhat = (x - mean) * rstd, per channel;
-// also writes dweight[C] = sum of g * xhat and dbias[C] = sum of g.
+// also writes dweight[C] = sum of g * xhat and dbias[C] = sum of g. GIVEN: the statistics are not x's: dx = weight * rstd * g; in the
+// place of rstd lie variances.
 //
 // SUMS, APPLIES and blocks as in norm_normalise; parts[C, splits] are (sum of g, sum of g * xhat, mean, 0), and lie in place of dweight where
 // they are written, of mean where they are read.
@@ -16,11 +17,13 @@ const APPLIES: bool = true;
 const COLUMNS: u32 = 1u;                // channels of a workgroup: several where inner is 1, side by side in memory
 const LANES: u32 = 256u / COLUMNS;      // threads of a channel
 const HAS_WEIGHT: bool = true;
+const GIVEN: bool = false;
 
 struct Params {
     channels: u32, inner: u32, total: u32, chunk: u32,
     blocks: u32, splits: u32, g_offset: u32, x_offset: u32,
     weight_offset: u32, mean_offset: u32, rstd_offset: u32, per_value: f32,
+    eps: f32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<V>;
@@ -63,7 +66,8 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let start = block * p.chunk + lane;
     let end = select(min((block + 1u) * p.chunk, p.total), 0u, channel >= p.channels);
     let center = mean[select(4u * p.splits * min(channel, p.channels - 1u) + 2u, p.mean_offset + min(channel, p.channels - 1u), SUMS)];
-    let scale = rstd[p.rstd_offset + min(channel, p.channels - 1u)];
+    var scale = rstd[p.rstd_offset + min(channel, p.channels - 1u)];
+    if (GIVEN) { scale = 1.0 / sqrt(scale + p.eps); }
     tree[local] = vec2<f32>(0.0);
     if (SUMS) {
         tree[local] = share_of(channel, center, start, end);
@@ -107,6 +111,6 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     for (var i = start; i < end; i += LANES) {
         let image = i / p.inner;
         let at = (image * p.channels + channel) * p.inner + i - image * p.inner;
-        dx[at] = slope * (g[p.g_offset + at] - level - (x[p.x_offset + at] - center) * tilt);
+        if (GIVEN) { dx[at] = slope * g[p.g_offset + at]; } else { dx[at] = slope * (g[p.g_offset + at] - level - (x[p.x_offset + at] - center) * tilt); }
     }
 }

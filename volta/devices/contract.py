@@ -133,8 +133,9 @@ pool         size, kernel, stride, padding, dilation: a number for each of one t
              avg_pool_grad(g, size, kernel, stride, padding, count_padding, divisor)
 
 norm         batch_norm(x[N, C, ...], weight[C] or None, bias[C] or None, eps) -> (out, mean[C], rstd[C])   biased variance
-             batch_norm_given(x, mean[C], var[C], weight[C] or None, bias[C] or None, eps)    by statistics that are there
+             batch_norm_given(x, mean[C] or None, var[C], weight[C] or None, bias[C] or None, eps)    by statistics that are there
              batch_norm_grad(g, x, weight or None, mean, rstd) -> (dx, dweight[C], dbias[C])
+             batch_norm_given_grad(g, x, weight or None, mean, var, eps) -> likewise
              batch_norm_update(running_mean, running_var, mean, rstd, momentum, eps, count)    in place; unbiased variance
              row_norm(x, weight or None, bias or None, length, groups, inner, centred, eps) -> (out, mean[rows], rstd[rows])   rows of
                                                                           `length` elements, at least one; see ops/records/row_norm.py
@@ -153,9 +154,9 @@ recurrent    recurrent(x[R, gates * H], weight[gates * H, H], bias or None, h0[B
                  -> (dx, dgates, dh0, dc0)
                  dgates: of a GRU alone, where the state's part has its own
 
-loss         cross_entropy(x[N, C], target[N], ignore_index) -> loss[N]                0 where target == ignore_index
-             cross_entropy_softmax(x, target, ignore_index) -> (loss[N], softmax[N, C] of x)
-             cross_entropy_grad(g[N], softmax, target, ignore_index) -> [N, C]
+loss         cross_entropy(x[N, C], target[N], ignore_index, smoothing) -> loss[N]     0 where target == ignore_index
+             cross_entropy_softmax(x, target, ignore_index, smoothing) -> (loss[N], softmax[N, C] of x)
+             cross_entropy_grad(g[N], softmax, target, ignore_index, smoothing) -> [N, C]
              nll(x[N, C, ...], target[N, ...], weight[C] | None, ignore_index, reduction, picked) -> (loss, total)
                                                    -x of each label, times its weight; picked: x[N, ...] is that itself, without the sign;
                                                    total: of a mean, the sum of the weights that count, (1,), else (0,)
@@ -173,5 +174,6 @@ random       draw_into(out, kind, a, b, seed, offset)   in place: by its kind wh
 
 update       in place, one pass over lists of parameters, gradients and states of any shapes, all of one dtype; as few dispatches as
              the device allows. Generated from `ops/records/update.py`, which says which lists (None for a state that is not in use),
-             factors and flags each takes: sgd, adam, rmsprop
+             factors and flags each takes: sgd, adam, rmsprop, ...; clip_norm, clip_value of gradients
+             total_norm(*tensors, order)           the norm of all elements, order not 0, as a tensor without dimensions
 """

@@ -162,10 +162,6 @@ def _batch_norm(op, inputs, params):
     return (x._shape, x.dtype), (x._shape[1:2], x.dtype), (x._shape[1:2], x.dtype)
 
 
-def _batch_norm_grad(op, inputs, params):
-    return _batch_norm(op, inputs, params)
-
-
 def _row_norm(op, inputs, params):
     x = inputs[0]
     rows = (x._size // params["length"],)
@@ -223,7 +219,8 @@ _RULES: dict[str, Callable] = {
     **dict.fromkeys(("conv2d_grad_weight", "conv3d_grad_weight"), _convolution_weight),
     "fractional_max_pool": lambda op, x, params: tuple([((x[0]._shape[0], *params["size"]), kind) for kind in (x[0].dtype, int64)]),
     **dict.fromkeys(("max_pool", "max_pool_values", "max_pool_grad", "avg_pool", "avg_pool_grad"), _windows),
-    "batch_norm": _batch_norm, "batch_norm_grad": _batch_norm_grad, "row_norm": _row_norm, "row_norm_grad": _each_alike(1, 2, 2),
+    **dict.fromkeys(("batch_norm", "batch_norm_grad", "batch_norm_given_grad"), _batch_norm),
+    "row_norm": _row_norm, "row_norm_grad": _each_alike(1, 2, 2),
     "attention": _attention, "attention_grad": _each_alike(1, 2, 3),
     **dict.fromkeys(("cross_entropy", "cross_entropy_softmax"), _cross_entropy), "nll": _nll,
     "cross_entropy_grad": lambda op, x, params: (x[1]._shape, x[1].dtype),

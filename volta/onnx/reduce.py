@@ -156,6 +156,10 @@ def _cross_entropy(g: Graph, c: Call):
     """Per row minus the logarithm of the label's probability, 0 for `ignore_index`."""
     ignored = g.node("Equal", c[1], g.scalar(c.ignore_index, int64))
     label = g.node("Unsqueeze", g.node("Where", ignored, g.scalar(0, int64), c[1]), g.ints([1]))
-    found = g.node("GatherElements", g.node("LogSoftmax", c[0], axis=1), label, axis=1)
-    loss = g.node("Where", ignored, g.scalar(0.0, c.dtype), g.node("Neg", g.node("Squeeze", found, g.ints([1]))))
+    logp = g.node("LogSoftmax", c[0], axis=1)
+    found = g.node("Squeeze", g.node("GatherElements", logp, label, axis=1), g.ints([1]))
+    if c.smoothing:
+        even = g.node("Mul", g.node("ReduceMean", logp, g.ints([1]), keepdims=0), g.scalar(c.smoothing, c.dtype))
+        found = g.node("Add", g.node("Mul", found, g.scalar(1.0 - c.smoothing, c.dtype)), even)
+    loss = g.node("Where", ignored, g.scalar(0.0, c.dtype), g.node("Neg", found))
     return loss if c.op == "cross_entropy" else (loss, g.node("Softmax", c[0], axis=1))

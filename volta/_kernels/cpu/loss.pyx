@@ -13,7 +13,7 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.short_lines cimport SHORT, short_losses
-from volta._kernels.cpu.sums cimport line_exp_sum, line_max, log_of
+from volta._kernels.cpu.sums cimport line_away, line_exp_sum, line_max, log_of
 from volta._kernels.core.views cimport float_code, same_type
 
 from volta.errors import DTypeError, IndexRangeError
@@ -81,7 +81,19 @@ cdef void forward(const real* x, const int64_t* target, Py_ssize_t n, Py_ssize_t
         forward_rows(x, target, n * t // threads, n * (t + 1) // threads, classes, ignored, loss, softmax)
 
 
-cdef tuple losses(str name, TensorBase x, TensorBase target, int64_t ignored, bint keep):
+cdef void smooth(const real* x, const int64_t* target, Py_ssize_t n, Py_ssize_t classes, int64_t ignored, double smoothing,
+                 real* loss) noexcept nogil:
+    """Losses of which a part is that of all classes alike, whose mean logarithm is the label's and what the scores' mean is less than its."""
+    cdef Py_ssize_t i
+    cdef real label
+    for i in prange(n, num_threads=threads_for(n * classes), schedule="static"):
+        if target[i] != ignored:
+            label = x[i * classes + target[i]]
+            if label - label == 0:
+                loss[i] = <real>(loss[i] - smoothing * line_away(x + i * classes, label, classes) / <double>classes)
+
+
+cdef tuple losses(str name, TensorBase x, TensorBase target, int64_t ignored, double smoothing, bint keep):
     cdef int code = float_code(name, x)
     cdef Py_ssize_t n = x.shape[0], classes = x.shape[1]
     target = labels(name, target, classes, ignored)
@@ -91,48 +103,54 @@ cdef tuple losses(str name, TensorBase x, TensorBase target, int64_t ignored, bi
     cdef void* kept = address(softmax) if keep else NULL
     if code == FLOAT32:
         forward(<const float*>address(x), wanted, n, classes, ignored, <float*>address(loss), <float*>kept)
+        if smoothing:
+            smooth(<const float*>address(x), wanted, n, classes, ignored, smoothing, <float*>address(loss))
     else:
         forward(<const double*>address(x), wanted, n, classes, ignored, <double*>address(loss), <double*>kept)
+        if smoothing:
+            smooth(<const double*>address(x), wanted, n, classes, ignored, smoothing, <double*>address(loss))
     return loss, softmax
 
 
-def cross_entropy(TensorBase x not None, TensorBase target not None, int64_t ignore_index):
-    """Per-row loss logsumexp(x) - x[target], 0 where target == ignore_index."""
-    return losses("cross_entropy", x, target, ignore_index, False)[0]
+def cross_entropy(TensorBase x not None, TensorBase target not None, int64_t ignore_index, double smoothing=0):
+    """Per-row loss logsumexp(x) - x[target], 0 where target == ignore_index; of `smoothing`, that part with the mean of x."""
+    return losses("cross_entropy", x, target, ignore_index, smoothing, False)[0]
 
 
-def cross_entropy_softmax(TensorBase x not None, TensorBase target not None, int64_t ignore_index):
+def cross_entropy_softmax(TensorBase x not None, TensorBase target not None, int64_t ignore_index, double smoothing=0):
     """The same, and softmax(x), which its gradient needs."""
-    return losses("cross_entropy_softmax", x, target, ignore_index, True)
+    return losses("cross_entropy_softmax", x, target, ignore_index, smoothing, True)
 
 
 cdef void grad_rows(const real* g, const real* softmax, const int64_t* target, Py_ssize_t first, Py_ssize_t last,
-                    Py_ssize_t classes, int64_t ignored, real* out) noexcept nogil:
+                    Py_ssize_t classes, int64_t ignored, double smoothing, real* out) noexcept nogil:
     cdef Py_ssize_t i, j
     cdef const real* line
     cdef real* y
+    cdef real each = <real>(smoothing / <double>classes)
     for i in range(first, last):
         line, y = softmax + i * classes, out + i * classes
         if target[i] == ignored:
             memset(y, 0, classes * sizeof(real))
             continue
         for j in range(classes):
-            y[j] = g[i] * line[j]
-        y[target[i]] -= g[i]
+            y[j] = g[i] * (line[j] - each)
+        y[target[i]] -= <real>(1 - smoothing) * g[i]
 
 
 cdef void grad(const real* g, const real* softmax, const int64_t* target, Py_ssize_t n, Py_ssize_t classes, int64_t ignored,
-               real* out) noexcept nogil:
+               double smoothing, real* out) noexcept nogil:
     cdef int threads = threads_for(n * classes), t
     if threads == 1:
-        grad_rows(g, softmax, target, 0, n, classes, ignored, out)
+        grad_rows(g, softmax, target, 0, n, classes, ignored, smoothing, out)
         return
     for t in prange(threads, num_threads=threads, schedule="static"):
-        grad_rows(g, softmax, target, n * t // threads, n * (t + 1) // threads, classes, ignored, out)
+        grad_rows(g, softmax, target, n * t // threads, n * (t + 1) // threads, classes, ignored, smoothing, out)
 
 
-def cross_entropy_grad(TensorBase g not None, TensorBase softmax not None, TensorBase target not None, int64_t ignore_index):
-    """Gradient with respect to x: g * (softmax(x) - one_hot(target)), 0 in ignored rows."""
+def cross_entropy_grad(TensorBase g not None, TensorBase softmax not None, TensorBase target not None, int64_t ignore_index,
+                       double smoothing=0):
+    """Gradient with respect to x: g * (softmax(x) - one_hot(target)), 0 in ignored rows; with `smoothing` each class has a part of the one."""
     cdef int code = float_code("cross_entropy_grad", softmax)
     same_type("cross_entropy_grad", softmax, g)
     cdef Py_ssize_t n = softmax.shape[0], classes = softmax.shape[1]
@@ -141,9 +159,9 @@ def cross_entropy_grad(TensorBase g not None, TensorBase softmax not None, Tenso
     cdef TensorBase out = empty_host_like(softmax, softmax.dtype)
     cdef const int64_t* wanted = <const int64_t*>address(target)
     if code == FLOAT32:
-        grad(<const float*>address(g), <const float*>address(softmax), wanted, n, classes, ignore_index, <float*>address(out))
+        grad(<const float*>address(g), <const float*>address(softmax), wanted, n, classes, ignore_index, smoothing, <float*>address(out))
     else:
-        grad(<const double*>address(g), <const double*>address(softmax), wanted, n, classes, ignore_index, <double*>address(out))
+        grad(<const double*>address(g), <const double*>address(softmax), wanted, n, classes, ignore_index, smoothing, <double*>address(out))
     return out
 
 

@@ -45,7 +45,8 @@ cdef void normalize(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t p
 
 
 cdef void channel_grad(const real* g, const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t pixels, real mean,
-                       real rstd, real weight, real* dx, real* dweight, real* dbias) noexcept nogil:
+                       real rstd, real weight, bint given, real* dx, real* dweight, real* dbias) noexcept nogil:
+    """IN: given, that the statistics are not x's."""
     cdef Py_ssize_t i, j
     cdef double total = 0, product = 0, count = <double>(n * pixels)
     for i in range(n):
@@ -55,6 +56,9 @@ cdef void channel_grad(const real* g, const real* x, Py_ssize_t n, Py_ssize_t st
     dweight[0] = <real>(product * rstd)
     cdef real a = weight * rstd, b = <real>(total / count), c = <real>(product * rstd * rstd / count)
     for i in range(n):
+        for j in range(i * stride, i * stride + pixels if given else 0):
+            dx[j] = a * g[j]
+    for i in range(0 if given else n):
         for j in range(i * stride, i * stride + pixels):
             dx[j] = a * (g[j] - b - (x[j] - mean) * c)
 
@@ -106,7 +110,7 @@ cdef void column_forward(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssiz
 
 
 cdef void column_grad(const real* g, const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t columns,
-                      const real* weight, const real* mean, const real* rstd, real* dx, real* dweight,
+                      const real* weight, const real* mean, const real* rstd, bint given, real* dx, real* dweight,
                       real* dbias) noexcept nogil:
     cdef double total[COLUMNS]
     cdef double product[COLUMNS]
@@ -135,7 +139,11 @@ cdef void column_grad(const real* g, const real* x, Py_ssize_t n, Py_ssize_t str
         a[j] = rstd[j] * (weight[j] if weight != NULL else 1)
         b[j] = <real>(total[j] / <double>n)
         c[j] = <real>(product[j] * rstd[j] * rstd[j] / <double>n)
-    for i in range(n):
+    for i in range(n if given else 0):
+        at = i * stride
+        for j in range(columns):
+            dx[at + j] = a[j] * g[at + j]
+    for i in range(0 if given else n):
         at = i * stride
         for j in range(columns):
             dx[at + j] = a[j] * (g[at + j] - b[j] - (x[at + j] - m[j]) * c[j])
@@ -188,17 +196,18 @@ cdef void given_items(const real* x, const real* mean, const real* scale, const 
 
 cdef void given(const real* x, const real* mean, const real* var, const real* weight, const real* bias, double eps, Py_ssize_t planes,
                 Py_ssize_t channels, Py_ssize_t pixels, real* factors, real* out) noexcept nogil:
-    """IN: factors, room for twice the channels."""
+    """IN: factors, room for three times the channels."""
     cdef int threads = threads_for(planes * pixels), t
     cdef Py_ssize_t c
     for c in range(channels):
         factors[c] = <real>(1.0 / sqrt(var[c] + eps)) * (weight[c] if weight != NULL else <real>1)
         factors[channels + c] = bias[c] if bias != NULL else <real>0
+        factors[2 * channels + c] = mean[c] if mean != NULL else <real>0
     for t in prange(threads, num_threads=threads, schedule="static"):
-        given_items(x, mean, factors, factors + channels, channels, pixels, planes * t // threads, planes * (t + 1) // threads, out)
+        given_items(x, factors + 2 * channels, factors, factors + channels, channels, pixels, planes * t // threads, planes * (t + 1) // threads, out)
 
 
-cdef void grad_items(const real* g, const real* x, const real* weight, const real* mean, const real* rstd, Py_ssize_t n,
+cdef void grad_items(const real* g, const real* x, const real* weight, const real* mean, const real* rstd, bint given, Py_ssize_t n,
                      Py_ssize_t channels, Py_ssize_t pixels, Py_ssize_t first, Py_ssize_t last, real* dx, real* dweight,
                      real* dbias) noexcept nogil:
     cdef Py_ssize_t c = first, columns, at, stride = channels * pixels
@@ -206,21 +215,20 @@ cdef void grad_items(const real* g, const real* x, const real* weight, const rea
         at = c * pixels
         if pixels == 1:
             columns = min(COLUMNS, last - c)
-            column_grad(g + at, x + at, n, stride, columns, weight + c if weight != NULL else NULL, mean + c, rstd + c,
+            column_grad(g + at, x + at, n, stride, columns, weight + c if weight != NULL else NULL, mean + c, rstd + c, given,
                         dx + at, dweight + c, dbias + c)
             c += columns
         else:
             channel_grad(g + at, x + at, n, stride, pixels, mean[c], rstd[c], weight[c] if weight != NULL else <real>1,
-                         dx + at, dweight + c, dbias + c)
+                         given, dx + at, dweight + c, dbias + c)
             c += 1
 
 
-cdef void grad(const real* g, const real* x, const real* weight, const real* mean, const real* rstd, Py_ssize_t n,
+cdef void grad(const real* g, const real* x, const real* weight, const real* mean, const real* rstd, bint given, Py_ssize_t n,
                Py_ssize_t channels, Py_ssize_t pixels, real* dx, real* dweight, real* dbias) noexcept nogil:
     cdef int threads = threads_for(n * channels * pixels * 2), t
     for t in prange(threads, num_threads=threads, schedule="static"):
-        grad_items(g, x, weight, mean, rstd, n, channels, pixels, channels * t // threads,
-                   channels * (t + 1) // threads,
+        grad_items(g, x, weight, mean, rstd, given, n, channels, pixels, channels * t // threads, channels * (t + 1) // threads,
                    dx, dweight, dbias)
 
 
@@ -243,19 +251,19 @@ def batch_norm(TensorBase x not None, TensorBase weight, TensorBase bias, double
     return out, mean, rstd
 
 
-def batch_norm_given(TensorBase x not None, TensorBase mean not None, TensorBase var not None, TensorBase weight, TensorBase bias,
+def batch_norm_given(TensorBase x not None, TensorBase mean, TensorBase var not None, TensorBase weight, TensorBase bias,
                      double eps):
-    """(x - mean) / sqrt(var + eps) * weight + bias for each channel of x[N, C, ...]."""
+    """(x - mean) / sqrt(var + eps) * weight + bias for each channel of x[N, C, ...]; a mean that is None is 0."""
     cdef int code = float_code("batch_norm_given", x, mean, var, weight, bias)
     cdef Py_ssize_t n = 0, channels = 0, pixels = 0
     split_at(x.shape, 1, &n, &channels, &pixels)
     x, mean, var, weight, bias = packed(x), packed(mean), packed(var), packed(weight), packed(bias)
-    cdef TensorBase out = empty_host_like(x, x.dtype), factors = empty_host((2 * channels,), x.dtype)
+    cdef TensorBase out = empty_host_like(x, x.dtype), factors = empty_host((3 * channels,), x.dtype)
     if code == FLOAT32:
-        given(<const float*>address(x), <const float*>address(mean), <const float*>address(var), <const float*>pointer(weight),
+        given(<const float*>address(x), <const float*>pointer(mean), <const float*>address(var), <const float*>pointer(weight),
               <const float*>pointer(bias), eps, n * channels, channels, pixels, <float*>address(factors), <float*>address(out))
     else:
-        given(<const double*>address(x), <const double*>address(mean), <const double*>address(var), <const double*>pointer(weight),
+        given(<const double*>address(x), <const double*>pointer(mean), <const double*>address(var), <const double*>pointer(weight),
               <const double*>pointer(bias), eps, n * channels, channels, pixels, <double*>address(factors), <double*>address(out))
     return out
 
@@ -263,7 +271,26 @@ def batch_norm_given(TensorBase x not None, TensorBase mean not None, TensorBase
 def batch_norm_grad(TensorBase g not None, TensorBase x not None, TensorBase weight, TensorBase mean not None,
                     TensorBase rstd not None):
     """Gradients of batch_norm with respect to x, weight and bias."""
-    cdef int code = float_code("batch_norm_grad", g, x, weight, mean, rstd)
+    return gradients("batch_norm_grad", g, x, weight, mean, rstd, False)
+
+
+def batch_norm_given_grad(TensorBase g not None, TensorBase x not None, TensorBase weight, TensorBase mean not None,
+                          TensorBase var not None, double eps):
+    """Gradients of batch_norm_given with respect to x, weight and bias."""
+    cdef int code = float_code("batch_norm_given_grad", g, x, mean, var, weight)
+    cdef TensorBase rstd = empty_host(var.shape, var.dtype)
+    cdef Py_ssize_t c
+    var = packed(var)
+    for c in range(var.size):
+        if code == FLOAT32:
+            (<float*>address(rstd))[c] = <float>(1.0 / sqrt((<const float*>address(var))[c] + eps))
+        else:
+            (<double*>address(rstd))[c] = 1.0 / sqrt((<const double*>address(var))[c] + eps)
+    return gradients("batch_norm_given_grad", g, x, weight, mean, rstd, True)
+
+
+cdef tuple gradients(str name, TensorBase g, TensorBase x, TensorBase weight, TensorBase mean, TensorBase rstd, bint given):
+    cdef int code = float_code(name, g, x, weight, mean, rstd)
     cdef Py_ssize_t n = 0, channels = 0, pixels = 0
     split_at(x.shape, 1, &n, &channels, &pixels)
     g, x, weight, mean, rstd = packed(g), packed(x), packed(weight), packed(mean), packed(rstd)
@@ -271,11 +298,11 @@ def batch_norm_grad(TensorBase g not None, TensorBase x not None, TensorBase wei
     cdef TensorBase dweight = empty_host((channels,), x.dtype), dbias = empty_host((channels,), x.dtype)
     if code == FLOAT32:
         grad(<const float*>address(g), <const float*>address(x), <const float*>pointer(weight),
-             <const float*>address(mean), <const float*>address(rstd), n, channels, pixels, <float*>address(dx),
+             <const float*>address(mean), <const float*>address(rstd), given, n, channels, pixels, <float*>address(dx),
              <float*>address(dweight), <float*>address(dbias))
     else:
         grad(<const double*>address(g), <const double*>address(x), <const double*>pointer(weight),
-             <const double*>address(mean), <const double*>address(rstd), n, channels, pixels, <double*>address(dx),
+             <const double*>address(mean), <const double*>address(rstd), given, n, channels, pixels, <double*>address(dx),
              <double*>address(dweight), <double*>address(dbias))
     return dx, dweight, dbias
 
@@ -307,4 +334,5 @@ def batch_norm_update(TensorBase running_mean not None, TensorBase running_var n
 
 
 KERNELS = {"batch_norm": batch_norm, "batch_norm_given": batch_norm_given, "batch_norm_grad": batch_norm_grad,
+           "batch_norm_given_grad": batch_norm_given_grad,
            "batch_norm_update": batch_norm_update}

@@ -11,7 +11,7 @@ for _module in import_all(gpu):
 
 # Kernels that take float16 themselves.
 _OWN = attention, elementwise, copy, reduce, linalg, softmax, index, put, join, scan, scatter, sort, update
-HALF = {name for module in _OWN for name in module.KERNELS} | {"columns"}
+HALF = {name for module in _OWN for name in module.KERNELS} | {"columns", "total_norm"}
 
 # Those that never see bfloat16, which no GPU has; the others are asked for it when they make a tensor.
 NEVER = {name for name in HALF if name != "cast" and RECORDS[name].family != "creation"}

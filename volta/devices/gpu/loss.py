@@ -43,7 +43,7 @@ def _label(op: str, target, ignore_index: int) -> int:
     return ignore_index if -2**31 <= ignore_index < 2**31 else -2**31
 
 
-def _cross_entropy(name, keep, x, target, *, ignore_index):
+def _cross_entropy(name, keep, x, target, *, ignore_index, smoothing=0.0):
     """loss[N] of x[N, C]; with `keep`, which a gradient needs, (loss, softmax(x)), whose rows take `_width`."""
     need_float32(name, x)
     rows, classes = x.shape
@@ -53,14 +53,15 @@ def _cross_entropy(name, keep, x, target, *, ignore_index):
     width = _width(classes)
     softmax = plan.output((rows, width), FLOAT32) if keep else None
     lanes = _lanes(classes)
-    plan.step("loss/cross_entropy", (0, 1, loss, softmax), (rows, classes, At(0), At(1), ignored, width),
-              ceil_div(rows, THREADS // lanes), LANES=lanes, KEEP=keep, **({"E": "f32", "put": PUT.format("softmax")} if width % 4 else {}))
+    singly = {"E": "f32", "put": PUT.format("softmax")} if width % 4 else {}
+    plan.step("loss/cross_entropy", (0, 1, loss, softmax), (rows, classes, At(0), At(1), ignored, width, float(smoothing)),
+              ceil_div(rows, THREADS // lanes), LANES=lanes, KEEP=keep, SMOOTH=smoothing != 0.0, **singly)
     return plan
 
 
-def _cross_entropy_grad(g, softmax, target, *, ignore_index):
-    """g[n] * (softmax[n] - onehot(target[n])), 0 where ignored; many classes in rows of `_width`, of which products read four elements at a
-    time."""
+def _cross_entropy_grad(g, softmax, target, *, ignore_index, smoothing=0.0):
+    """g[n] * (softmax[n] - onehot(target[n]), smoothed), 0 where ignored; many classes in rows of `_width`, of which products read four
+    elements at a time."""
     need_float32("cross_entropy_grad", g, softmax)
     rows, classes = softmax.shape
     ignored = _label("cross_entropy_grad", target, ignore_index)
@@ -72,7 +73,8 @@ def _cross_entropy_grad(g, softmax, target, *, ignore_index):
     single = (width | stride | softmax.offset) & 3
     out = plan.output((rows, width), FLOAT32)
     lanes = _lanes(classes)
-    values = rows, classes, At(0), *unsigned(g._strides), At(1), stride, At(2), ignored, width
+    values = rows, classes, At(0), *unsigned(g._strides), At(1), stride, At(2), ignored, width, 1.0 - smoothing + smoothing / classes, \
+        smoothing / classes
     plan.step("loss/cross_entropy_grad", (0, 1, 2, out), values, ceil_div(rows, THREADS // lanes) if classes else 0, LANES=lanes,
               **({"E": "f32", "put": PUT.format("dx"), "word": WORD} if single else {}))
     return plan
@@ -89,15 +91,15 @@ def _shortened(made, shape):
     return made if made.shape == shape else core.view(made, shape, made._strides, 0)
 
 
-def cross_entropy_softmax(x, target, ignore_index):
+def cross_entropy_softmax(x, target, ignore_index, smoothing=0.0):
     """(loss, softmax(x))."""
-    loss, softmax = _kept(x, target, ignore_index=ignore_index)
+    loss, softmax = _kept(x, target, ignore_index=ignore_index, smoothing=smoothing)
     return loss, _shortened(softmax, x.shape)
 
 
-def cross_entropy_grad(g, softmax, target, ignore_index):
+def cross_entropy_grad(g, softmax, target, ignore_index, smoothing=0.0):
     """The gradient of the scores x."""
-    return _shortened(_grad(g, softmax, target, ignore_index=ignore_index), softmax.shape)
+    return _shortened(_grad(g, softmax, target, ignore_index=ignore_index, smoothing=smoothing), softmax.shape)
 
 
 # ---------------------------------------------------------------- log-probabilities that labels name

@@ -58,13 +58,13 @@ def _of_nothing(x, weight, bias, eps):
     return full(x.shape, 0.0, FLOAT32, device), full(channels, math.nan, FLOAT32, device), full(channels, math.nan, FLOAT32, device)
 
 
-def _grad_of_nothing(g, x, weight, mean, rstd):
+def _grad_of_nothing(g, x, weight, mean, rstd, eps=None):
     return tuple(full(shape, 0.0, FLOAT32, x.storage.device) for shape in (x.shape, x.shape[1:2], x.shape[1:2]))
 
 
-def _batch_norm_grad(g, x, weight, mean, rstd):
-    """(dx, dweight[C], dbias[C])."""
-    need_float32("batch_norm_grad", g, x, weight, mean, rstd)
+def _batch_norm_grad(g, x, weight, mean, rstd, eps=None):
+    """(dx, dweight[C], dbias[C]). IN: eps, where the statistics are not x's, and rstd are variances."""
+    need_float32("batch_norm_grad" if eps is None else "batch_norm_given_grad", g, x, weight, mean, rstd)
     if not x._size:
         return _grad_of_nothing
     plan, width = Plan(g, x, weight, mean, rstd), vectors(math.prod(x.shape[2:]), g.offset, x.offset)
@@ -73,8 +73,8 @@ def _batch_norm_grad(g, x, weight, mean, rstd):
     def bound(parts, sums, applies):
         return 0, 1, None if weight is None else 2, 3 if sums else parts, 4, dx, dweight if applies else parts, dbias
     _add_passes(plan, "norm/grad", x, width, bound,
-                (At(0, width), At(1, width), 0 if weight is None else At(2), At(3), At(4), x.shape[1] / x._size),
-                HAS_WEIGHT=weight is not None)
+                (At(0, width), At(1, width), 0 if weight is None else At(2), At(3), At(4), x.shape[1] / x._size, eps or 0.0),
+                HAS_WEIGHT=weight is not None, GIVEN=eps is not None)
     return plan
 
 
@@ -101,6 +101,8 @@ KERNELS = {
     "batch_norm_given": _batch_norm_given,
     "batch_norm": Kernel("batch_norm", _batch_norm, cut=cuts.batch_norm),
     "batch_norm_grad": Kernel("batch_norm_grad", _batch_norm_grad, cut=cuts.batch_norm_grad),
+    "batch_norm_given_grad": Kernel("batch_norm_given_grad", lambda g, x, weight, mean, var, *, eps: _batch_norm_grad(
+        g, x, weight, mean, var, eps), cut=cuts.batch_norm_given_grad),
     "batch_norm_update": Kernel("batch_norm_update", _batch_norm_update, writes=(0, 1), varying=("momentum", "eps", "count"),
                                 cut=cuts.updated((0, 1))),
 }

@@ -35,15 +35,15 @@ class Rule:
         self.kind, self.initial, self.enter, self.combine, self.leave, self.result = kind, initial, enter, combine, leave, result
 
 
-def _order(name: str) -> str:
+def ordered(name: str, value: str = "{f}(x)") -> str:
     """Floats as integers of the same order; NaN above or below everything."""
     extreme = "0x7fffffff" if name == "max" else "-0x7fffffff - 1"
-    bits = "bitcast<{v}>({f}(x))"
+    bits = f"bitcast<{{v}}>({value})"
     return (f"select({bits} ^ (({bits} >> {{w}}(31u)) & {{v}}(0x7fffffff)), {{v}}({extreme}), "
-            "(bitcast<{w}>({f}(x)) & {w}(0x7fffffffu)) > {w}(0x7f800000u))")
+            f"(bitcast<{{w}}>({value}) & {{w}}(0x7fffffffu)) > {{w}}(0x7f800000u))")
 
 
-def _rule(name: str, dtype) -> Rule:
+def rule_of(name: str, dtype) -> Rule:
     """The rule of a reduction of elements of `dtype`."""
     floating = dtype.is_floating_point
     kind = COMPUTED[dtype.code]
@@ -60,7 +60,7 @@ def _rule(name: str, dtype) -> Rule:
         short = name[1:]
         if floating:
             low = "-0x7fffffff - 1" if short == "max" else "0x7fffffff"
-            return Rule("i32", f"{{v}}({low})", _order(short), f"{short}(x, y)", "from_order(x)", dtype)
+            return Rule("i32", f"{{v}}({low})", ordered(short), f"{short}(x, y)", "from_order(x)", dtype)
         low = {"i32": ("-0x7fffffff - 1", "0x7fffffff"), "u32": ("0u", "0xffffffffu")}[kind][short == "min"]
         return Rule(kind, f"{{v}}({low})", "{v}(x)", f"{short}(x, y)", "x", dtype)
     if name in ("argmax", "argmin"):
@@ -86,7 +86,7 @@ def _combined(rule: Rule, a: str, b: str) -> str:
     return "(" + re.sub(r"\b[xy]\b", lambda name: a if name[0] == "x" else b, rule.combine) + ")"
 
 
-def _leave(rule: Rule, width: int, rows: bool, stored: str, last: bool) -> str:
+def text_of_leave(rule: Rule, width: int, rows: bool, stored: str, last: bool) -> str:
     """Text of `leave`: folds the four parts of a row, converts where this is the last pass."""
     value = "x"
     if width == 4 and rule.kind == PRODUCT:
@@ -201,7 +201,7 @@ def _add_pass(plan: Plan, rule: Rule, geometry, offset: int, loaded: str, out_st
         initial=f"fn initial() -> V {{ return {rule.initial.format(**names)}; }}",
         enter=f"fn enter(x: E, r: u32) -> V {{ return {enter}; }}",
         combine=f"fn combine(x: V, y: V) -> V {{ return {combine}; }}",
-        leave=_leave(rule, width, rows, out_stored, last), **special)
+        leave=text_of_leave(rule, width, rows, out_stored, last), **special)
     return None if last else (target, several, results)
 
 
@@ -242,7 +242,7 @@ EMPTY = {"sum": 0, "mean": math.nan, "prod": 1, "any": False, "all": True}
 def _plan(name: str, x, *, dim, keepdim):
     dims = dim if type(dim) is tuple else (dim,)
     shape = tuple(1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims)
-    rule = _rule(name, x.dtype)
+    rule = rule_of(name, x.dtype)
     if x._size == 0:
         return lambda x, dim, keepdim: full(shape, EMPTY.get(name, 0), rule.result, x.storage.device)
     geometry = groups(x.shape, x._strides, dims)
@@ -251,12 +251,16 @@ def _plan(name: str, x, *, dim, keepdim):
     plan = Plan(x)
     plan.output(shape, rule.result)
     stored, number = STORED[rule.result.code], float(math.prod(x.shape[d] for d in dims))
-    left = _add_pass(plan, rule, geometry, x.offset, STORED[x.dtype.code], stored, number)
+    reduce_parts(plan, rule, _add_pass(plan, rule, geometry, x.offset, STORED[x.dtype.code], stored, number), stored, number)
+    return plan
+
+
+def reduce_parts(plan: Plan, rule: Rule, left: tuple | None, stored: str, number: float) -> None:
+    """The passes over what a pass left: (buffer, parts, results of a part), None where it was the last."""
     while left is not None:
         source, parts, kept = left
         again = ((1, 0), (parts, kept), (kept, 1)) if kept > 1 else ((1, 0), (parts, 1), (1, 0))
         left = _add_pass(plan, rule, again, 0, rule.kind, stored, number, source)
-    return plan
 
 
 def _permuted(name: str, x, dim, keepdim):

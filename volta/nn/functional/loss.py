@@ -135,6 +135,7 @@ def _np_cross_entropy(x, target, *args, **options):
 
 @composed(samples=(case((4, 5), Labels((4,), 5)), case((2, 3, 4), Labels((2, 4), 3), reduction="none"), case((3, 4), (3, 4)),
                    case((6, 4), Labels((6,), 4), ignore_index=2), case((4, 5), Labels((4,), 5), (5,), label_smoothing=0.2),
+                   case((4, 5), Labels((4,), 5), label_smoothing=0.2),
                    case((3, 4), (3, 4), (4,), reduction="sum")), numpy=_np_cross_entropy, domain=(0.1, 1.0),
           takes={"input": "f", "target": "fi", "weight": "=input or wide?"}, function=False, method=False)
 def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
@@ -175,10 +176,10 @@ def _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothi
     _check_weight("cross_entropy", weight, x.shape[1])
     if not x.shape[1]:
         return _without_classes(x, labels, shape, weight, ignore_index, ignoring, reduction, label_smoothing)
-    if label_smoothing:
+    if label_smoothing and weight is not None:
         losses = _smoothed(x, labels, weight, ignore_index, ignoring, reduction, label_smoothing)
         return reshape_op(losses, shape=shape) if reduction == "none" else losses
-    losses = cross_entropy_op(x, labels, ignore_index=int(ignore_index))
+    losses = cross_entropy_op(x, labels, ignore_index=int(ignore_index), smoothing=float(label_smoothing))
     _check_reduction("cross_entropy", reduction)
     if weight is not None or ignoring and reduction == "mean":
         losses = _of_labels(losses, labels, weight, ignore_index, reduction, True)
@@ -228,12 +229,12 @@ def _finished(name, losses, weights, shape, reduction, weighted):
 
 
 def _smoothed(x, labels, weight, ignore_index, ignoring, reduction, smoothing):
-    """Losses of labels and those of all classes alike, each reduced."""
+    """Weighted losses of labels and those of all classes alike, each reduced."""
     _check_reduction("cross_entropy", reduction)
-    logp, weight = log_softmax(x, 1), None if weight is None else cast(weight, x.dtype)
+    logp, weight = log_softmax(x, 1), cast(weight, x.dtype)
     losses, total = nll_op(logp, labels, weight, ignore_index=int(ignore_index), reduction=reduction, picked=False)
-    even = mean(logp if weight is None else logp * weight, 1)
-    among = "sum" if weight is not None and reduction == "mean" else reduction
+    even = mean(logp * weight, 1)
+    among = "sum" if reduction == "mean" else reduction
     even = _of_labels(even, labels, None, ignore_index, among, True) if ignoring else _reduce("cross_entropy", even, among)
     if among != reduction:
         total = sum_of_weights(label_weights(labels, weight, ignore_index, logp), total) if graph.wants_derivative(weight) else total

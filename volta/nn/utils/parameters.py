@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from volta._kernels import core
@@ -13,12 +14,12 @@ from volta.layout import memory_format as MemoryFormat
 from volta.nn.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
 from volta.nn.init import number
 from volta.nn.module import Module
+from volta.ops import update
 from volta.ops.creation import zeros
 from volta.ops.join import cat, stack
-from volta.ops.math import where
 from volta.ops.norms import norm
 from volta.ops.parts import narrow
-from volta.ops.reduce import amax
+from volta.ops.records.update import CLIP_NORM, CLIP_VALUE, Update
 from volta.ops.view import reshape
 from volta.tensor import Tensor
 
@@ -53,17 +54,25 @@ def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, e
 
 
 def _total_norm(name, tensors, norm_type, error_if_nonfinite):
-    norm_type = number(name, "norm_type", float("inf") if norm_type == "inf" else norm_type)
+    order = number(name, "norm_type", math.inf if norm_type == "inf" else norm_type)
     if not tensors:
         return zeros(())
-    home = tensors[0].device
-    if norm_type == float("inf"):
-        total = amax(stack([amax(abs(g)).to(home) for g in tensors]))
+    home, alike = tensors[0].device, {}
+    for t in tensors:
+        if not t.dtype.is_floating_point:
+            raise DTypeError(f"{name}: needs floating point tensors, got {t.dtype}; convert them with .float()")
+        if not t.numel() and (order < 0 or order == math.inf):
+            norm(t, order)              # which has none, and says so
+        alike.setdefault((t.device, t.dtype), []).append(t)
+    if order == 0 or len(tensors) == 1 and tensors[0].numel() == 1:
+        norms = [norm(t, order) for t in tensors]
     else:
-        total = norm(stack([norm(g, norm_type).to(home) for g in tensors]), norm_type)
+        norms = [update.total_norm(each, order) for each in alike.values()]
+    total = norms[0] if len(norms) == 1 and order else norm(stack([n.to(home) for n in norms]), order)
     if error_if_nonfinite and not total.isfinite().item():
-        raise ArgumentError(f"{name}: the norm of the gradients is {total.item()}; look for what made it so, or use "
-                            f"error_if_nonfinite=False")
+        raise ArgumentError(f"{name}: The total norm of order {order} for gradients from `parameters` is non-finite, so it cannot be "
+                            "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
+                            "`error_if_nonfinite=False`")
     return total
 
 
@@ -80,14 +89,19 @@ def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float
     if not isinstance(total_norm, core.TensorBase):
         raise DTypeError(f"clip_grads_with_norm_: total_norm must be a tensor, got {type(total_norm).__name__}")
     max_norm = number("clip_grads_with_norm_", "max_norm", max_norm, 0)
-    _scale_down(_gradients("clip_grads_with_norm_", parameters), max_norm, total_norm)
+    _clip(CLIP_NORM, _gradients("clip_grads_with_norm_", parameters), {"max_norm": max_norm}, total_norm)
 
 
-def _scale_down(gradients, max_norm, total_norm):
-    scale = max_norm / (total_norm + 1e-6)
-    scale = where(scale > 1.0, 1.0, scale)          # not minimum: a NaN norm must reach the gradients
+def _clip(rule: Update, gradients, settings, total=None):
+    """Change gradients in place, those of one device and dtype together; what is listed twice is changed twice."""
+    alike: dict = {}
     for g in gradients:
-        g.mul_(scale.to(g.device, g.dtype))
+        key = g.device, g.dtype
+        while (id(g.storage), g.offset) in alike.setdefault(key, {}):
+            key = (*key, None)
+        alike[key][id(g.storage), g.offset] = g
+    for (device, *_), found in alike.items():
+        update.run(rule, [list(found.values())], dict(settings), () if total is None else (total.to(device),))
 
 
 @no_grad
@@ -98,10 +112,13 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
 
     Raises: ArgumentError for a negative max_norm; with `error_if_nonfinite`, for a norm that is NaN or infinite.
     """
-    max_norm = number("clip_grad_norm_", "max_norm", max_norm, 0)
+    max_norm, named = number("clip_grad_norm_", "max_norm", max_norm, 0), parameters
+    parameters = _tensors("clip_grad_norm_", parameters)
+    if not parameters and isinstance(named, Generator):
+        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
     gradients = _gradients("clip_grad_norm_", parameters)
     total = _total_norm("clip_grad_norm_", gradients, norm_type, error_if_nonfinite)
-    _scale_down(gradients, max_norm, total)
+    _clip(CLIP_NORM, gradients, {"max_norm": max_norm}, total)
     return total
 
 
@@ -116,8 +133,7 @@ def clip_grad_norm(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Limit every gradient to [-clip_value, clip_value]. `foreach` has no meaning here."""
     limit = number("clip_grad_value_", "clip_value", clip_value, 0)
-    for g in _gradients("clip_grad_value_", parameters):
-        g.clamp_(-limit, limit)
+    _clip(CLIP_VALUE, _gradients("clip_grad_value_", parameters), {"limit": limit})
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:

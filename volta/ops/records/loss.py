@@ -13,28 +13,30 @@ from volta.ops.records.view import reshape_op, slice_op
 from volta.ops.table import Derived, Labels, case, create, register
 
 
-def _np_cross_entropy(x, target, ignore_index):
-    picked = np_softmax(x, 1)[np.arange(len(x)), np.where(target == ignore_index, 0, target)]
-    return np.where(target == ignore_index, 0.0, -np.log(picked))
+def _np_cross_entropy(x, target, ignore_index, smoothing):
+    logp = np.log(np_softmax(x, 1))
+    picked = logp[np.arange(len(x)), np.where(target == ignore_index, 0, target)]
+    return np.where(target == ignore_index, 0.0, (smoothing - 1) * picked - smoothing * logp.mean(axis=1))
 
 
-def _np_cross_entropy_grad(g, softmax, target, ignore_index):
+def _np_cross_entropy_grad(g, softmax, target, ignore_index, smoothing):
     hot = target[:, None] == np.arange(softmax.shape[1])
-    return (softmax - hot) * (g * (target != ignore_index))[:, None]
+    return (softmax - (1 - smoothing) * hot - smoothing / softmax.shape[1]) * (g * (target != ignore_index))[:, None]
 
 
-def _cross_entropy_grad(g, softmax, target, ignore_index):
-    """(softmax - one_hot(target)) * g in simpler ops, for higher orders."""
+def _cross_entropy_grad(g, softmax, target, ignore_index, smoothing):
+    """(softmax - one_hot(target), smoothed) * g in simpler ops, for higher orders."""
     rows, classes = softmax.shape
     labels = create(arange_op, 0, 1, classes, dtype=int64, device=softmax.device)
     hot = cast(reshape_op(target, shape=(rows, 1)) == reshape_op(labels, shape=(1, classes)), softmax.dtype)
+    hot = hot * (1 - smoothing) + smoothing / classes if smoothing else hot
     return (softmax - hot) * reshape_op(where_op(target != ignore_index, g, 0.0), shape=(rows, 1))
 
 
-def _cross_entropy_vjp(g_out, g_softmax, x_dtype, softmax, target, ignore_index):
+def _cross_entropy_vjp(g_out, g_softmax, x_dtype, softmax, target, ignore_index, smoothing):
     grad = None
     if g_out is not None:                       # softmax is float32 for float16 logits
-        grad = cross_entropy_grad(cast(g_out, softmax.dtype), softmax, target, ignore_index=ignore_index)
+        grad = cross_entropy_grad(cast(g_out, softmax.dtype), softmax, target, ignore_index=ignore_index, smoothing=smoothing)
     if g_softmax is not None:                   # of a derivative's derivative
         again = softmax_grad(g_softmax, softmax, dim=1)
         grad = again if grad is None else grad + again
@@ -211,16 +213,16 @@ multi_margin_grad = register(
 
 
 # ---------------------------------------------------------------- scores of classes
-_CASES = (case((4, 5), Labels((4,), 5), ignore_index=-100), case((3, 1), Labels((3,), 1), ignore_index=-100),
-          case((6, 4), Labels((6,), 4), ignore_index=2), case((2, 300), Labels((2,), 300), ignore_index=-100))
+_CASES = tuple([case((n, classes), Labels((n,), classes), ignore_index=ignored, smoothing=smoothing) for n, classes, ignored, smoothing in (
+    (4, 5, -100, 0.0), (3, 1, -100, 0.0), (6, 4, 2, 0.0), (2, 300, -100, 0.0), (6, 4, 2, 0.1), (2, 300, -100, 0.3), (5, 17, -100, 1.0))])
 _TAKES = {"x": "f", "target": "int64"}
 cross_entropy_softmax = register(
     "cross_entropy_softmax", ("x", "target"), names=("input", "target"), family="loss", takes=_TAKES, outputs=("out", "softmax"),
     wide=("softmax",), differentiable=("out", "softmax"), cases=_CASES, vjp=(_cross_entropy_vjp, None),
-    numpy=lambda x, target, ignore_index: (_np_cross_entropy(x, target, ignore_index), np_softmax(x, 1)))
+    numpy=lambda x, target, **params: (_np_cross_entropy(x, target, **params), np_softmax(x, 1)))
 cross_entropy_op = register(
     "cross_entropy", ("x", "target"), names=("input", "target"), family="loss", takes=_TAKES, cases=_CASES, numpy=_np_cross_entropy,
-    reference=lambda x, target, ignore_index: cross_entropy_softmax(x, target, ignore_index=ignore_index)[0])
+    reference=lambda x, target, **params: cross_entropy_softmax(x, target, **params)[0])
 cross_entropy_grad = register(
     "cross_entropy_grad", ("g", "softmax", "target"), family="loss", reference=_cross_entropy_grad,
     takes={"g": "f", "softmax": "=g", "target": "int64"}, numpy=_np_cross_entropy_grad,

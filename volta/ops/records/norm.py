@@ -36,16 +36,40 @@ def np_batch_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | N
     return out, mean, rstd
 
 
-def _batch_norm_given(x, mean, var, weight, bias, eps):
+def _scale_given(var, weight, eps):
     scale = rsqrt(var + eps)
-    scale = scale if weight is None else scale * weight
-    shift = -mean * scale if bias is None else mulacc(mean, -scale, bias)
-    return mulacc(row_major(x), column(scale, x.ndim), column(shift, x.ndim))
+    return scale if weight is None else scale * weight
+
+
+def _batch_norm_given(x, mean, var, weight, bias, eps):
+    x, scale = row_major(x), _scale_given(var, weight, eps)
+    if mean is None and bias is None:
+        return x * column(scale, x.ndim)
+    shift = bias if mean is None else -mean * scale if bias is None else mulacc(mean, -scale, bias)
+    return mulacc(x, column(scale, x.ndim), column(shift, x.ndim))
+
+
+def _batch_norm_given_grad(g, x, weight, mean, var, eps):
+    axes = _axes(x)
+    normal = (x - column(mean, x.ndim)) * column(rsqrt(var + eps), x.ndim)
+    return (g * column(_scale_given(var, weight, eps), x.ndim), sum_op(g * normal, dim=axes, keepdim=False),
+            sum_op(g, dim=axes, keepdim=False))
+
+
+def _batch_norm_given_vjp(g, x, mean, var, weight, eps, needs):
+    if not any(needs[1:]):
+        return batch_norm_given(g, None, var, weight, None, eps=eps), None, None, None, None
+    dx, dweight, dbias = batch_norm_given_grad(g, x, weight, mean, var, eps=eps)
+    dmean = dvar = None
+    if needs[1] or needs[2]:
+        scale = _scale_given(var, weight, eps)
+        dmean, dvar = -(dbias * scale), dweight * scale * rsqrt(var + eps) * -0.5
+    return tuple([d if need else None for d, need in zip((dx, dmean, dvar, dweight, dbias), needs)])
 
 
 def _np_batch_norm_given(x, mean, var, weight, bias, eps):
     mean, var, weight, bias = (v if v is None else v.reshape(-1, *(1,) * (x.ndim - 2)) for v in (mean, var, weight, bias))
-    out = (x - mean) / np.sqrt(var + eps)
+    out = (x if mean is None else x - mean) / np.sqrt(var + eps)
     out = out if weight is None else out * weight
     return out if bias is None else out + bias
 
@@ -56,6 +80,13 @@ def _np_batch_norm_grad(g, x, weight, mean, rstd):
     h = g if weight is None else g * weight.reshape(shape)
     centred = h - h.mean(axis=axes, keepdims=True) - normal * (h * normal).mean(axis=axes, keepdims=True)
     return centred * rstd.reshape(shape), (g * normal).sum(axis=axes), g.sum(axis=axes)
+
+
+def _np_batch_norm_given_grad(g, x, weight, mean, var, eps):
+    axes, shape = _axes(x), (1, -1) + (1,) * (x.ndim - 2)
+    rstd = 1 / np.sqrt(var + eps)
+    normal = (x - mean.reshape(shape)) * rstd.reshape(shape)
+    return g * (rstd if weight is None else rstd * weight).reshape(shape), (g * normal).sum(axis=axes), g.sum(axis=axes)
 
 
 def _np_batch_norm_update(running_mean, running_var, mean, rstd, momentum, eps, count):
@@ -103,9 +134,16 @@ batch_norm_op = register(
     cases=(case((4, 3, 5, 2), (3,), (3,), eps=1e-5), case((6, 2), (2,), (2,), eps=1e-3), case((3, 2, 4), None, None, eps=1e-5)))
 batch_norm_given = register(
     "batch_norm_given", ("x", "mean", "var", "weight", "bias"), family="norm", pixels=("x",), reference=_batch_norm_given,
-    numpy=_np_batch_norm_given, takes={"x": "f", "mean": "=x", "var": "=x", "weight": "=x?", "bias": "=x?"}, domain=(0.2, 2.0), rtol=1e-4,
-    cases=tuple(case(s, *[s[1:2]] * 2, *[s[1:2] if i % 2 else None, s[1:2] if i % 3 else None], eps=1e-3)
-                for i, s in enumerate(((4, 3, 5, 2), (6, 5), (3, 2, 4), (2, 70), (2, 3, 4, 4)))))
+    vjp=_batch_norm_given_vjp, numpy=_np_batch_norm_given,
+    takes={"x": "f", "mean": "=x?", "var": "=x", "weight": "=x?", "bias": "=x?"}, domain=(0.2, 2.0), rtol=1e-4,
+    cases=tuple(case(s, s[1:2] if i < 5 else None, s[1:2], *[s[1:2] if i % 2 else None, s[1:2] if i % 3 else None], eps=1e-3)
+                for i, s in enumerate(((4, 3, 5, 2), (6, 5), (3, 2, 4), (2, 70), (2, 3, 4, 4), (2, 3, 4), (6, 5)))))
+batch_norm_given_grad = register(
+    "batch_norm_given_grad", ("g", "x", "weight", "mean", "var"), family="norm", pixels=("g",), outputs=("dx", "dweight", "dbias"),
+    takes={"g": "f", "x": "=g", "weight": "=g?", "mean": "=g", "var": "=g"}, domain=(0.2, 2.0),
+    reference=_batch_norm_given_grad, numpy=_np_batch_norm_given_grad, rtol=1e-4,
+    cases=tuple(case(s, s, w, s[1:2], s[1:2], eps=1e-3)
+                for s, w in (((4, 3, 5, 2), (3,)), ((6, 2), (2,)), ((3, 2, 4), None), ((9, 3, 7, 1), (3,)))))
 batch_norm_grad = register(
     "batch_norm_grad", ("g", "x", "weight", "mean", "rstd"), family="norm", pixels=("g",), outputs=("dx", "dweight", "dbias"),
     takes={"g": "f", "x": "=g", "weight": "=g?", "mean": "=g", "rstd": "=g"},

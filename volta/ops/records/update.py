@@ -1,12 +1,15 @@
 """Optimizer updates, each one declaration: the states of a parameter, the factors that follow from the hyperparameters, the formula.
 
+Clipping of gradients is declared likewise: `param` is then a gradient, and `total` a scalar of all, as a tensor without dimensions.
+
 From a declaration come the CPU loop (`_kernels/cpu/update.pyx.in`), the GPU kernel (`devices/gpu/update.py`), and the record with its
 reference and samples (`ops/update.py`). The build reads this file before anything is compiled: it imports the standard library only.
 
 A formula is Python: assignments of `+ - * /`, of functions and of what it assigned before, one element at a time. It reads `param`,
 `grad`, states and factors, and leaves the new `param` and states under their names. `if` may ask for a flag, or whether an optional
 state `is not None`: each combination has a kernel of its own. An expression is C and WGSL as it stands, so a number in it is a factor.
-Functions: sqrt, abs, sign, maximum (NaN where either is), and scaled(factor, x), which is 0 for a factor of 0, whatever x is.
+Functions: sqrt, abs, sign, maximum (NaN where either is), clamped(factor, x), which is x limited to +-factor, and scaled(factor, x),
+which is 0 for a factor of 0, whatever x is.
 Another function takes a line in each of the three modules above, or none where C and WGSL have it already.
 """
 from __future__ import annotations
@@ -19,12 +22,14 @@ from types import SimpleNamespace
 
 
 class Update(SimpleNamespace):
-    """One update. Kernels take lists of tensors: params, grads, and each state's (None for an optional one that is not in use);
-    and by keyword the factors and flags."""
+    """One update. Kernels take lists of tensors: params, grads, and each state's (None for an optional one that is not in use); the
+    scalars; and by keyword the factors and flags."""
 
     name: str
     factors: Callable[..., dict[str, float]]    # the formula's factors, from hyperparameters as Python floats; computed once a call
     formula: str
+    reads: tuple[str, ...] = ("grad",)          # tensors of an element that stay as they are
+    scalars: tuple[str, ...] = ()               # tensors of one element, which all parameters share
     states: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()              # states that some settings do without, after the others
     squares: tuple[str, ...] = ()               # those of the states that are no less than 0
@@ -35,7 +40,7 @@ class Update(SimpleNamespace):
     @cached_property
     def tensors(self) -> tuple[str, ...]:
         """All that an element of the parameter has, in the order of a kernel's lists."""
-        return "param", "grad", *self.states, *self.optional
+        return "param", *self.reads, *self.states, *self.optional
 
     @cached_property
     def factor_names(self) -> tuple[str, ...]:
@@ -284,4 +289,28 @@ param = param - sign(slope) * step_size
 prev = slope
 """, samples=((_RPROP, ()), ({**_RPROP, "most": 6.0, "maximize": True}, ())))
 
-UPDATES = {update.name: update for update in (SGD, ADAM, RMSPROP, ADAGRAD, ADADELTA, ADAMAX, NADAM, RADAM, ASGD, RPROP)}
+
+def _clip_norm_factors(*, max_norm):
+    """The eps is PyTorch's."""
+    return {"max_norm": max_norm, "eps": 1e-6, "zero": 0.0, "one": 1.0}
+
+
+CLIP_NORM = Update(
+    name="clip_norm", reads=(), scalars=("total",), factors=_clip_norm_factors, changing=("max_norm",), formula="""
+none = scaled(zero, param)
+ratio = none + max_norm / (total + eps)
+param = param * -maximum(-ratio, none - one)
+""", samples=(({"max_norm": 0.3}, ()), ({"max_norm": 30.0}, ())))
+
+
+def _clip_value_factors(*, limit):
+    return {"limit": limit}
+
+
+CLIP_VALUE = Update(
+    name="clip_value", reads=(), factors=_clip_value_factors, changing=("limit",), formula="""
+param = clamped(limit, param)
+""", samples=(({"limit": 0.3}, ()),))
+
+UPDATES = {update.name: update for update in (SGD, ADAM, RMSPROP, ADAGRAD, ADADELTA, ADAMAX, NADAM, RADAM, ASGD, RPROP, CLIP_NORM,
+                                              CLIP_VALUE)}

@@ -179,23 +179,28 @@ def _by_heads(run, tensors, heads, params, joined):
 
 # ---------------------------------------------------------------- one row or channel alone
 
-def cross_entropy(keep, run, x, target, ignore_index):
+def cross_entropy(keep, run, x, target, ignore_index, smoothing=0.0):
     """By rows; one row alone is composed. With `keep`, softmax(x) too."""
     if x.shape[0] > 1:
-        return halves(run, (x, target), {"ignore_index": ignore_index}, (0, 0), (0, 0) if keep else 0)
-    picked = call("gather", call("log_softmax", x, dim=1), core.reshaped(contiguous(target), (1, 1)), dim=1)
+        return halves(run, (x, target), {"ignore_index": ignore_index, "smoothing": smoothing}, (0, 0), (0, 0) if keep else 0)
+    logp = call("log_softmax", x, dim=1)
+    picked = call("gather", logp, core.reshaped(contiguous(target), (1, 1)), dim=1)
     loss = call("neg", core.reshaped(picked, (1,)))
+    if smoothing:
+        loss = call("sub", call("mul", loss, 1 - smoothing), call("mul", call("mean", logp, dim=(1,), keepdim=False), smoothing))
     loss = call("where", call("logical_and", call("ge", target, 0), call("lt", target, x.shape[1])), loss, math.nan)
     loss = call("where", call("eq", target, ignore_index), 0.0, loss)
     return (loss, call("softmax", x, dim=1)) if keep else loss
 
 
-def cross_entropy_grad(run, g, softmax, target, ignore_index):
+def cross_entropy_grad(run, g, softmax, target, ignore_index, smoothing=0.0):
     if softmax.shape[0] > 1:
-        return halves(run, (g, softmax, target), {"ignore_index": ignore_index}, (0, 0, 0), 0)
+        return halves(run, (g, softmax, target), {"ignore_index": ignore_index, "smoothing": smoothing}, (0, 0, 0), 0)
     slope = call("where", call("eq", target, ignore_index), 0.0, g)
     hot = call("eq", arange(0, 1, softmax.shape[1], target.dtype, target.storage.device), target)
-    return call("mul", call("sub", softmax, core.reshaped(cast(hot, softmax.dtype), softmax.shape)), core.reshaped(slope, (1, 1)))
+    hot = core.reshaped(cast(hot, softmax.dtype), softmax.shape)
+    hot = call("add", call("mul", hot, 1 - smoothing), smoothing / softmax.shape[1]) if smoothing else hot
+    return call("mul", call("sub", softmax, hot), core.reshaped(slope, (1, 1)))
 
 
 def _label_weights(x, target, weight, ignore_index):
@@ -281,6 +286,15 @@ def batch_norm_grad(run, g, x, weight, mean, rstd):
     dweight, dbias = call("sum", call("mul", slope, normal), (0,), True), call("sum", slope, (0,), True)
     centred = call("sub", call("sub", slope, call("div", dbias, count)), call("mul", normal, call("div", dweight, count)))
     return core.reshaped(call("mul", centred, rstd if weight is None else call("mul", rstd, weight)), x.shape), dweight, dbias
+
+
+def batch_norm_given_grad(run, g, x, weight, mean, var, eps):
+    if x.shape[1] > 1:
+        return halves(run, (g, x, weight, mean, var), {"eps": eps}, (1, 1, 0, 0, 0), (1, 0, 0))
+    slope, rstd = flat(g), call("rsqrt", call("add", var, eps))
+    normal = call("mul", call("sub", flat(x), mean), rstd)
+    dx = call("mul", slope, rstd if weight is None else call("mul", rstd, weight))
+    return core.reshaped(dx, x.shape), call("sum", call("mul", slope, normal), (0,), True), call("sum", slope, (0,), True)
 
 
 # ---------------------------------------------------------------- rows
