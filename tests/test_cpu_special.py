@@ -52,6 +52,74 @@ INCOMPLETE = (
     ("gammaincc", [0.5, 0.25, 1.5, 4.25, 19.5, 60.0, 950.0], [0.004390986141102559, 0.3735811401429345, 0.1138026547118778,
         0.13074778927442526, 0.027309199557314968, 0.0025481923036133223, 0.04969414310499233]),
 )
+# erfinv, gammaln and erfc, across the ends of what each polynomial serves.
+PIECES = {
+    "erfinv": ([1e-12, 0.015625, 0.1875, 0.5, 0.75, 0.921875, 0.96875, 0.99609375, 0.998046875, 0.9990234375, 1 - 2**-15, 1 - 2**-24,
+                1 - 2**-53],
+        [8.86226925452758e-13, 0.01384818089091429, 0.1677272200181386, 0.4769362762044699, 0.8134198475976185, 1.2456890933834126,
+         1.523019401996956, 2.0404520146056093, 2.190099968353768, 2.331467773621948, 2.948330743167557, 3.832506856900711,
+         5.8635847487551676]),
+    "gammaln": ([1e-300, 1e-09, 0.0625, 0.4921875, 0.5, 0.75, 0.9990234375, 1.0009765625, 1.25, 1.9375, 2.0009765625, 3.75, 7.9921875,
+                 8.0078125, 20.5, 1e5, 1e200, -0.25, -1.75, -20.0625],
+        [690.7755278982137, 20.723265836369194, 2.7396316219462036, 0.5878568159567235, 0.5723649429247001, 0.20328095143129538,
+         0.0005644719118551234, -0.0005629031799912047, -0.09827183642181316, -0.02514761940298887, 0.00041318279306425424,
+         1.486815578593417, 8.509418226445499, 8.540912621725283, 40.8315009745308, 1051287.7089736569, 4.595170185988091e+202,
+         1.589575312551186, 1.0160888092144358, -39.745471845482484]),
+    "erfc": ([-25.0, -4.5, -0.75, -1e-09, 1e-09, 0.1875, 0.84375, 1.5, 2.015625, 4.75, 9.0, 15.5, 25.984375, 26.015625, 27.0],
+        [2.0, 1.999999999803384, 1.7111556336535152, 1.0000000011283792, 0.9999999988716208, 0.7908823229406241, 0.23277433876765838,
+         0.033894853524689274, 0.0043647227212005755, 1.8485047721485312e-11, 4.13703174651381e-37, 1.6632016400488723e-106,
+         1.2766746721123101e-295, 2.510906206209662e-296, 5.23705e-319]),
+}
+
+
+@pytest.mark.parametrize("name, most", (("erfinv", 4), ("gammaln", 4), ("erfc", 6)))
+def test_values_across_pieces(name, most):
+    x, exact = (np.array(values) for values in PIECES[name])
+    found = getattr(volta.special, name)(volta.tensor(x)).numpy()
+    assert (np.abs(found - exact) / np.spacing(np.abs(exact))).max() <= most
+
+
+def test_error_functions_undo_each_other():
+    x = np.r_[np.linspace(-0.999, 0.999, 4001), 1 - np.exp2(-np.linspace(1, 50, 500))]
+    back = volta.erf(volta.erfinv(volta.tensor(x))).numpy()
+    np.testing.assert_allclose(back, x, rtol=4e-16, atol=1e-16)
+    x = np.linspace(0.3, 40, 4001)
+    step = volta.lgamma(volta.tensor(x + 1)) - volta.lgamma(volta.tensor(x))
+    np.testing.assert_allclose(step.numpy(), np.log(x), rtol=0, atol=1e-13)
+    single = volta.erfinv(volta.linspace(-0.9999, 0.9999, 4001)).numpy()
+    np.testing.assert_array_max_ulp(single, volta.erfinv(volta.linspace(-0.9999, 0.9999, 4001).double()).numpy().astype("f4"), maxulp=4)
+
+
+@pytest.mark.parametrize("dtype", ("float16", "bfloat16", "float32", "float64"))
+@pytest.mark.parametrize("name", ("erfinv", "lgamma", "erfc", "elu", "selu", "logsigmoid", "softplus", "logit"))
+def test_lines_do_not_depend_on_neighbours(name, dtype):
+    """Values and slopes, beside numbers that other formulas serve."""
+    function = getattr(volta, name, None) or getattr(volta.nn.functional, name)
+    x = volta.linspace(-0.95, 0.95, 701).to(getattr(volta, dtype))
+    x[100::50], x[120::90], x[33], x[500], x[501] = 0.9995, 27.5, np.nan, np.inf, -0.0
+    def both(part):
+        part = part.detach().requires_grad_()
+        y = function(part)
+        return y.detach(), volta.autograd.grad(y.sum(), part)[0]
+    whole = both(x)
+    for start, stop in ((0, 1), (20, 57), (99, 102), (32, 34), (118, 420), (499, 503)):
+        for a, b in zip(both(x[start:stop].clone()), whole):
+            a, b = a.float().numpy(), b[start:stop].float().numpy()
+            np.testing.assert_array_equal(a, b)
+            np.testing.assert_array_equal(np.signbit(a[a == a]), np.signbit(b[b == b]))
+
+
+def test_ends_of_erfinv_and_lgamma():
+    for dtype in (volta.float32, volta.float64):
+        x = volta.tensor([0.0, -0.0, 1, -1, 1.5, -2, np.inf, -np.inf, np.nan], dtype=dtype)
+        found = volta.erfinv(x).numpy()
+        np.testing.assert_array_equal(found, [0, 0, np.inf, -np.inf, *[np.nan] * 5])
+        assert np.signbit(found[:2]).tolist() == [False, True]
+        found = volta.lgamma(x).numpy()
+        np.testing.assert_array_equal(found[[0, 1, 2, 3, 5, 6, 7, 8]], [np.inf, np.inf, 0, *[np.inf] * 4, np.nan])
+        assert not np.signbit(found[2])
+
+
 # Units in the last place of float64; of J, Y and Ai, which have zeros, those of the largest values nearby, and as many as phases have.
 # (Without products that are rounded once, the squares in J and Y cost a few more.)
 MOST = {"airy_ai": 20, "erfcx": 6, "ndtr": 6, "log_ndtr": 6}

@@ -56,27 +56,21 @@ cdef extern from * nogil:
     static const double volta_bessel_roots[2][4] = {{
         5.783185962946784, 4.123247343506204e-16, 30.471262343662087, -2.366534485750659e-16}, {
         14.681970642123893, -9.858177825793294e-17, 49.2184563216946, 5.086354069436341e-16}};    /* squared, and what that leaves */
-    VOLTA_INLINE double volta_bessel_poly(const double *c, int n, double z) {
-        double p = c[n - 1];
-        int k;
-        VOLTA_UNROLL for (k = n - 2; k >= 0; k--) p = VOLTA_FMA64(p, z, c[k]);
-        return p;
-    }
     /* J or, if second, Y of order 0 or 1: below 8 polynomials of x**2 - 32, of J times its two roots, of Y what is left of log(x) J; from
        there on waves, whose size and phase are polynomials of 1 / x**2. In absolute terms exact to the last place of the largest values. */
     VOLTA_INLINE double volta_bessel_jy(double x, int order, int second) {
         double a = fabs(x), c = a < 8 ? a : 8, z = VOLTA_FMA64(c, c, -32.0), t = 1 / (a < 8 ? 8 : a), u = t * t, p, q;
         double sine = sin_f64(a), cosine = cos_f64(a);
-        double near = volta_bessel_poly(volta_bessel_near_j[order], 15, z);
+        double near = volta_poly64(volta_bessel_near_j[order], 15, z);
         near *= (VOLTA_FMA64(c, c, -volta_bessel_roots[order][0]) - volta_bessel_roots[order][1])
               * (VOLTA_FMA64(c, c, -volta_bessel_roots[order][2]) - volta_bessel_roots[order][3]);
         near = volta_pick64(a < 1e-8, order ? 0.5 * c : 1, order ? c * near : near);
         if (second) {
-            p = volta_bessel_poly(volta_bessel_near_y[order], 17, z);
+            p = volta_poly64(volta_bessel_near_y[order], 17, z);
             near = (order ? c * p : p) + 0.63661977236758134 * (volta_log_within64(c) * near - (order ? 1 / c : 0));
         }
-        p = volta_bessel_poly(volta_bessel_phase[2 * order], 11, u);
-        q = volta_bessel_poly(volta_bessel_phase[2 * order + 1], 11, u) * t;
+        p = volta_poly64(volta_bessel_phase[2 * order], 11, u);
+        q = volta_poly64(volta_bessel_phase[2 * order + 1], 11, u) * t;
         p = (second ? p * (order ? -sine - cosine : sine - cosine) + q * (order ? sine - cosine : sine + cosine)
              : p * (order ? sine - cosine : sine + cosine) + q * (order ? sine + cosine : cosine - sine)) * sqrt(t * 0.318309886183790672);
         p = volta_pick64(a < 8, near, p);
@@ -125,10 +119,10 @@ cdef extern from * nogil:
     VOLTA_INLINE double volta_bessel_k(double x, int order, int scaled) {
         double c = x < 2 ? x : 2, z = 0.25 * c * c, t = 1 / (x < 2 ? 2 : x), l = volta_log_within64(0.5 * c), p, q;
         double e = exp_f64(x < 2 ? (scaled ? x : 0) : (scaled ? 0 : -x));
-        p = volta_bessel_poly(volta_bessel_near_k[2 + order], 11, z);
-        q = volta_bessel_poly(volta_bessel_near_k[order], 11, z) * l;
+        p = volta_poly64(volta_bessel_near_k[2 + order], 11, z);
+        q = volta_poly64(volta_bessel_near_k[order], 11, z) * l;
         p = order ? 1 / c + c * VOLTA_FMA64(0.5, q, p) : p - q;
-        q = volta_bessel_poly(volta_bessel_far_k[2 * order], 9, t) / volta_bessel_poly(volta_bessel_far_k[2 * order + 1], 9, t) * sqrt(t);
+        q = volta_poly64(volta_bessel_far_k[2 * order], 9, t) / volta_poly64(volta_bessel_far_k[2 * order + 1], 9, t) * sqrt(t);
         return volta_pick64(x > 0, volta_pick64(x < 2, p, q) * e, volta_pick64(x == 0, INFINITY, NAN));
     }
     static const double volta_airy_near[31] = {
@@ -153,11 +147,11 @@ cdef extern from * nogil:
     /* Ai: a polynomial from -4.5 to 1.5; else exp(-zeta), or a wave of zeta, zeta = 2/3 |x|**1.5, times rational functions of 1 / zeta. */
     VOLTA_INLINE double airy_ai_f64(double x) {
         double a = x > 1.5 ? x : x < -4.5 ? -x : 4.5, root = sqrt(a), zeta = a * root / 1.5, t = 1 / zeta, u = t * t, p, q;
-        double near = volta_bessel_poly(volta_airy_near, 31, (x < -4.5 ? -4.5 : x > 1.5 ? 1.5 : x) + 1.5);
+        double near = volta_poly64(volta_airy_near, 31, (x < -4.5 ? -4.5 : x > 1.5 ? 1.5 : x) + 1.5);
         double sine = sin_f64(zeta), cosine = cos_f64(zeta);
-        double right = volta_bessel_poly(volta_airy_right[0], 10, t) / volta_bessel_poly(volta_airy_right[1], 10, t);
-        p = volta_bessel_poly(volta_airy_left[0], 7, u) / volta_bessel_poly(volta_airy_left[1], 7, u) * (sine + cosine);
-        q = volta_bessel_poly(volta_airy_left[2], 7, u) / volta_bessel_poly(volta_airy_left[3], 7, u) * (cosine - sine) * t;
+        double right = volta_poly64(volta_airy_right[0], 10, t) / volta_poly64(volta_airy_right[1], 10, t);
+        p = volta_poly64(volta_airy_left[0], 7, u) / volta_poly64(volta_airy_left[1], 7, u) * (sine + cosine);
+        q = volta_poly64(volta_airy_left[2], 7, u) / volta_poly64(volta_airy_left[3], 7, u) * (cosine - sine) * t;
         p = volta_pick64(x > 0, right * exp_f64(-zeta) * 0.282094791773878143, (p + q) * 0.398942280401432678) / sqrt(root);
         return volta_pick64((x > 1.5) | (x < -4.5), p, near);
     }

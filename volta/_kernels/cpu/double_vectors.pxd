@@ -23,15 +23,19 @@ cdef extern from * nogil:
           0x3feeace5422aa0db, 0x3feec49182a3f090, 0x3feee89f995ad3ad, 0x3fef199bdd85529c, 0x3fef5818dcfba487, 0x3fefa4afa2a490da};
       #define VOLTA_SIXTEENTHS(at, k) _mm512_castsi512_pd(_mm512_add_epi64(_mm512_permutex2var_epi64(                                   \\
           _mm512_loadu_si512(volta_sixteenths), at, _mm512_loadu_si512(volta_sixteenths + 8)), _mm512_slli_epi64(k, 48)))
-      VOLTA_INLINE volta_w d_exp_reduced(volta_w c, volta_w *t) {            /* p; OUT: t, whose lowest bits are k */
-          volta_w k, r, p = W_SET(0.00019841528482545526);
+      VOLTA_INLINE volta_w d_exp_rest(volta_w c, volta_w *t) {              /* c - k log(2) / 16; OUT: t, whose lowest bits are k */
+          volta_w k;
           *t = W_FMA(c, W_SET(23.083120654223414), W_SET(VOLTA_ROUNDER64));
           k = W_SUB(*t, W_SET(VOLTA_ROUNDER64));
-          r = W_NEG_FMA(k, W_SET(4.650385693757748e-12), W_NEG_FMA(k, W_SET(0.043321698780346196), c));
+          return W_NEG_FMA(k, W_SET(4.650385693757748e-12), W_NEG_FMA(k, W_SET(0.043321698780346196), c));
+      }
+      VOLTA_INLINE volta_w d_exp_less(volta_w r) {                          /* exp(r) - 1 */
+          volta_w p = W_SET(0.00019841528482545526);
           p = W_FMA(p, r, W_SET(0.0013889063475643034)); p = W_FMA(p, r, W_SET(0.008333333332612675));
           p = W_FMA(p, r, W_SET(0.04166666666359424)); p = W_FMA(p, r, W_SET(0.1666666666666667)); p = W_FMA(p, r, W_SET(0.5));
           return W_FMA(p, W_MUL(r, r), r);
       }
+      VOLTA_INLINE volta_w d_exp_reduced(volta_w c, volta_w *t) { return d_exp_less(d_exp_rest(c, t)); }
       static __attribute__((noinline)) volta_w d_exp_far(volta_w x) {
           volta_w c = W_MAX(W_SET(-746.0), W_MIN(W_SET(710.0), x)), t, p = d_exp_reduced(c, &t), power;
           const __m512i at = _mm512_castpd_si512(t);
@@ -199,24 +203,20 @@ cdef extern from * nogil:
           return __builtin_expect(far != 0, 0) ? _mm512_mask_sqrt_pd(g, far, x) : g;
       }
 
-      /* A root that is near enough where what is missing is added: OUT: half, 1 / (2 sqrt(x)) to 28 bits. */
+      /* A root that is near enough where what is missing is added: OUT: half, 1 / (2 sqrt(x)) to 28 bits, of 0 a number. */
       VOLTA_INLINE volta_w d_near_root(volta_w x, volta_w *half) {
-          volta_w y = _mm512_rsqrt14_pd(x), g = W_MUL(x, y), h = W_MUL(y, W_SET(0.5)), r = W_NEG_FMA(g, h, W_SET(0.5));
+          volta_w y = W_MIN(W_SET(1e200), _mm512_rsqrt14_pd(x)), g = W_MUL(x, y), h = W_MUL(y, W_SET(0.5)), r = W_NEG_FMA(g, h, W_SET(0.5));
           g = W_FMA(g, r, g);
           *half = W_FMA(h, r, h);
           return W_FMA(W_NEG_FMA(g, g, x), *half, g);
       }
 
-      /* s and low, together sqrt(z), and asin(s) / s - 1, for z = x**2 or, beyond 1/2 (`above`), (1 - |x|) / 2. */
-      VOLTA_INLINE volta_w d_asin_parts(volta_w x, __mmask8 *above, volta_w *s, volta_w *low) {
-          volta_w a = W_ABS(x), z, h, g, p = W_SET(0.02886097438799853);
-          __mmask8 k = _mm512_cmp_pd_mask(a, W_SET(0.5), _CMP_GT_OQ), none;
-          z = W_PICK(k, W_MUL(W_SET(0.5), W_SUB(W_SET(1), a)), W_MUL(a, a));
-          g = d_near_root(z, &h);
-          none = _mm512_cmp_pd_mask(z, W_SET(0), _CMP_EQ_OQ);
-          *s = _mm512_mask_mov_pd(a, k, _mm512_maskz_mov_pd((__mmask8)~none, g));
-          *low = _mm512_maskz_mul_pd(k & (__mmask8)~none, W_NEG_FMA(g, g, z), h);
-          *above = k;
+      /* asin(r) / r - 1 for r = sqrt(z), z = x**2 or, beyond 1/2 (`above`), (1 - |x|) / 2. OUT: s, half: r = s + (z - s**2) half. */
+      VOLTA_INLINE volta_w d_asin_parts(volta_w x, __mmask8 *above, volta_w *square, volta_w *s, volta_w *half) {
+          volta_w a = W_ABS(x), z, p = W_SET(0.02886097438799853);
+          *above = _mm512_cmp_pd_mask(a, W_SET(0.5), _CMP_GT_OQ);
+          *square = z = W_PICK(*above, W_NEG_FMA(W_SET(0.5), a, W_SET(0.5)), W_MUL(a, a));
+          *s = d_near_root(z, half);
           p = W_FMA(p, z, W_SET(-0.014999855783811349)); p = W_FMA(p, z, W_SET(0.017493569476248205));
           p = W_FMA(p, z, W_SET(0.005424230839804001)); p = W_FMA(p, z, W_SET(0.010330370295404406));
           p = W_FMA(p, z, W_SET(0.011478047472510145)); p = W_FMA(p, z, W_SET(0.013971325328728771));
@@ -225,18 +225,19 @@ cdef extern from * nogil:
           p = W_FMA(p, z, W_SET(0.07499999999998389)); p = W_FMA(p, z, W_SET(0.16666666666666669));
           return W_MUL(p, z);
       }
-      VOLTA_INLINE volta_w d_asin(volta_w x) {
+      VOLTA_INLINE volta_w d_asin(volta_w x) {                           /* beyond 1/2 pi / 2 - 2 asin(s) */
           __mmask8 above;
-          volta_w s, low, r = d_asin_parts(x, &above, &s, &low), twice = W_ADD(s, s), q = W_SUB(W_SET(1.5707963267948966), twice);
-          volta_w rest = W_SUB(W_SUB(W_SET(1.5707963267948966), q), twice), more = W_FMA(s, r, low);
-          rest = W_SUB(W_ADD(rest, W_SET(6.123233995736766e-17)), W_ADD(more, more));
-          return W_WITH_SIGN(W_PICK(above, W_ADD(q, rest), W_FMA(s, r, s)), x);
+          volta_w z, s, half, r = d_asin_parts(x, &above, &z, &s, &half);
+          volta_w more = W_FMA(W_NEG_FMA(s, s, z), half, W_SET(-3.061616997868383e-17));
+          volta_w q = W_NEG_FMA(W_SET(2), s, W_SET(1.5707963267948966)), rest = W_NEG_FMA(W_SET(2), s, W_SUB(W_SET(1.5707963267948966), q));
+          q = W_ADD(q, W_NEG_FMA(W_SET(2), W_FMA(s, r, more), rest));
+          return W_PICK(above, W_WITH_SIGN(q, x), W_FMA(x, r, x));
       }
       VOLTA_INLINE volta_w d_acos(volta_w x) {
           __mmask8 above;
-          volta_w s, low, r = d_asin_parts(x, &above, &s, &low), more = W_FMA(s, r, low), near = W_ADD(s, more), far;
-          far = W_ADD(s, W_SUB(more, W_SET(6.123233995736766e-17)));
-          far = W_PICK(_mm512_movepi64_mask(_mm512_castpd_si512(x)), W_SUB(W_SET(3.141592653589793), W_ADD(far, far)), W_ADD(near, near));
+          volta_w z, s, half, r = d_asin_parts(x, &above, &z, &s, &half), more = W_FMA(s, r, W_MUL(W_NEG_FMA(s, s, z), half));
+          volta_w near = W_ADD(s, more), far = W_ADD(s, W_SUB(more, W_SET(6.123233995736766e-17)));
+          far = W_PICK(_mm512_movepi64_mask(_mm512_castpd_si512(x)), W_NEG_FMA(W_SET(2), far, W_SET(3.141592653589793)), W_ADD(near, near));
           near = W_SUB(W_SET(1.5707963267948966), W_SUB(x, W_NEG_FMA(x, r, W_SET(6.123233995736766e-17))));
           return W_PICK(above, far, near);
       }
@@ -326,8 +327,8 @@ cdef extern from * nogil:
           p = _mm512_mask_mul_pd(p, _mm512_cmp_pd_mask(k, W_SET(0), _CMP_EQ_OQ), p, r);
           return W_WITH_SIGN(W_MIN(W_SET(1), p), x);
       }
-      #define VOLTA_LINE64(NAME, TERM)                                                                                \\
-      static inline Py_ssize_t NAME(double *out, const double *x, Py_ssize_t n) {                                    \\
+      #define VOLTA_LINE64(NAME, ARGUMENTS, TERM)                                                                     \\
+      static inline Py_ssize_t NAME(double *out, const double *x, ARGUMENTS Py_ssize_t n) {                           \\
           Py_ssize_t i;                                                                                               \\
           for (i = 0; i + 8 <= n; i += 8) {                                                                          \\
               const volta_w v = _mm512_loadu_pd(x + i);                                                               \\
@@ -341,23 +342,23 @@ cdef extern from * nogil:
           return n;                                                                                                   \\
       }
     #else
-      #define VOLTA_LINE64(NAME, TERM)                                                                                \\
-      static inline Py_ssize_t NAME(double *out, const double *x, Py_ssize_t n) { return 0; }
+      #define VOLTA_LINE64(NAME, ARGUMENTS, TERM)                                                                     \\
+      static inline Py_ssize_t NAME(double *out, const double *x, ARGUMENTS Py_ssize_t n) { return 0; }
     #endif
-    VOLTA_LINE64(volta_exp_line64, d_exp(v))
-    VOLTA_LINE64(volta_sigmoid_line64, d_sigmoid(v))
-    VOLTA_LINE64(volta_log_line64, d_log(v))
-    VOLTA_LINE64(volta_log2_line64, d_log2(v))
-    VOLTA_LINE64(volta_logit_line64, d_log(_mm512_div_pd(v, W_SUB(W_SET(1), v))))
-    VOLTA_LINE64(volta_log10_line64, d_log10(v))
-    VOLTA_LINE64(volta_sqrt_line64, d_sqrt(v))
-    VOLTA_LINE64(volta_asin_line64, d_asin(v))
-    VOLTA_LINE64(volta_acos_line64, d_acos(v))
-    VOLTA_LINE64(volta_atan_line64, d_atan(v))
-    VOLTA_LINE64(volta_erf_line64, d_erf(v))
-    VOLTA_LINE64(volta_sin_line64, d_sin(v))
-    VOLTA_LINE64(volta_cos_line64, d_cos(v))
-    VOLTA_LINE64(volta_tan_line64, d_tan(v))
+    VOLTA_LINE64(volta_exp_line64, , d_exp(v))
+    VOLTA_LINE64(volta_sigmoid_line64, , d_sigmoid(v))
+    VOLTA_LINE64(volta_log_line64, , d_log(v))
+    VOLTA_LINE64(volta_log2_line64, , d_log2(v))
+    VOLTA_LINE64(volta_logit_line64, , d_log(_mm512_div_pd(v, W_SUB(W_SET(1), v))))
+    VOLTA_LINE64(volta_log10_line64, , d_log10(v))
+    VOLTA_LINE64(volta_sqrt_line64, , d_sqrt(v))
+    VOLTA_LINE64(volta_asin_line64, , d_asin(v))
+    VOLTA_LINE64(volta_acos_line64, , d_acos(v))
+    VOLTA_LINE64(volta_atan_line64, , d_atan(v))
+    VOLTA_LINE64(volta_erf_line64, , d_erf(v))
+    VOLTA_LINE64(volta_sin_line64, , d_sin(v))
+    VOLTA_LINE64(volta_cos_line64, , d_cos(v))
+    VOLTA_LINE64(volta_tan_line64, , d_tan(v))
     #endif
     """
     Py_ssize_t exp_line64 "volta_exp_line64"(double* out, const double* x, Py_ssize_t n)

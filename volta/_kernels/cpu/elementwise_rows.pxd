@@ -9,11 +9,38 @@ from volta._kernels.cpu.iteration cimport (
 from volta._kernels.cpu.scalar cimport float_to_brain, float_to_half
 from volta._kernels.cpu.short_rows cimport copy_planes, repeat_rows
 
+cdef extern from *:
+    """
+    /* As many elements of a line as float_to_brain rounds 32 at a time: the fewer instructions wait for a loop's results, the more of what
+       comes after these has begun. */
+    #if defined(__AVX512BW__) && defined(__GNUC__)
+      static inline __m512i volta_rounded(const float *x) {                  /* in the upper halves */
+          const __m512i bits = _mm512_loadu_si512(x), up = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+          const __mmask16 none = _mm512_cmp_ps_mask(_mm512_castsi512_ps(bits), _mm512_castsi512_ps(bits), _CMP_UNORD_Q);
+          return _mm512_mask_mov_epi32(_mm512_mask_add_epi32(up, _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000)), up,
+                                                             _mm512_set1_epi32(1)), none, _mm512_set1_epi32(0x7fc00000));
+      }
+      static inline Py_ssize_t volta_brain_line(uint16_t *out, const float *x, Py_ssize_t n) {
+          static const uint16_t order[32] = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,
+                                             1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
+          const __m512i places = _mm512_loadu_si512(order);
+          Py_ssize_t i = 0;
+          for (; i + 32 <= n; i += 32)                                      /* of two vectors the upper halves, in turn, then in order */
+              _mm512_storeu_si512(out + i, _mm512_permutexvar_epi16(places, _mm512_mask_mov_epi16(
+                  _mm512_srli_epi32(volta_rounded(x + i), 16), 0xaaaaaaaa, volta_rounded(x + i + 16))));
+          return i;
+      }
+    #else
+      static inline Py_ssize_t volta_brain_line(uint16_t *out, const float *x, Py_ssize_t n) { return 0; }
+    #endif
+    """
+    Py_ssize_t brain_line "volta_brain_line"(uint16_t* out, const float* x, Py_ssize_t n) noexcept nogil
+
 # OUT: po. IN: pa, pb, pc, pd, each n elements or one, as the loop's mask says.
 ctypedef void (*loop_t)(char* po, char* pa, char* pb, char* pc, char* pd, Py_ssize_t n) noexcept nogil
 
 cdef enum:
-    BLOCK = 512                                 # elements that the driver converts at a time
+    BLOCK = 256                                 # elements that the driver converts at a time: while some divide, the next are converted
     TILE = 8192                                 # bytes of a buffer in which an operand of several rows is laid out
     WIDE = 128                                  # most elements of rows that are laid out,
     STRIDED = 64                                # where elements have to be gathered,
@@ -115,13 +142,16 @@ cdef inline void run_staged(const Work* w, char** p, const Py_ssize_t* step, Py_
 
 cdef inline void stage_out(const Work* w, char* out, Py_ssize_t step, Py_ssize_t n, char* buffer) noexcept nogil:
     cdef char raw[BLOCK * 2]
+    cdef char* to = out if step == 2 else raw
+    cdef Py_ssize_t done
     if not w.half[0]:
         move_elements(out, step, buffer, w.itemsize[0], n, w.itemsize[0])
         return
     if w.half[0] == BRAIN:
-        float_to_brain(<uint16_t*>(out if step == 2 else raw), <float*>buffer, n)
+        done = brain_line(<uint16_t*>to, <float*>buffer, n)
+        float_to_brain(<uint16_t*>to + done, <float*>buffer + done, n - done)
     else:
-        float_to_half(<uint16_t*>(out if step == 2 else raw), <float*>buffer, n)
+        float_to_half(<uint16_t*>to, <float*>buffer, n)
     if step != 2:
         move_elements(out, step, raw, 2, n, 2)
 

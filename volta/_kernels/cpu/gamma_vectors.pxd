@@ -21,7 +21,7 @@ cdef extern from * nogil:
       VOLTA_INLINE volta_w w_poly(const double *c, int n, volta_w z) {
           volta_w p = W_SET(c[n - 1]);
           int k;
-          #pragma GCC unroll 16
+          #pragma GCC unroll 32
           for (k = n - 2; k >= 0; k--) p = W_FMA(p, z, W_SET(c[k]));
           return p;
       }
