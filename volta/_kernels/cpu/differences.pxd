@@ -14,7 +14,9 @@ cdef struct Part:
     Py_ssize_t first, last
     double sigma, rest                      # what has been taken from all values, and what rounding left out of it
     double least, least1, least2            # of the pivots: of all, of all but the last, of all but the last two
-    double end, end1                        # the last pivot, and the one before it
+    double end, end1, end2                  # the last pivot, and those before it
+    double eager                            # how much of the least pivot is taken where nothing better is known
+    bint fresh                              # whether nothing was taken from the part since
     Py_ssize_t split                        # where an element is negligible, else -1
 
 
@@ -23,10 +25,11 @@ cdef inline bint sweep_part(Part* p, const double* q, const double* e, double sh
     cdef double d = q[p.first] - shift, t
     cdef double sigma = (p.sigma + shift) * limit
     cdef Py_ssize_t i
-    p.least = p.least1 = p.least2 = p.end = p.end1 = d
+    p.least = p.least1 = p.least2 = p.end = p.end1 = p.end2 = d
+    p.fresh = True
     p.split = -1
     for i in range(p.first, p.last):
-        p.least2, p.least1, p.end1 = p.least1, p.least, d
+        p.least2, p.least1, p.end2, p.end1 = p.least1, p.least, p.end1, d
         if d < 0:
             p.least = p.least1 = d
             return False
@@ -36,7 +39,7 @@ cdef inline bint sweep_part(Part* p, const double* q, const double* e, double sh
         else:
             t = q[i + 1] / to_q[i]
             to_e[i] = e[i] * t
-            if e[i] <= limit * d or to_e[i] <= sigma:
+            if i < p.last - 2 and (e[i] <= limit * d or to_e[i] <= sigma):
                 p.split = i
             d = d * t - shift
         p.least = min(p.least, d)
@@ -44,17 +47,19 @@ cdef inline bint sweep_part(Part* p, const double* q, const double* e, double sh
     return d >= 0
 
 
-cdef inline double shift_of(const Part* p, const double* q, const double* e) noexcept nogil:
+cdef inline double shift_of(Part* p, const double* q, const double* e) noexcept nogil:
     """What may be taken from all values of the part: hardly more than a bound of the least one from below."""
     cdef Py_ssize_t n = p.last, i
-    cdef double a, b1, b2, gap, x
+    cdef double a, b, b1, b2, gap, x
     if p.least <= 0:
         return 0
     if p.least != p.end or n - p.first < 2:
-        return 0.25 * p.least
-    a = q[n - 1] + e[n - 1]
-    if p.least1 == p.end1:
-        b1, b2 = sqrt(q[n] * e[n - 1]), sqrt(q[n - 1] * e[n - 2])
+        b = p.eager
+        p.eager += (1 - b) / 3
+        return b * p.least
+    p.eager = 0.25
+    if p.fresh and p.least1 == p.end1:
+        a, b1, b2 = q[n - 1] + e[n - 1], sqrt(q[n] * e[n - 1]), sqrt(q[n - 1] * e[n - 2])
         gap = 0.75 * p.least2 - a
         gap = a - p.end - (b2 / gap * b2 if gap > 0 and gap > b2 else b1 + b2)
         if gap > 0 and gap > b1:
@@ -67,13 +72,18 @@ cdef inline double shift_of(const Part* p, const double* q, const double* e) noe
     for i in range(n - 1, p.first - 1, -1):
         b1 = b2
         if e[i] > q[i]:
-            return 0.25 * p.least
+            return p.least / 3 if p.least1 == p.end1 else 0.25 * p.least
         b2 *= e[i] / q[i]
         a += b2
         if 100 * max(b1, b2) < a or a > 0.563:
             break
     a *= 1.05
-    return p.end * (1 - sqrt(a)) / (1 + a) if a < 0.563 else 0.25 * p.least
+    b = sqrt(a)
+    if p.least1 != p.end1:
+        return p.end * (1 - b) / (1 + a) if a < 0.563 else 0.25 * p.least
+    x = p.end / (1 + a)
+    gap = 0.5 * p.least1 - x
+    return max(x * (1 - 1.01 * (x * (b / gap) if gap > 0 and gap > b * x else 1) * b), p.least / 3)
 
 
 cdef inline void turn_part(Part* p, double* q, double* e) noexcept nogil:
@@ -112,23 +122,27 @@ cdef inline void last_two(const Part* p, double* q, double e, double limit) noex
     q[1] += p.sigma
 
 
+cdef inline bint alone(double value, double q, double e, double limit) noexcept nogil:
+    """Whether the last value is what it will be: in B B', what is beside it has the square q e."""
+    return e <= limit * value or q / value * e <= limit * value
+
+
 cdef inline bint reduce_part(Part* p, double* q, double* e, double* space, Py_ssize_t n, double limit) noexcept nogil:
     """A sweep by a shift that is small enough. IN: space[2 n]."""
-    cdef double shift = shift_of(p, q, e)
+    cdef double shift = shift_of(p, q, e), less
     cdef Py_ssize_t count = p.last - p.first, tried = 0
     while not sweep_part(p, q, e, shift, limit, space, space + n):
+        p.eager = 0.25 / 3
         if p.least1 >= 0 and p.end < 0 and space[n + p.last - 1] < sqrt(limit) * (p.sigma + p.end1) and fabs(p.end) < sqrt(limit) * p.sigma:
             space[p.last] = p.end = p.least = 0         # a value of sigma, hidden by rounding
             break
         tried += 1
-        if tried > 2 or shift == 0:
-            if shift == 0:
-                return False
-            shift = 0
-        elif p.least1 >= 0:
-            shift = max((shift + p.end) * (1 - 2.3e-16), 0)
-        else:
-            shift *= 0.25
+        if shift == 0:
+            return False
+        less = (shift + p.end) * (1 - 2.3e-16) if p.least1 >= 0 else 0
+        if tried == 1 and p.least1 >= 0 and less < 0.25 * shift:        # equal values, but for rounding
+            less = shift - 16 * sqrt(limit) * (p.sigma + shift)
+        shift = 0 if tried > 3 else max(less, 0.25 * shift)
     memcpy(q + p.first, space + p.first, (count + 1) * sizeof(double))
     memcpy(e + p.first, space + n + p.first, count * sizeof(double))
     take_off(p, shift)
@@ -147,19 +161,21 @@ cdef inline bint values_between(Py_ssize_t n, double* q, double* e, double limit
     p.last = n - 1
     while p.last >= 0:
         p.sigma, p.rest = (0 if p.last == n - 1 else -e[p.last]), 0         # of what was split off, where it was
-        p.first, p.least = p.last, 0
+        p.first, p.least, p.eager = p.last, 0, 0.25
         while p.first > 0 and e[p.first - 1] > 0:
             p.first -= 1
         turn_part(&p, q, e)
         while p.last >= p.first:
-            if p.last == p.first or e[p.last - 1] <= limit * (p.sigma + q[p.last]):
+            if p.last == p.first or alone(p.sigma + q[p.last], q[p.last], e[p.last - 1], limit):
                 q[p.last] += p.sigma
+                if p.last > p.first:
+                    q[p.last - 1] += e[p.last - 1]      # as B B' has it there
                 p.last -= 1
-                p.least, p.end, p.least1, p.end1 = p.least1, p.end1, p.least2, -1
+                p.least, p.end, p.least1, p.end1, p.end2, p.fresh = p.least1, p.end1, p.least2, p.end2, -1, False
             elif p.last == p.first + 1 or e[p.last - 2] <= limit * p.sigma:
                 last_two(&p, q + p.last - 1, e[p.last - 1], limit)
                 p.last -= 2
-                p.least, p.end, p.end1 = p.least2, -1, -1
+                p.least, p.end, p.end1, p.fresh = p.least2, p.end2, -1, False
             else:
                 left -= 1
                 if left < 0 or not reduce_part(&p, q, e, space, n, limit):

@@ -248,7 +248,7 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t fi
             if not vectors_of(p, task, item, d, e, copy, b, tau, order, rest):
                 return False
         else:
-            if not values_between(n, d, e, 1e-28 if real is double else 1e-18, e + n):
+            if not values_between(n, d, e, 1e-30 if real is double else 1e-15, e + n):
                 return False
             order_of(n, d, order)
         values = <real*>task.s + item * n
