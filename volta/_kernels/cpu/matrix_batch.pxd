@@ -2,7 +2,7 @@
 #
 # Sizes: the front end.
 from cython.parallel cimport prange
-from libc.math cimport fabs
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
 from volta._kernels.core.base cimport MAX_RANK, Storage, TensorBase, address, empty_host, host_storage, make_tensor
@@ -101,15 +101,20 @@ cdef inline tuple batch_of(TensorBase x):
 cdef inline double largest(Py_ssize_t m, Py_ssize_t n, const real* a, Py_ssize_t ld) noexcept nogil:
     """The largest size of an element, -1 where one is not finite, or it cannot be squared and summed."""
     cdef Py_ssize_t i, j
-    cdef real most = 0
-    cdef int wrong = 0
+    cdef int32_t bits = 0                  # sizes are in order as their bits are, which are compared in vectors
+    cdef int64_t wide = 0
+    cdef double most
     for i in range(m):
         for j in range(n):
-            wrong |= not (a[i * ld + j] - a[i * ld + j] == 0)
-            most = max(most, <real>fabs(a[i * ld + j]))
+            if real is float:
+                bits = max(bits, (<const int32_t*>(a + i * ld))[j] & <int32_t>0x7FFFFFFF)
+            else:
+                wide = max(wide, (<const int64_t*>(a + i * ld))[j] & <int64_t>0x7FFFFFFFFFFFFFFF)
     if real is double:
-        return most if wrong == 0 and (most == 0 or 1e-100 < most < 1e100) else -1
-    return most if wrong == 0 and (most == 0 or 1e-15 < most < 1e15) else -1
+        most = (<double*>&wide)[0]
+        return most if most == 0 or 1e-100 < most < 1e100 else -1
+    most = (<float*>&bits)[0]
+    return most if most == 0 or 1e-15 < most < 1e15 else -1
 
 
 # What is done with some matrices of a batch, a being where their elements lie: false where it failed.

@@ -12,7 +12,7 @@ from volta._kernels.core.views cimport float_code, pointer, same_type
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport gemm_threads, pack
 
-from volta._kernels.cpu.multiply cimport multiply
+from volta._kernels.cpu.multiply cimport multiply_ahead
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.scalar cimport tanh_f32       # its declarations come with it
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes
@@ -120,6 +120,9 @@ cdef extern from *:
     void row_add32 "volta_row_add_f32"(Py_ssize_t, const float*, float*) noexcept nogil
     void row_add64 "volta_row_add_f64"(Py_ssize_t, const double*, double*) noexcept nogil
 
+cdef enum:
+    FETCH = 192                             # bytes that the tiles of multiply.pyx fetch at a time
+
 cdef enum Mode:
     LSTM
     GRU
@@ -169,15 +172,22 @@ cdef void pack_all(Product* q, const real* b, Py_ssize_t b_row, Py_ssize_t b_col
         pack(min(width, q.n - panel * width), width, q.k, b + panel * width * b_column, b_column, b_row, out + panel * width * q.k)
 
 
-cdef void product_of(Product* q, Py_ssize_t rows, const real* a, const real* panels, const real* bias, real* out) noexcept nogil:
-    """out[rows, n] = a[rows, k] @ b + bias."""
-    cdef Py_ssize_t width = 3 * lanes(out), tiles = (rows + TILE_ROWS - 1) // TILE_ROWS, panel, tile, column, i
+cdef void product_of(Product* q, Py_ssize_t rows, const real* a, const real* panels, const real* bias, real* out, const real* x,
+                     Py_ssize_t x_size, const real* y, Py_ssize_t y_size) noexcept nogil:
+    """out[rows, n] = a[rows, k] @ b + bias. Meanwhile the caches fetch x and y, which are used next: each tile its share of them."""
+    cdef Py_ssize_t width = 3 * lanes(out), tiles = (rows + TILE_ROWS - 1) // TILE_ROWS, panel, tile, column, i, at = 0
+    cdef Py_ssize_t step = FETCH // sizeof(real), fetches = (x_size + y_size) // (step * tiles * q.panels) + 1
+    cdef Py_ssize_t stretch = max(q.k // fetches // 4 * 4, 4)
+    cdef const real* next
     for panel in range(q.panels):
         column = panel * width
         for tile in range(tiles):
             i = rows * tile // tiles
-            multiply(q.k, a + i * q.k, q.k, 1, <int>(rows * (tile + 1) // tiles - i), panels + column * q.k, width, out + i * q.n + column,
-                     q.n, <int>min(width, q.n - column), bias + column if bias != NULL else bias, False)
+            next = x + at if at < x_size else y + (at - x_size)
+            multiply_ahead(q.k, a + i * q.k, q.k, 1, <int>(rows * (tile + 1) // tiles - i), panels + column * q.k, width, next, step, stretch,
+                           out + i * q.n + column, q.n, <int>min(width, q.n - column), bias + column if bias != NULL else bias, False,
+                           <real*>NULL, False)
+            at += fetches * step
 
 
 # ---------------------------------------------------------------- forward
@@ -207,7 +217,9 @@ cdef void forward_rows(Shape* p, Product* q, Py_ssize_t start, Py_ssize_t stop, 
         last = min(stop, p.rows[s])
         if last <= start:
             continue
-        product_of(q, last - start, <const real*>h + start * p.size, panels, bias, y + start * p.gates)
+        at = p.first[s] + start
+        product_of(q, last - start, <const real*>h + start * p.size, panels, bias, y + start * p.gates, <const real*>saved + at * p.saved,
+                   (last - start) * p.saved, x + at * p.gates, (last - start) * p.gates)
         for b in range(start, last):
             at = p.first[s] + b
             step(p, x + at * p.gates, <const real*>y + b * p.gates, h + b * p.size, c + b * p.size, out + at * p.size,
@@ -297,7 +309,9 @@ cdef void backward_rows(Shape* p, Product* q, Py_ssize_t start, Py_ssize_t stop,
             if g != NULL:
                 add_row(p.size, g + at * p.size, dh + b * p.size)
             step_grad(p, saved + at * p.saved, <const real*>dh + b * p.size, dc + b * p.size, dx + at * p.gates, dy + at * p.gates)
-        product_of(q, last - start, <const real*>dy + (p.first[s] + start) * p.gates, panels, <const real*>NULL, dh + start * p.size)
+        at = p.first[max(s - 1, 0)] + start
+        product_of(q, last - start, <const real*>dy + (p.first[s] + start) * p.gates, panels, <const real*>NULL, dh + start * p.size,
+                   saved + at * p.saved, (last - start) * p.saved, <const real*>dx + at * p.gates, (last - start) * p.gates)
         if p.mode == GRU:
             add_row((last - start) * p.size, <const real*>dc + start * p.size, dh + start * p.size)
 

@@ -12,6 +12,7 @@ from libc.string cimport memcpy, memset
 from volta._kernels.core.base cimport TensorBase, address, empty_host
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.bidiagonal cimport diagonalise, make_upper
+from volta._kernels.cpu.differences cimport values_between
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lu_blocks cimport BLOCK, panel_room
 from volta._kernels.cpu.matrix_batch cimport Batch, batch_of, by_columns, copy_in, do_all, largest, offset, plan, some_t
@@ -220,7 +221,7 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t fi
     cdef Py_ssize_t item, i, m = task.m, n = task.n, ld = p.ld
     cdef double* d = <double*>space
     cdef double* e = d + n
-    cdef Py_ssize_t* order = <Py_ssize_t*>(e + n)
+    cdef Py_ssize_t* order = <Py_ssize_t*>(e + (n if task.u != NULL else 3 * n))
     cdef real* tau = <real*>(order + n)
     cdef real* copy = tau + 3 * n
     cdef real* b = copy + m * ld
@@ -247,7 +248,7 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t fi
             if not vectors_of(p, task, item, d, e, copy, b, tau, order, rest):
                 return False
         else:
-            if not diagonalise(p.shared, n, d, e, <real*>NULL, 0, 0, <real*>NULL, 0, 0, rest):
+            if not values_between(n, d, e, 1e-30 if real is double else 1e-15, e + n):
                 return False
             order_of(n, d, order)
         values = <real*>task.s + item * n
@@ -290,5 +291,5 @@ def svd(TensorBase a not None, bint full_matrices, bint vectors=True):
     task.s = address(s)
     task.u = NULL if not vectors else address(v) if task.wide else address(u)
     task.v = address(u) if task.wide else address(v)
-    cdef Py_ssize_t each = 24 * task.n + needed(&p, &task) * a.dtype.itemsize
+    cdef Py_ssize_t each = (24 if vectors else 40) * task.n + needed(&p, &task) * a.dtype.itemsize
     return (u, s, v) if do_all(&p, <some_t>do_some[float], <some_t>do_some[double], &task, a, each) else None

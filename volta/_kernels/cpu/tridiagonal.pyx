@@ -101,16 +101,17 @@ cdef void sort(Py_ssize_t n, double* d) noexcept nogil:
 
 cdef void rotation(double f, double g, double* c, double* s, double* r) noexcept nogil:
     """c f + s g = r, c g - s f = 0. IN: squares are in range."""
-    cdef double size
+    cdef double size, square
     if g == 0:
         c[0], s[0], r[0] = 1, 0, f
     elif f == 0:
         c[0], s[0], r[0] = 0, copysign(1, g), fabs(g)
     else:
-        size = 1 / sqrt(f * f + g * g)
+        square = f * f + g * g
+        size = 1 / sqrt(square)
         c[0] = fabs(f) * size
         s[0] = copysign(g * size, g if f > 0 else -g)
-        r[0] = copysign(1 / size, f)
+        r[0] = copysign(square * size, f)
 
 
 cdef void two(double a, double b, double c, double* large, double* small, double* cosine, double* sine) noexcept nogil:
