@@ -20,9 +20,9 @@ from volta.layout import channels_last, channels_last_3d, contiguous_format, pre
 from volta.ops.parts import narrow
 from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
 from volta.ops.records.reduce import sum_op
-from volta.ops.records.view import as_it_lies, clone_op, contiguous_op, diagonal_op, expand_kernel, on_diagonal, slice_op
+from volta.ops.records.view import as_it_lies, clone_op, contiguous_op, diagonal_op, expand_kernel, in_order, on_diagonal, slice_op
 from volta.ops.table import Derived, case, composed
-from volta.ops.view import expand, movedim, reshape, squeeze, unsqueeze
+from volta.ops.view import expand, reshape, squeeze, unsqueeze
 from volta.shapes import as_dims, as_shape, listed
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def arranged(name: str, x: Tensor, memory_format: Layout | None) -> Tensor:
     last = x.movedim(1, -1)
     if last._contiguous and x._size and (name == "contiguous" or last._strides == core.strides_of(last._shape)):
         return x
-    return contiguous_op(last).movedim(-1, 1)
+    return laid(x, True)
 
 
 def suggested(x: Tensor) -> Layout:
@@ -125,7 +125,7 @@ def suggested(x: Tensor) -> Layout:
 
 def laid(x: Tensor, pixels: bool) -> Tensor:
     """Images or volumes with the channels of each pixel together, or row-major."""
-    return movedim(contiguous_op(movedim(x, 1, -1)), -1, 1) if pixels and x.ndim > 3 else x if pixels else contiguous_op(x)
+    return in_order(x, (0, *range(2, x.ndim), 1)) if pixels and x.ndim > 3 else x if pixels else contiguous_op(x)
 
 
 def pixels_as(x: Tensor, out: Tensor) -> Tensor:

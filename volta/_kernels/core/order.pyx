@@ -173,6 +173,11 @@ cdef object copied_as(TensorBase x, object result):
     return t
 
 
+cpdef tuple outermost_first(tuple strides):
+    """The dimensions of these strides as they lie in memory."""
+    return tuple(sorted(range(len(strides)), key=strides.__getitem__, reverse=True))
+
+
 cdef bint dense(TensorBase t) noexcept:
     """Whether the elements lie side by side, in any order of the dimensions."""
     cdef Py_ssize_t rank = PyTuple_GET_SIZE(t.shape), expected = 1, i
@@ -216,7 +221,7 @@ def as_rows(tuple lists not None):
         if out is None:
             out = [None if each is None else list(each) for each in lists]
         t = lists[0][i]
-        order = tuple(sorted(range(len(t.shape)), key=t._strides.__getitem__, reverse=True))
+        order = outermost_first(t._strides)
         shape = tuple([t.shape[d] for d in order])
         for each in out:
             if each is not None:
@@ -238,6 +243,13 @@ def order_as(tuple tensors not None):
 def by_pixels(TensorBase t not None):
     """Whether images or volumes lie with the channels of each pixel together, as PyTorch tells by the strides."""
     return pixelwise(t)
+
+
+cdef tuple pixel_strides(tuple shape):
+    """The strides of images or volumes of this shape that lie so."""
+    cdef Py_ssize_t last = len(shape) - 1
+    cdef tuple strides = contiguous_strides(shape[:1] + shape[2:] + shape[1:2])
+    return strides[:1] + strides[last:] + strides[1:last]
 
 
 cdef bint suggest_pixels(int mask, tuple inputs) noexcept:
