@@ -12,7 +12,7 @@ from volta._kernels.core import graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare, of_one_dtype
 from volta._kernels.core.halves import widened
-from volta._kernels.core.order import by_pixels
+from volta._kernels.core.order import by_pixels, dense_strides
 from volta.device import as_device
 from volta.dtypes import HALVES, as_dtype, bool_, float32, float64, int64, result_type, to_numpy, uint8
 from volta.errors import ArgumentError, DTypeError, ShapeError
@@ -260,9 +260,10 @@ def replace(form, input, args, options):
     inplace.check_stored(function.name, result.dtype, input)
     if source is not input:
         return inplace.overwrite(input, result)
-    inplace.check_elements(function.name, input)
-    if result is input:                                     # a dropout in evaluation, say
+    if result is input:                                     # a dropout in evaluation, say: nothing is written
+        inplace.check_inferred(input)
         return input
+    inplace.check_elements(function.name, input)
     copy_into(input, result if result.dtype is input.dtype else cast(result, input.dtype))
     return input
 
@@ -294,7 +295,8 @@ def flip(input: Tensor, *which: int | Sequence[int], dims: Sequence[int] | None 
 def flipped(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     """A copy in which these dimensions run backwards."""
     if x._size and bare(x):
-        return run_kernel(contiguous_op if x._contiguous else clone_op, x.device, (indexing.reversed_view(x, dims),))
+        record = contiguous_op if x._contiguous and dense_strides(x) is None else clone_op
+        return run_kernel(record, x.device, (indexing.reversed_view(x, dims),))
     return clone_op(graph.call(slice_op, (x,), indexing.reversed_along(x, dims))) if x._size else contiguous_op(x)
 
 
