@@ -4,6 +4,7 @@ Python files are parsed; of Cython files the import lines are read. What stands 
 that importing a module runs the packages above it first.
 """
 import ast
+import importlib
 import re
 import sys
 from pathlib import Path
@@ -30,7 +31,8 @@ LAYERS = (
     ("user", ("volta.amp", "volta.nn", "volta.optim", "volta.data", "volta.io", "volta.func", "volta.utils", "volta.linalg", "volta.cuda",
               "volta.accelerator", "volta.backends", "volta.forward_ad", "volta.batching", "volta.batching_functions",
               "volta.batching_rules", "volta.batching_writes",
-              "volta.derivatives", "volta.distributed", "volta.distributions", "volta.fx", "volta.hub", "volta.jit",
+              "volta.derivatives", "volta.autograd.forward_ad", "volta.autograd.functional",
+              "volta.distributed", "volta.distributions", "volta.fx", "volta.hub", "volta.jit",
               "volta.multiprocessing", "volta.onnx", "volta.profiler", "volta.quasirandom", "volta.signal",
               "volta.sparse", "volta.special", "volta.trees", "volta.vision")),
     ("package", ("volta",)),
@@ -252,3 +254,10 @@ def test_modules_that_users_complete_on_list_their_names(name):
                 "volta.device": {"beyond_gpu", "configure"}}
     missing = defined - set(listed) - internal.get(name, set())
     assert not missing, f"{name}.__all__ lacks {sorted(missing)}"
+
+
+@pytest.mark.parametrize("name, what", [("function", "once_differentiable"), ("functional", "jacobian"), ("forward_ad", "dual_level"),
+                                        ("graph", "saved_tensors_hooks")])
+def test_parts_of_autograd_are_modules_where_pytorch_has_them(name, what):
+    module = importlib.import_module(f"volta.autograd.{name}")
+    assert callable(getattr(module, what)) and getattr(volta.autograd, name) is module

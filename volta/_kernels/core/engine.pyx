@@ -4,7 +4,7 @@
 Nodes are taken in falling order of their sequence numbers, from a heap: every consumer of a value has a larger number than the
 value's node, so its gradient is complete when its turn comes, and nothing recurses. A leaf's gradient is delivered as soon as the
 last of its consumers has been taken, while the walk goes on; for that, a first walk counts the consumers. Knows no op: a node's primitive
-says how to turn the gradient of its output into those of its inputs. Public names and documentation are in `volta/autograd.py`.
+says how to turn the gradient of its output into those of its inputs. Public names and documentation are in `volta/autograd`.
 """
 import threading
 

@@ -2,7 +2,7 @@
 """Recording the autograd graph: `Node`, one recorded call; views and their histories; the arithmetic operators of tensors.
 
 Knows no op and no device. `record.pyx` says what an op is, `call.pyx` runs it, `inplace.pyx` changes tensors, `engine.pyx` walks the
-graph; public names and documentation are in `volta/autograd.py`. A node refers to its parents, never to its outputs, so that a graph
+graph; public names and documentation are in `volta/autograd`. A node refers to its parents, never to its outputs, so that a graph
 is freed by reference counts as soon as its last output is.
 """
 from cpython.tuple cimport PyTuple_GET_SIZE

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Which part of a graph lies between results and the inputs whose gradients are asked for. Asked by `volta/autograd.py`, before `engine.pyx`
+"""Which part of a graph lies between results and the inputs whose gradients are asked for. Asked by `volta/autograd`, before `engine.pyx`
 walks there."""
 from cpython.tuple cimport PyTuple_GET_SIZE
 
