@@ -299,3 +299,41 @@ def test_places_of_nothing_lie_by_dimensions(device):
     for shape in (5,), (2, 3):
         x = volta.zeros(*shape, device=device)
         assert volta.argwhere(x).stride() == volta.nonzero(x).stride() == (1, 0)
+
+
+@pytest.mark.parametrize("shape, strides", [((2, 1, 3), (1, 99, 2)), ((1, 3, 4), (5, 1, 3))])
+def test_results_keep_the_strides_of_what_is_dense_along_dimensions_of_one_element(shape, strides):
+    x = volta.arange(400.0).as_strided(shape, strides)
+    for f in (volta.neg, volta.exp, volta.abs, F.relu, volta.isnan, volta.frac, lambda x: x + x, lambda x: x.flip(0), lambda x: x.flip(-1)):
+        assert f(x).stride() == strides, f
+    images = volta.arange(400.0).as_strided((2, 3, 1, 4), (12, 1, 5, 3))        # channels_last, whose results have its usual strides
+    assert volta.exp(images).stride() == (12, 1, 12, 3) and images.flip(0).stride() == (12, 1, 5, 3)
+    assert volta.ones(400).as_strided((2, 1, 3), (3, 7, 1)).flip(0).stride() == (3, 7, 1)
+
+
+@pytest.mark.parametrize("name", ["logsumexp", "mean", "nanmean", "nansum", "std", "var"])
+def test_reductions_into_a_wider_out_are_not_rounded_first(name):
+    x = (volta.arange(100) / 7).half().reshape(2, 50)
+    op = getattr(volta, name)
+    assert op(x, 1, out=volta.empty(2)).tolist() == pytest.approx(op(x.float(), 1).tolist(), rel=1e-6)
+    assert op(x, dim=1, out=volta.empty(2, dtype=volta.float64)).tolist() == pytest.approx(op(x.double(), 1).tolist(), rel=1e-14)
+
+
+def test_what_changes_nothing_is_done_in_place_to_what_is_expanded():
+    x = volta.ones(1).expand(3)
+    assert x.conj_physical_() is x and x.tolist() == [1.0, 1.0, 1.0]
+    with pytest.raises(AutogradError, match="a leaf tensor that requires grad"):
+        volta.ones(3, requires_grad=True).conj_physical_()
+
+
+def test_a_number_has_no_strides():
+    for dim in (0, -1, 1):
+        with pytest.raises(IndexError, match=f"stride: dim {dim} was given, but a 0-d tensor has no dimensions"):
+            volta.tensor(1.0).stride(dim)
+
+
+def test_the_target_of_cosine_embedding_loss_has_no_part_in_the_dtype():
+    x = volta.ones(2, 3)
+    for dtype in (volta.float64, volta.int64, volta.float16):
+        assert F.cosine_embedding_loss(x, x, volta.ones(2, dtype=dtype)).dtype is volta.float32
+    assert F.cosine_embedding_loss(x.half(), x.half(), volta.ones(2)).dtype is volta.float16

@@ -33,8 +33,8 @@ __all__ = ["Node", "Primitive", "Function", "FunctionCtx", "GradientEdge", "Remo
 __path__: list[str] = []        # PyTorch's modules in it are found by name: volta.compat.deep
 
 # What is loaded when it is first asked for: it stands on tensors and ops, which this module does not know.
-_LATE = {**dict.fromkeys(("GradcheckError", "gradcheck", "gradgradcheck"), "volta.testing"), "functional": "volta.derivatives",
-         "forward_ad": "volta.forward_ad", "function": "volta.autograd.function"}
+_LATE = {**dict.fromkeys(("GradcheckError", "gradcheck", "gradgradcheck"), "volta.testing"), "functional": "volta.autograd.functional",
+         "forward_ad": "volta.autograd.forward_ad", "function": "volta.autograd.function"}
 
 
 def __getattr__(name: str) -> Any:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from volta._kernels.core import DType as dtype
-from volta._kernels.core import dtype_from_code, wider
+from volta._kernels.core import check_word, dtype_from_code, wider
 from volta._kernels.core.call import result_type, set_default
-from volta.errors import ArgumentError, DTypeError, NumberError
+from volta.errors import ArgumentError, DTypeError
 
 __all__ = ["as_dtype", "as_integer", "bfloat16", "bool_", "can_cast", "check_held", "double", "dtype", "finfo", "float16", "float32",
            "float64", "float_", "from_numpy_dtype", "get_default_dtype", "half", "held", "iinfo", "int16", "int32", "int64", "int8",
@@ -188,7 +188,8 @@ def as_integer(op: str, value: int | float, wanted: dtype | None = None) -> int:
     except (OverflowError, ValueError):
         raise ArgumentError(f"{op}: a tensor of integers cannot hold {value}; give an integer, or convert with .float()") from None
     if wanted is not None and wanted.category == 1 and not _fits(number, wanted):
-        raise (ArgumentError if -1 << 63 <= number < 1 << 64 else NumberError)(f"{op}: {value} does not fit into {wanted}")
+        check_word(op, number)
+        raise ArgumentError(f"{op}: {value} does not fit into {wanted}")
     return number
 
 

@@ -123,7 +123,7 @@ class Tensor(operators.Operators):
     def size(self, dim: int | None = None) -> Size | int:
         """The shape, or one size of it."""
         if dim is not None and not self._shape:
-            raise IndexRangeError("size: a 0-d tensor has no dimension")
+            raise IndexRangeError(f"size: dim {dim} was given, but a 0-d tensor has no dimensions")
         return self.shape if dim is None else self._shape[as_dim("size", dim, self.ndim)]
 
     def to_sparse(self, sparse_dim: int | None = None, *, layout: object = None) -> SparseTensor:
@@ -166,6 +166,8 @@ class Tensor(operators.Operators):
     def stride(self, dim: int) -> int: ...
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
         """Strides. Units: elements."""
+        if dim is not None and not self._shape:
+            raise IndexRangeError(f"stride: dim {dim} was given, but a 0-d tensor has no dimensions")
         return self._strides if dim is None else self._strides[as_dim("stride", dim, self.ndim)]
 
     def untyped_storage(self) -> UntypedStorage:

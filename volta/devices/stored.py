@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core.order import dense_strides
+from volta._kernels.core.order import dense_strides, outermost_first
 from volta.dtypes import bfloat16, float16, float32, int8, int16, int32
-from volta.errors import ArgumentError, DTypeError, NumberError
+from volta.errors import ArgumentError, DTypeError
 from volta.ops.table import RECORDS
 
 WIDER = {float16: float32, bfloat16: float32, int8: int32, int16: int32}
@@ -65,8 +65,7 @@ def wrapped(name: str, value: int, dtype) -> int:
 
     Raises: NumberError beyond these.
     """
-    if not -1 << 63 <= value < 1 << 64:
-        raise NumberError(f"{name}: {value} is beyond 64 bits; give a float")
+    core.check_word(name, value)
     bits = 8 * dtype.itemsize
     if name in STRICT and not -1 << bits - 1 <= value < 1 << bits - 1:
         raise ArgumentError(f"{name}: {value} does not fit into {dtype}")
@@ -84,7 +83,7 @@ def _cast(x, dtype):
     kernel, strides = _kernel("cast", x.device), None if x._contiguous or x.device.is_gpu else dense_strides(x)
     if strides is None:
         return kernel(x, dtype=dtype)
-    dims = sorted(range(x.ndim), key=lambda d: -strides[d])
+    dims = outermost_first(strides)
     shape, steps = (tuple([sizes[d] for d in dims]) for sizes in (x._shape, x._strides))
     return core.view(kernel(core.view(x, shape, steps, x.offset), dtype=dtype), x._shape, strides, 0)
 

@@ -58,5 +58,5 @@ _graph.configure(mixed_devices=_mixed_devices, as_operand=_as_operand)
 _inplace.configure(cast=_copies.cast_op, contiguous=_views.contiguous_op, copy_into=_copies.copy_into_op, mixed_devices=_mixed_devices,
                    as_operand=_as_operand, overwrite=subscript.Overwrite, replace=copy.replace, expanded=expanded.changed)
 _engine.configure(add=_math.add_op, slice=_views.slice_op, joined=_copies.side_by_side, sum_to=_reductions.sum_to,
-                  contiguous=_views.contiguous_op, permute=_views.permute_op, tie=_activations.tie, laid=copy.laid)
+                  contiguous=_views.contiguous_op, in_order=_views.in_order, tie=_activations.tie, laid=copy.laid)
 _operators.configure(_math.add_op, _math.sub_op, _math.mul, _math.div_op, as_operand=_operand_of)

@@ -12,7 +12,7 @@ from volta._kernels.core import graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare, of_one_dtype
 from volta._kernels.core.halves import widened
-from volta._kernels.core.order import by_pixels
+from volta._kernels.core.order import by_pixels, dense_strides
 from volta.device import as_device
 from volta.dtypes import HALVES, as_dtype, bool_, float32, float64, int64, result_type, to_numpy, uint8
 from volta.errors import ArgumentError, DTypeError, ShapeError
@@ -20,9 +20,9 @@ from volta.layout import channels_last, channels_last_3d, contiguous_format, pre
 from volta.ops.parts import narrow
 from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
 from volta.ops.records.reduce import sum_op
-from volta.ops.records.view import as_it_lies, clone_op, contiguous_op, diagonal_op, expand_kernel, on_diagonal, slice_op
+from volta.ops.records.view import as_it_lies, clone_op, contiguous_op, diagonal_op, expand_kernel, in_order, on_diagonal, slice_op
 from volta.ops.table import Derived, case, composed
-from volta.ops.view import expand, movedim, reshape, squeeze, unsqueeze
+from volta.ops.view import expand, reshape, squeeze, unsqueeze
 from volta.shapes import as_dims, as_shape, listed
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def arranged(name: str, x: Tensor, memory_format: Layout | None) -> Tensor:
     last = x.movedim(1, -1)
     if last._contiguous and x._size and (name == "contiguous" or last._strides == core.strides_of(last._shape)):
         return x
-    return contiguous_op(last).movedim(-1, 1)
+    return laid(x, True)
 
 
 def suggested(x: Tensor) -> Layout:
@@ -125,7 +125,7 @@ def suggested(x: Tensor) -> Layout:
 
 def laid(x: Tensor, pixels: bool) -> Tensor:
     """Images or volumes with the channels of each pixel together, or row-major."""
-    return movedim(contiguous_op(movedim(x, 1, -1)), -1, 1) if pixels and x.ndim > 3 else x if pixels else contiguous_op(x)
+    return in_order(x, (0, *range(2, x.ndim), 1)) if pixels and x.ndim > 3 else x if pixels else contiguous_op(x)
 
 
 def pixels_as(x: Tensor, out: Tensor) -> Tensor:
@@ -260,9 +260,10 @@ def replace(form, input, args, options):
     inplace.check_stored(function.name, result.dtype, input)
     if source is not input:
         return inplace.overwrite(input, result)
-    inplace.check_elements(function.name, input)
-    if result is input:                                     # a dropout in evaluation, say
+    if result is input:                                     # a dropout in evaluation, say: nothing is written
+        inplace.check_inferred(input)
         return input
+    inplace.check_elements(function.name, input)
     copy_into(input, result if result.dtype is input.dtype else cast(result, input.dtype))
     return input
 
@@ -294,7 +295,8 @@ def flip(input: Tensor, *which: int | Sequence[int], dims: Sequence[int] | None 
 def flipped(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     """A copy in which these dimensions run backwards."""
     if x._size and bare(x):
-        return run_kernel(contiguous_op if x._contiguous else clone_op, x.device, (indexing.reversed_view(x, dims),))
+        record = contiguous_op if x._contiguous and dense_strides(x) is None else clone_op
+        return run_kernel(record, x.device, (indexing.reversed_view(x, dims),))
     return clone_op(graph.call(slice_op, (x,), indexing.reversed_along(x, dims))) if x._size else contiguous_op(x)
 
 

@@ -62,6 +62,9 @@ randperm range zeros""".split())
 _ROW_MAJOR = frozenset("cholesky cholesky_solve linalg.tensorinv lu matrix_power nanquantile quantile".split())
 _ROW_MAJOR_AGAIN = frozenset("cholesky_inverse geqrf linalg.lstsq ormqr orgqr".split())
 
+# Reductions that are computed in the dtype of `out`, where it is the wider one, and not rounded to that of the tensor first.
+_WIDENED = frozenset("logsumexp mean nanmean nansum std var".split())
+
 _SILENT = frozenset("split_copy split_with_sizes_copy unbind_copy".split())         # give None then, as in PyTorch
 
 # Functions that may be stored where several places are one element: as in PyTorch the last of their values stays there.
@@ -111,6 +114,9 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
             for each in outs:
                 if each.dtype is not args[0].dtype:
                     raise DTypeError(f"{op.name}: out must have the input's dtype, {args[0].dtype}, got {each.dtype}")
+        if op.name in _WIDENED:
+            args = tuple([_as_wide(x, outs[0].dtype) for x in args])
+            options = {key: _as_wide(x, outs[0].dtype) for key, x in options.items()}
         result = op(*args, **options)
         if isinstance(result, core.TensorBase) and result.shape != outs[0].shape and (
                 op.details.elementwise or op.name in _BY_ELEMENTS or record is not None and record.pointwise) and (
@@ -212,6 +218,13 @@ def _special(name, args, options, out, rule):
     if name == "inner" and not all(x.shape for x in _tensors((*args, *options.values()))):        # a product of numbers
         return "cast"
     return rule
+
+
+def _as_wide(x, dtype):
+    """A floating point tensor as one of `dtype`, where that is a wider one."""
+    if isinstance(x, core.TensorBase) and x.dtype.is_floating_point and dtype.is_floating_point and x.dtype.itemsize < dtype.itemsize:
+        return cast_op(x, dtype=dtype)
+    return x
 
 
 def _casts(record):

@@ -10,7 +10,7 @@ import numpy as np
 from volta._kernels.core import TensorBase, graph, host_sees, indexing, inplace, reshaped, stands_in, view
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
-from volta._kernels.core.order import dense_strides
+from volta._kernels.core.order import dense_strides, outermost_first
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.ops.copy import fill_into
@@ -163,8 +163,8 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     strides = None if stands_in(indices) or not indices._size else dense_strides(indices)
     if strides is None or not sizes:
         return unbind(stack(list(coordinates(cast(indices, int64), sizes)), -1), -1) if sizes else ()
-    dims = sorted(range(indices.ndim), key=lambda d: -strides[d])           # in which the indices lie in memory
-    found = unravel_index(permute_op(indices, dims=tuple(dims)), sizes)
+    dims = outermost_first(strides)           # in which the indices lie in memory
+    found = unravel_index(permute_op(indices, dims=dims), sizes)
     return tuple([permute_op(x, dims=tuple(map(dims.index, range(x.ndim)))) for x in found])
 
 

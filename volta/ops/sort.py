@@ -8,7 +8,7 @@ import numpy as np
 from volta._kernels.core import TensorBase, graph, host_sees, reshaped, stands_in, view
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
-from volta._kernels.core.order import dense_strides
+from volta._kernels.core.order import dense_strides, outermost_first
 from volta.dtypes import bool_, iinfo, int32, int64, result_type, uint8
 from volta.errors import ArgumentError, CallError, DTypeError, IndexRangeError, ShapeError
 from volta.layout import contiguous_format
@@ -60,9 +60,9 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
     """
     strides = None if stands_in(input) else dense_strides(input)
     if strides is not None:                     # as it lies in memory
-        dims = sorted(range(input.ndim), key=lambda d: -strides[d])
+        dims = outermost_first(strides)
         places = tuple(map(dims.index, range(input.ndim)))
-        found = _sorted("sort", permute_op(input, dims=tuple(dims)), places[as_dim("sort", dim, input.ndim)], descending)
+        found = _sorted("sort", permute_op(input, dims=dims), places[as_dim("sort", dim, input.ndim)], descending)
         return ValuesIndices(*[permute_op(x, dims=places) for x in found[:2]])
     values, indices, _ = _sorted("sort", input, dim, descending)
     return ValuesIndices(reshape_op(values, shape=input.shape), reshape_op(indices, shape=input.shape))

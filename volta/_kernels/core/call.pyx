@@ -8,9 +8,9 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta._kernels.core.base cimport (
-    BOOL, BOOL_MASK, DTYPES, FLOAT16, FLOAT32, FLOAT_MASK, INT64, INTEGER_MASK, STORED_MASK, DType, Device, TensorBase, contiguous_strides, dtype_of,
+    BOOL, BOOL_MASK, DTYPES, FLOAT16, FLOAT32, FLOAT_MASK, INT64, INTEGER_MASK, STORED_MASK, DType, Device, TensorBase, dtype_of,
     is_half, make_tensor, wider)
-from volta._kernels.core.order cimport pixelwise
+from volta._kernels.core.order cimport pixel_strides, pixelwise
 from volta._kernels.core.record cimport EACH, FLOATING, MAY_BE_WIDE, WIDE, Primitive, set_check, set_composed
 
 cdef extern from *:
@@ -204,8 +204,8 @@ cdef object lay_by_pixels(Device device, object result):
     t = make_tensor(t.storage, shape, strides, t.offset, t.dtype)
     if not t.contiguous:
         t = <TensorBase>kernel_for(_contiguous, device)(t)
-    strides = contiguous_strides(shape)
-    return make_tensor(t.storage, (<TensorBase>result).shape, strides[:1] + strides[-1:] + strides[1:-1], t.offset, t.dtype)
+    shape = (<TensorBase>result).shape
+    return make_tensor(t.storage, shape, pixel_strides(shape), t.offset, t.dtype)
 
 
 cdef inline bint _lacks(int own, int code) noexcept:

@@ -38,11 +38,11 @@ cdef object _laid = None                        # (gradient, pixels) -> the same
 cdef object _running = threading.local()        # `engine`: that of the backward pass of this thread
 
 
-def configure(add, slice, joined, sum_to, contiguous, permute, tie, laid):
+def configure(add, slice, joined, sum_to, contiguous, in_order, tie, laid):
     """Give the engine the pieces of higher layers that it calls."""
     global _add, _slice, _joined, _sum_to, _tie, _laid
     _add, _slice, _joined, _sum_to, _tie, _laid = add, slice, joined, sum_to, tie, laid
-    leaves.configure(add, contiguous, permute)
+    leaves.configure(add, contiguous, in_order)
 
 
 # ---------------------------------------------------------------- the walk

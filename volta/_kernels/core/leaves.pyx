@@ -8,20 +8,21 @@ from volta.errors import AutogradError
 from volta._kernels.core.base cimport TensorBase, make_tensor
 from volta._kernels.core.base import strides_of
 from volta._kernels.core.call cimport call_kernel
-from volta._kernels.core.order cimport dense
+from volta._kernels.core.order cimport dense, outermost_first
 from volta._kernels.core.record cimport Primitive
 
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject*)             # not of an object: Cython would take a reference of its own to an attribute
 
 cdef object _accumulating = threading.RLock()
-cdef Primitive _add = None, _contiguous = None, _permute = None
+cdef Primitive _add = None, _contiguous = None
+cdef object _in_order = None                    # (gradient, dimensions) -> a copy with these as they lie, outermost first
 
 
-def configure(add, contiguous, permute):
-    """Give this module the records that it calls."""
-    global _add, _contiguous, _permute
-    _add, _contiguous, _permute = add, contiguous, permute
+def configure(add, contiguous, in_order):
+    """Give this module the pieces of higher layers that it calls."""
+    global _add, _contiguous, _in_order
+    _add, _contiguous, _in_order = add, contiguous, in_order
 
 
 cdef accumulate(TensorBase target, object gradient):
@@ -53,11 +54,8 @@ cdef tuple _wanted(TensorBase leaf):
 
 cdef object _laid(TensorBase g, tuple strides, bint create_graph):
     """A copy with these strides, which are dense."""
-    cdef tuple order = tuple(sorted(range(len(strides)), key=strides.__getitem__, reverse=True))
-    copied = _contiguous(_permute(g, dims=order))
-    if create_graph:
-        return _permute(copied, dims=tuple(map(order.index, range(len(order)))))
-    return make_tensor((<TensorBase>copied).storage, g.shape, strides, (<TensorBase>copied).offset, g.dtype)
+    cdef TensorBase out = _in_order(g, outermost_first(strides))
+    return out if create_graph else make_tensor(out.storage, g.shape, strides, out.offset, g.dtype)
 
 
 cdef object sum_of(object a, object b):

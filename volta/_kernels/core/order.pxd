@@ -20,6 +20,8 @@ cdef Order order_of(tuple inputs)
 cdef object restored(Order order, object result)
 cdef bint dense(TensorBase t) noexcept
 cdef object copied_as(TensorBase x, object result)
+cpdef tuple outermost_first(tuple strides)
+cdef tuple pixel_strides(tuple shape)
 cdef bint pixelwise(TensorBase t) noexcept
 cdef bint suggest_pixels(int mask, tuple inputs) noexcept
 cdef int disown(tuple outs, tuple args, dict options) except -1

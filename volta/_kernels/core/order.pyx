@@ -121,6 +121,20 @@ cdef TensorBase _permuted(const Walk* w, TensorBase t):
     return make_tensor(t.storage, tuple(shape), tuple(strides), t.offset, t.dtype)
 
 
+cdef bint _same(TensorBase first, tuple inputs):
+    """Whether all inputs are tensors of its shape and strides."""
+    cdef object x
+    for x in inputs:
+        if not isinstance(x, TensorBase) or (<TensorBase>x)._strides != first._strides or (<TensorBase>x).shape != first.shape:
+            return False
+    return True
+
+
+cdef bint _lies_so(TensorBase t, tuple strides):
+    """Whether these are its strides along all dimensions of several elements."""
+    return all([a == b or n == 1 for a, b, n in zip(t._strides, strides, t.shape)])
+
+
 cdef Order order_of(tuple inputs):
     """How the results of these inputs lie, None where they are row-major."""
     cdef Walk w
@@ -128,6 +142,7 @@ cdef Order order_of(tuple inputs):
     cdef Py_ssize_t size = 1
     cdef int i
     cdef list views, strides
+    cdef TensorBase first
     if not _gather(&w, inputs) or not _sort(&w):
         return None
     order = Order.__new__(Order)
@@ -136,7 +151,11 @@ cdef Order order_of(tuple inputs):
         strides[w.order[i]] = size
         order.places[w.order[i]] = i
         size *= w.shape[w.order[i]]
-    order.strides = tuple(strides)
+    first = inputs[0] if isinstance(inputs[0], TensorBase) else None
+    if first is None or not (_same(first, inputs) and dense(first)):
+        order.strides = tuple(strides)
+    else:                                           # as it lies, along dimensions of one element, too; as images do
+        order.strides = pixel_strides(first.shape) if w.rank == 4 and _lies_so(first, pixel_strides(first.shape)) else first._strides
     order.shape = tuple([w.shape[i] for i in range(w.rank)])
     for x in inputs:
         views.append(_permuted(&w, <TensorBase>x) if isinstance(x, TensorBase) and len((<TensorBase>x).shape) else x)
@@ -167,10 +186,24 @@ def dense_strides(TensorBase t not None):
 
 cdef object copied_as(TensorBase x, object result):
     """A new tensor of x's elements with the strides of x where it has no gaps: along dimensions of one element, too."""
-    cdef TensorBase t = <TensorBase>result
-    if (x.size == 0 or dense(x)) and x._strides != t._strides:
-        return make_tensor(t.storage, t.shape, x._strides, t.offset, t.dtype)
+    cdef TensorBase t = <TensorBase>result, forward = _forward(x)
+    if (x.size == 0 or dense(forward)) and forward._strides != t._strides:
+        return make_tensor(t.storage, t.shape, forward._strides, t.offset, t.dtype)
     return t
+
+
+cdef TensorBase _forward(TensorBase x):
+    """What lies as x does, with no dimension that runs backwards. Only its strides are looked at."""
+    cdef object step
+    for step in x._strides:
+        if <Py_ssize_t>step < 0:
+            return make_tensor(x.storage, x.shape, tuple([-n if n < 0 else n for n in x._strides]), x.offset, x.dtype)
+    return x
+
+
+cpdef tuple outermost_first(tuple strides):
+    """The dimensions of these strides as they lie in memory."""
+    return tuple(sorted(range(len(strides)), key=strides.__getitem__, reverse=True))
 
 
 cdef bint dense(TensorBase t) noexcept:
@@ -216,7 +249,7 @@ def as_rows(tuple lists not None):
         if out is None:
             out = [None if each is None else list(each) for each in lists]
         t = lists[0][i]
-        order = tuple(sorted(range(len(t.shape)), key=t._strides.__getitem__, reverse=True))
+        order = outermost_first(t._strides)
         shape = tuple([t.shape[d] for d in order])
         for each in out:
             if each is not None:
@@ -238,6 +271,13 @@ def order_as(tuple tensors not None):
 def by_pixels(TensorBase t not None):
     """Whether images or volumes lie with the channels of each pixel together, as PyTorch tells by the strides."""
     return pixelwise(t)
+
+
+cdef tuple pixel_strides(tuple shape):
+    """The strides of images or volumes of this shape that lie so."""
+    cdef Py_ssize_t last = len(shape) - 1
+    cdef tuple strides = contiguous_strides(shape[:1] + shape[2:] + shape[1:2])
+    return strides[:1] + strides[last:] + strides[1:last]
 
 
 cdef bint suggest_pixels(int mask, tuple inputs) noexcept:

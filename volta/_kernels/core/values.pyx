@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """What host code reads of host tensors: their values as Python's numbers, whether two are equal, where elements are other than 0; the
-places of triangles; and what lists of Python's numbers become."""
+places of triangles; what lists of Python's numbers become, and which integers have 64 bits."""
 import struct
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
@@ -10,10 +10,11 @@ from volta._kernels.core.base cimport (
     BFLOAT16, BOOL, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, MAX_RANK, UINT8, DType, TensorBase, address, check_read, dtype_of, empty_host,
     make_tensor)
 from volta._kernels.core.size cimport plain
-from volta.errors import ArgumentError, DTypeError
+from volta.errors import ArgumentError, DTypeError, NumberError
 
 cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
+    unsigned long long PyLong_AsUnsignedLongLongMask(object) except? 0
     double PyFloat_AS_DOUBLE(object)
 
 cdef enum:
@@ -338,7 +339,26 @@ def triangle_places(Py_ssize_t first, Py_ssize_t last, Py_ssize_t columns, Py_ss
     return out
 
 
-# ---------------------------------------------------------------- lists of numbers
+# ---------------------------------------------------------------- Python's numbers
+
+cdef long long word_of(str name, object n) except? -1:
+    """The 64 bits of an integer, with or without a sign, for `name`, which is given it.
+
+    Raises: NumberError for one that has more.
+    """
+    cdef int beyond = 0
+    cdef long long word = PyLong_AsLongLongAndOverflow(n, &beyond)
+    if not beyond:
+        return word
+    if beyond < 0 or n >= 1 << 64:
+        raise NumberError(f"{name}: {n} is beyond 64 bits; give a float")
+    return <long long>PyLong_AsUnsignedLongLongMask(n)
+
+
+def check_word(str name not None, n):
+    """The same for Python: whether it raises."""
+    word_of(name, n)
+
 
 cdef Py_ssize_t _fill(list data, TensorBase out, Py_ssize_t dim, Py_ssize_t at) except -2:
     """The numbers of nested lists of the shape of `out` from the element `at` on; gives the one behind them, -1 for other shapes and types."""

@@ -13,11 +13,12 @@ from volta._kernels.cpu.copy cimport contiguous_copy, copy_data, is_transposed, 
 from volta._kernels.core.base cimport (
     BFLOAT16, BOOL, DTYPES, FLOAT16, FLOAT32, INT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host, empty_host_like, same_bytes)
 from volta._kernels.core.threads cimport NOGIL_SIZE, threads_for
+from volta._kernels.core.values cimport word_of
 from volta._kernels.cpu.elementwise_rows cimport Work, run_range
 from volta._kernels.cpu.iteration cimport (
     OPERANDS, WHOLE, Geometry, add_number, add_tensor, begin, collapse, overlaps, run_ranges, same_tuple, stored_as)
 
-from volta.errors import ArgumentError, DTypeError, NumberError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError
 
 INTEGER_DIVISION = ("remainder", "floor_divide", "fmod", "div_trunc")
 # Which PyTorch's kernels take numbers for, not tensors without dimensions: these have to fit.
@@ -30,27 +31,17 @@ cdef enum:
     TRANSPOSED_SIZE = 262144                    # from here on a transposed operand is copied first
 
 
-cdef extern from "Python.h":
-    long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
-    unsigned long long PyLong_AsUnsignedLongLongMask(object) except? 0
-
-
 # ---------------------------------------------------------------- kernels
 
 cdef inline int put_operand(char* out, int code, object value, Kernel kernel) except -1:
     """A number beside tensors of this dtype. As in PyTorch an integer of 64 bits wraps in a narrower dtype, and others are refused; where
     there is a kernel for numbers alone, those beyond the dtype are."""
-    cdef int beyond = 0
     cdef long long n
     if kernel.strict and code == FLOAT32 and not kernel.power and not (-FLT_MAX <= <double>value <= FLT_MAX) and isfinite(<double>value):
         raise ArgumentError(f"{kernel.name}: {value} does not fit into {dtype_of(code)}; give an infinite one, or one within volta.finfo(dtype)")
     if not isinstance(value, int):
         return put_number(out, code, value, kernel.name)
-    n = PyLong_AsLongLongAndOverflow(value, &beyond)
-    if beyond:
-        if beyond < 0 or value >= 1 << 64:
-            raise NumberError(f"{kernel.name}: {value} is beyond 64 bits; give a float")
-        n = <long long>PyLong_AsUnsignedLongLongMask(value)
+    n = word_of(kernel.name, value)
     if kernel.strict:
         return put_number(out, code, value, kernel.name)
     if code == INT64:

@@ -1,7 +1,8 @@
 # Images and volumes [N, C, ...] that lie with the channels of each pixel together, without gaps: as rows of channels, and back.
 from cpython.tuple cimport PyTuple_GET_SIZE
 
-from volta._kernels.core.base cimport TensorBase, contiguous_strides, make_tensor
+from volta._kernels.core.base cimport TensorBase, make_tensor
+from volta._kernels.core.order cimport pixel_strides
 
 
 cdef inline TensorBase pixel_rows(TensorBase x):
@@ -23,8 +24,7 @@ cdef inline TensorBase pixel_rows(TensorBase x):
 
 cdef inline TensorBase from_rows(TensorBase rows, tuple shape):
     """Images of this shape from such rows."""
-    cdef tuple strides = contiguous_strides(shape[:1] + shape[2:] + shape[1:2])
-    return make_tensor(rows.storage, shape, strides[:1] + strides[-1:] + strides[1:-1], rows.offset, rows.dtype)
+    return make_tensor(rows.storage, shape, pixel_strides(shape), rows.offset, rows.dtype)
 
 
 cdef inline TensorBase rows_of_points(TensorBase x, tuple kernel, tuple stride, tuple padding, Py_ssize_t groups):

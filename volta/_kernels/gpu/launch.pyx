@@ -9,13 +9,11 @@ Knows tensors. Must not know any operation. Threads: as those of the context.
 import inspect
 
 from volta._kernels.core.base cimport TensorBase, same_bytes
+from volta._kernels.core.values cimport word_of
 from volta._kernels.gpu.plan cimport Plan, bytes_of, limit_of
 
 from volta._kernels.gpu.plan import set_context
-from volta.errors import BindingLimitError, NumberError
-
-cdef extern from "Python.h":
-    long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
+from volta.errors import BindingLimitError
 
 cdef enum:
     CACHE_LIMIT = 4096          # plans of one kernel; beyond, it starts anew
@@ -200,8 +198,8 @@ cdef class Pointwise(Kernel):
         for i in range(len(operands)):
             x = operands[i]
             if not isinstance(x, TensorBase):
-                if type(x) is int and _beyond(x):
-                    raise NumberError(f"{self.name}: {x} is beyond 64 bits; give a float")
+                if type(x) is int:
+                    word_of(self.name, x)
                 key.append(type(x))
                 numbers.append(x)
                 continue
@@ -233,13 +231,6 @@ cdef class Pointwise(Kernel):
         if out is not None:
             tensors.append(out)
         return (<Plan>plan).run(tuple(tensors), None, numbers)
-
-
-cdef inline bint _beyond(object n) except -1:
-    """Whether no integer of 64 bits, signed or not, is this one."""
-    cdef int beyond = 0
-    PyLong_AsLongLongAndOverflow(n, &beyond)
-    return beyond < 0 or beyond and n >= 1 << 64
 
 
 cdef inline int _enter(list key, TensorBase t) except -1:

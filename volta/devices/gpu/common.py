@@ -13,7 +13,7 @@ from volta._kernels import core
 from volta.device import beyond_gpu
 from volta.devices.gpu.matmul import ceil_div  # noqa: F401  (defined there since that module stands alone)
 from volta.dtypes import check_held
-from volta.errors import ArgumentError, DTypeError, NumberError
+from volta.errors import ArgumentError, DTypeError
 
 BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32, FLOAT64, BFLOAT16, INT8, INT16 = (core.dtype_from_code(code) for code in range(10))
 
@@ -109,8 +109,7 @@ def pack_number(value, dtype, op: str = "number", infinite: bool = True) -> byte
 def pack_operand(value, dtype) -> bytes:
     """A number beside tensors of this dtype; integers wrap, as in PyTorch, but for int64's."""
     if isinstance(value, int) and not -1 << 31 <= value < 1 << 31:
-        if not -1 << 63 <= value < 1 << 64:
-            raise NumberError(f"number: {value} is beyond 64 bits; give a float")
+        core.check_word("number", value)
         if dtype is not INT64 and dtype.category == 1:
             value = (value + (1 << 31)) % (1 << 32) - (1 << 31)
     return (value & 0xFF).to_bytes(4, "little") if dtype.code == 1 and isinstance(value, int) else pack_number(value, dtype)

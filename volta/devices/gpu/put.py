@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
+from volta._kernels.core.order import outermost_first
 from volta.devices.gpu.common import INT32, MAX_RANK, THREADS, ceil_div, collapse, extent, row_major
 from volta.devices.gpu.copy import contiguous, copy_into
 from volta.devices.gpu.gather import bits_of
@@ -48,7 +49,7 @@ def _index_put(out, index, values, *, rank, unique=False, windows=False):
 
 def _dim_in_memory(x) -> int:
     """The dimension whose place in memory the first one has, of a tensor that is else row-major and dense; 0 where there is no other."""
-    order = sorted(range(len(x.shape)), key=lambda d: (-x._strides[d], d))
+    order = outermost_first(x._strides)
     if order and [d for d in order if d] == list(range(1, len(order))):
         strides = row_major(tuple([x.shape[d] for d in order]))
         if all(x._strides[d] == s for d, s in zip(order, strides)):

@@ -8,7 +8,7 @@ import numpy as np
 
 from volta._kernels.core import stands_in
 from volta._kernels.core.inplace import InPlace, into
-from volta._kernels.core.order import dense_strides
+from volta._kernels.core.order import dense_strides, outermost_first
 from volta.dtypes import as_integer
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.activation import hardshrink, prelu
@@ -232,7 +232,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     if not shape or shape[d] % 2:
         raise ShapeError(f"glu: needs an even size along dimension {dim}, got shape {input.shape}")
     if not input._contiguous and not stands_in(input) and (strides := dense_strides(part(input, d, 0, shape[d] // 2))) is not None:
-        order = tuple(sorted(range(len(shape)), key=lambda i: -strides[i]))            # as the halves lie in memory
+        order = outermost_first(strides)            # as the halves lie in memory
         places = tuple(map(order.index, range(len(shape))))
         return permute_op(a.glu_op(permute_op(input, dims=order), dim=places[d]), dims=places)
     return a.glu_op(input, dim=d)

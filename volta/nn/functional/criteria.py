@@ -10,11 +10,11 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core import TensorBase
-from volta.dtypes import as_integer, int64
+from volta.dtypes import HALVES, as_integer, float32, int64, result_type
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.nn.functional.activation import softplus
 from volta.nn.functional.loss import _check_reduction, _pair, _pointwise, _reduce, _squares, reduction_of
-from volta.ops.copy import as_wide, promoted
+from volta.ops.copy import as_wide
 from volta.ops.distance import pairwise_distance
 from volta.ops.indexing import check_index
 from volta.ops.records.activation import huber
@@ -451,8 +451,7 @@ def _np_cosine_embedding(a, b, target, margin=0.0):
 
 @composed(name="functional.cosine_embedding_loss",
           samples=(case((3, 4), (3, 4), _ROW_SIGNS), case((3, 4), (3, 4), _ROW_SIGNS, margin=0.3, reduction="none")),
-          numpy=_np_reduced(_np_cosine_embedding), **_loss)
-@promoted
+          numpy=_np_reduced(_np_cosine_embedding), **_loss_as_input)
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
                           reduce: bool | None = None, reduction: str = "mean") -> Tensor:
     """1 - cosine where target is 1, max(0, cosine - margin) where it is -1. Shape: (N, D) twice and (N,), or (D,) twice and ().
@@ -464,7 +463,10 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
     if input1.ndim not in (1, 2) or input1.ndim != input2.ndim or target.ndim != input1.ndim - 1:
         raise ShapeError(f"cosine_embedding_loss: needs (N, D) twice and (N,), or (D,) twice and (), got shapes {input1.shape}, "
                          f"{input2.shape} and {target.shape}")
+    dtype = result_type(input1, input2)                     # in which the target has no part
+    input1, input2 = (cast(x, float32 if dtype in HALVES else dtype) for x in (input1, input2))
     size1, size2 = sum(input1 * input1, -1) + 1e-12, sum(input2 * input2, -1) + 1e-12
     cosine = sum(input1 * input2, -1) / (size1 * size2).sqrt()
     losses = where_op(target == 1, 1.0 - cosine, 0.0) + where_op(target == -1, clamp_min(cosine - +margin, 0.0), 0.0)
-    return _reduce("cosine_embedding_loss", losses, reduction)
+    out = _reduce("cosine_embedding_loss", losses, reduction)
+    return cast(out, dtype) if dtype in HALVES else out

@@ -8,7 +8,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import indexing
 from volta._kernels.core.call import run_kernel
-from volta._kernels.core.order import dense_strides
+from volta._kernels.core.order import dense_strides, outermost_first
 from volta._kernels.core.shapes import expand_strides, view_strides
 from volta.ops.table import case, register
 
@@ -99,17 +99,19 @@ def as_it_lies(function, x):
     strides = None if x._contiguous or core.stands_in(x) else dense_strides(x)
     if strides is None:
         return function(x)
-    dims = tuple(sorted(range(x.ndim), key=lambda d: -strides[d]))
+    dims = outermost_first(strides)
     return permute_op(function(permute_op(x, dims=dims)), dims=tuple(map(dims.index, range(x.ndim))))
+
+
+def in_order(x, dims):
+    """A copy of x with its dimensions in this order in memory, outermost first."""
+    return permute_op(contiguous_op(permute_op(x, dims=dims)), dims=tuple(map(dims.index, range(x.ndim))))
 
 
 def lies_as(x, out):
     """What was made of x, row-major and of its shape, as x lies."""
     strides = None if x._contiguous or core.stands_in(x) or core.stands_in(out) else dense_strides(x)
-    if strides is None:
-        return out
-    dims = tuple(sorted(range(x.ndim), key=lambda d: -strides[d]))
-    return permute_op(contiguous_op(permute_op(out, dims=dims)), dims=tuple(map(dims.index, range(x.ndim))))
+    return out if strides is None else in_order(out, outermost_first(strides))
 
 
 place = register(
