@@ -289,8 +289,12 @@ class BuildExt(build_ext):
         return []
 
     def copy_extensions_to_source(self) -> None:
+        known = {name.partition(".")[2] for name, source in module_sources().items() if is_varied(source)}
         for variant in variants():
             (VARIED / variant).mkdir(exist_ok=True)
+            for path in (VARIED / variant).iterdir():       # of modules that there are no longer
+                if path.is_file() and path.name.split(".")[0] not in known:
+                    path.unlink()
         super().copy_extensions_to_source()
 
     def set_flags(self, extension: Extension, variant: str | None, openmp: list[str]) -> None:
