@@ -65,9 +65,10 @@ MSVC_FLAGS = ["/O2", "/fp:precise"]
 # What most modules include, and takes longer to read than many of them to compile: GCC reads it once for each set of flags.
 HEADERS = '#define PY_SSIZE_T_CLEAN\n#include "Python.h"\n'
 # From which section of Cython's C on GCC optimises how: what fills a module runs once (tables of loops are long straight lines, which took
-# up to a half of their modules' time), and Cython's own functions are no loops; of these what imports and raises runs rarely.
-SECTIONS = {"init_module": 'push_options\n#pragma GCC optimize ("O0")',
-            "utility_code_pragmas": 'pop_options\n#pragma GCC optimize ("O1")'}
+# up to a half of their modules' time), and Cython's own functions in modules of loops are no loops; of these what imports and raises runs
+# rarely. (In other modules they are what calls are made of: at O1 an operation took a fifth longer.)
+SECTIONS = {"init_module": 'push_options\n#pragma GCC optimize ("O0")', "utility_code_pragmas": "pop_options"}
+HELPERS = '\n#pragma GCC optimize ("O1")'
 RARE = re.compile(r"^/\* (?:Raise\w+|\w*Import\w*|\w*Export\w*|AddModuleRef|AddTraceback|ArgTypeTestError|CheckBinaryVersion"
                   r"|CLineInTraceback|CodeObjectCache|Decompress\w+|Fetch\w+|FormatTypeName|GetRuntimeVersion|IgnoreException|MergeVTables"
                   r"|MultiPhaseInit\w+|NewCodeObj|PyType_Ready|ReleaseUnknownGil|SetupReduce|SetVTable|UnpackUnboundCMethod_impl|ValidateBasesTuple)"
@@ -162,11 +163,14 @@ def spare_glue(source: Path) -> None:
         return
     for section, pragma in SECTIONS.items():
         head = f"/* #### Code section: {section} ### */\n"
+        pragma += HELPERS if is_varied(source) and section == "utility_code_pragmas" else ""
         text = text.replace(head, head + GCC.format(pragma))
-    code, head, helpers = text.partition("/* #### Code section: utility_code_def ### */\n")
-    if is_varied(source) and source.name.split(".")[0] not in UNSPARED:
-        code = CALLED.sub(lambda function: function[0] if LOOPING.search(function[0]) else spared(function[0], "O1"), code)
-    path.write_text(code + head + RARE.sub(lambda function: spared(function[0], "O0"), helpers), encoding="utf-8")
+    if is_varied(source):
+        code, head, helpers = text.partition("/* #### Code section: utility_code_def ### */\n")
+        if source.name.split(".")[0] not in UNSPARED:
+            code = CALLED.sub(lambda function: function[0] if LOOPING.search(function[0]) else spared(function[0], "O1"), code)
+        text = code + head + RARE.sub(lambda function: spared(function[0], "O0"), helpers)
+    path.write_text(text, encoding="utf-8")
 
 
 def generate_c(parallel: int) -> None:
