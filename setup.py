@@ -15,12 +15,14 @@ import gc
 import hashlib
 import multiprocessing
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import zlib
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -56,19 +58,26 @@ UNIX_FLAGS = ["-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fn
 VECTORS = ["-ftree-vectorize", "-fvect-cost-model=dynamic"]
 LOOPS, MOVES, OLD, OTHERS, CHECKS = ["-O3"], ["-O2", *VECTORS], ["-O1", *VECTORS], ["-O2"], ["-O1"]
 MOVING = {"bag", "ctc", "glu", "index", "join", "scatter", "search", "update", "windowed"}
+# Modules whose loops are as fast where functions of headers are inlined only up to the size of -O2, which a fifth of their time goes to.
+APART, LEAN = ["--param=max-inline-insns-single=70"], {"conv_weight", "folds", "lu"}
 UNROLLED = (".gemm", ".multiply")
 MSVC_FLAGS = ["/O2", "/fp:precise"]
 # What most modules include, and takes longer to read than many of them to compile: GCC reads it once for each set of flags.
-HEADERS = """#define PY_SSIZE_T_CLEAN
-#include "Python.h"
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-"""
+HEADERS = '#define PY_SSIZE_T_CLEAN\n#include "Python.h"\n'
 # From which section of Cython's C on GCC optimises how: what fills a module runs once (tables of loops are long straight lines, which took
-# up to a half of their modules' time), and Cython's own functions in modules of loops are no loops. A seventh of all compiling.
+# up to a half of their modules' time), and Cython's own functions in modules of loops are no loops; of these what imports and raises runs
+# rarely. (In other modules they are what calls are made of: at O1 an operation took a fifth longer.)
 SECTIONS = {"init_module": 'push_options\n#pragma GCC optimize ("O0")', "utility_code_pragmas": "pop_options"}
 HELPERS = '\n#pragma GCC optimize ("O1")'
+RARE = re.compile(r"^/\* (?:Raise\w+|\w*Import\w*|\w*Export\w*|AddModuleRef|AddTraceback|ArgTypeTestError|CheckBinaryVersion"
+                  r"|CLineInTraceback|CodeObjectCache|Decompress\w+|Fetch\w+|FormatTypeName|GetRuntimeVersion|IgnoreException|MergeVTables"
+                  r"|MultiPhaseInit\w+|NewCodeObj|PyType_Ready|ReleaseUnknownGil|SetupReduce|SetVTable|UnpackUnboundCMethod_impl|ValidateBasesTuple)"
+                  r"(?: \(used by \w+\))? \*/\n.*?(?=^/\* \w+(?: \(used by \w+\))? \*/\n|^/\* ####)", re.MULTILINE | re.DOTALL)
+# The functions of loop modules that Python calls: they read arguments and call loops. Some modules' loops are slower by it.
+CALLED = re.compile(r"^static PyObject \*__pyx_p[wf]_\w+\([^;{}]*\) \{\n.*?^\}\n", re.MULTILINE | re.DOTALL)
+LOOPING = re.compile(r"for \(__pyx_t|while \(|#pragma omp")
+UNSPARED = {"copy", "qr", "resample", "row_norm", "scatter"}
+GCC = "#if defined(__GNUC__) && !defined(__clang__)\n#pragma GCC {}\n#endif\n"
 DIRECTIVES = {"language_level": 3, "boundscheck": CHECKED, "wraparound": False, "initializedcheck": CHECKED,
               "cdivision": True}
 
@@ -141,8 +150,13 @@ def template(path: Path):
     return Template(path.read_text(encoding="utf-8"), name=str(path), get_template=lambda name, parent: template(path.with_name(name)))
 
 
+def spared(text: str, level: str) -> str:
+    """Some functions' C at another level of optimisation."""
+    return GCC.format(f'push_options\n#pragma GCC optimize ("{level}")') + text + GCC.format("pop_options")
+
+
 def spare_glue(source: Path) -> None:
-    """Write into a module's C where the loops end, for GCC."""
+    """Write into a module's C what is no loop, for GCC."""
     path = c_path(source)
     text = path.read_text(encoding="utf-8")
     if "#pragma GCC push_options" in text:
@@ -150,7 +164,12 @@ def spare_glue(source: Path) -> None:
     for section, pragma in SECTIONS.items():
         head = f"/* #### Code section: {section} ### */\n"
         pragma += HELPERS if is_varied(source) and section == "utility_code_pragmas" else ""
-        text = text.replace(head, f"{head}#if defined(__GNUC__) && !defined(__clang__)\n#pragma GCC {pragma}\n#endif\n")
+        text = text.replace(head, head + GCC.format(pragma))
+    if is_varied(source):
+        code, head, helpers = text.partition("/* #### Code section: utility_code_def ### */\n")
+        if source.name.split(".")[0] not in UNSPARED:
+            code = CALLED.sub(lambda function: function[0] if LOOPING.search(function[0]) else spared(function[0], "O1"), code)
+        text = code + head + RARE.sub(lambda function: spared(function[0], "O0"), helpers)
     path.write_text(text, encoding="utf-8")
 
 
@@ -158,7 +177,9 @@ def generate_c(parallel: int) -> None:
     """Expand the templates, run Cython, and write for each variant a file that includes the common C file."""
     import Cython.Compiler.ParseTreeTransforms  # noqa: F401  it takes a second, here for all processes
     from Cython.Build import cythonize
+    from Cython.Compiler import Options
 
+    Options.emit_code_comments = False          # they are half of the C
     modules = {True: [], False: []}
     for name, source in module_sources().items():
         path = pyx_path(source)
@@ -221,11 +242,12 @@ class BuildExt(build_ext):
         # The largest files first, so that processors finish together; but for what macros unroll, which takes longer than its size.
         self.extensions.sort(key=lambda e: (not e.name.endswith(UNROLLED), -Path((e.depends or e.sources)[0]).stat().st_size))
         self.missing = {extension.name: extension for extension in self.extensions if not self.take_kept(extension)}
-        kinds = {tuple(extension.extra_compile_args) for extension in self.missing.values()}
+        kinds = Counter(tuple(extension.extra_compile_args) for extension in self.missing.values())
+        kinds = [flags for flags, count in kinds.items() if count > 1]
         with ThreadPoolExecutor(self.parallel) as pool:
             headers = dict(zip(kinds, pool.map(self.precompile, kinds)))
         for extension in self.missing.values():
-            extension.extra_compile_args += headers[tuple(extension.extra_compile_args)]
+            extension.extra_compile_args += headers.get(tuple(extension.extra_compile_args), [])
         super().build_extensions()
 
     def places(self, extension: Extension) -> tuple[Path, Path, Path]:
@@ -258,7 +280,7 @@ class BuildExt(build_ext):
         """Flags by which what is compiled with these takes HEADERS as GCC has read them; none for another compiler."""
         header = GENERATED / "headers" / f"{zlib.crc32(repr(flags).encode()):08x}.h"
         read = header.with_suffix(".h.gch")
-        write_if_changed(header, HEADERS)
+        write_if_changed(header, HEADERS + ("#include <immintrin.h>\n" if "-mavx2" in flags else ""))
         read.unlink(missing_ok=True)
         if self.compiler.compiler_type != "unix" or sys.platform == "darwin":
             return []
@@ -271,8 +293,12 @@ class BuildExt(build_ext):
         return []
 
     def copy_extensions_to_source(self) -> None:
+        known = {name.partition(".")[2] for name, source in module_sources().items() if is_varied(source)}
         for variant in variants():
             (VARIED / variant).mkdir(exist_ok=True)
+            for path in (VARIED / variant).iterdir():       # of modules that there are no longer
+                if path.is_file() and path.name.split(".")[0] not in known:
+                    path.unlink()
         super().copy_extensions_to_source()
 
     def set_flags(self, extension: Extension, variant: str | None, openmp: list[str]) -> None:
@@ -281,8 +307,9 @@ class BuildExt(build_ext):
         if variant:
             flags += VARIANTS[variant][msvc]
         if not msvc:
-            moving, old = extension.name.rpartition(".")[2] in MOVING, variant == "baseline" and "avx2" in variants()
-            flags += CHECKS if CHECKED else OTHERS if variant is None else OLD if old else MOVES if moving else LOOPS
+            name, old = extension.name.rpartition(".")[2], variant == "baseline" and "avx2" in variants()
+            flags += CHECKS if CHECKED else OTHERS if variant is None else OLD if old else MOVES if name in MOVING else LOOPS
+            flags += APART if variant and not old and name in LEAN and not CHECKED else []
         if variant or extension.name == "volta._kernels.core.threads":
             flags += openmp
             extension.extra_link_args = [] if msvc else list(openmp)
