@@ -36,7 +36,7 @@ class _Late:
 # Modules of families that have more than one, or one of another name; a kernel that is not found so is looked for in all.
 _ROOMS = {"movement": ("join",), "creation": ("random",), "inplace": ("random", "index", "scatter"),
           "index": ("scatter", "one_hot"), "reduce": ("moments",), "activation": ("glu",), "sort": ("median", "search", "runs", "scatter"),
-          "places": ("tally",), "conv": ("conv_weight",), "update": ("norm",),
+          "places": ("tally",), "conv": ("conv_weight",), "update": ("norm",), "attention": ("slopes",),
           "pool": ("pool_largest", "pool_average", "pool_fractional"), "norm": ("row_norm",), "resample": ("windowed",)}
 
 
