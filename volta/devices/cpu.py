@@ -66,4 +66,7 @@ def load() -> None:
 
 
 _bind(_FIRST)
+for _name, _op in RECORDS.items():
+    if _op.details.fits:
+        KERNELS[_name].strict = True
 bind({name: _Late(name) for name, op in RECORDS.items() if op.cpu is None}, "cpu", own=OWN)
