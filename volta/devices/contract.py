@@ -175,6 +175,6 @@ random       draw_into(out, kind, a, b, seed, offset)   in place: by its kind wh
 
 update       in place, one pass over lists of parameters, gradients and states of any shapes, all of one dtype; as few dispatches as
              the device allows. Generated from `ops/records/update.py`, which says which lists (None for a state that is not in use),
-             factors and flags each takes: sgd, adam, rmsprop, ...; clip_norm, clip_value of gradients
+             factors and flags each takes: sgd, adam, rmsprop, ...; clip_norm, clip_value, scale_grads of gradients
              total_norm(*tensors, order)           the norm of all elements, order not 0, as a tensor without dimensions
 """
