@@ -125,6 +125,8 @@ OWN = {
     "linear": [case((500, 30), (4, 30), (4,)), case((3, 30), (500, 30), (500,)),
                case((1, 3000), (1, 3000), (1,)), case((2000, 2), (1500, 2), None)],
     "attention": [case(*s, causal=s[0][0] > 1, scale=0.3) for s in HEADS],
+    "attention_slopes": [case(s[0][:3] + s[2][3:], *s, *[Derived(lambda g, *x, i=i, s=s: np_attention(*x[:4], s[0][0] > 1, 0.3)[i])
+                                                         for i in (0, 1)], causal=s[0][0] > 1, scale=0.3) for s in HEADS if s[3]],
     "attention_grad": [case(s[0][:3] + s[2][3:], *s, *[Derived(lambda g, *x, i=i, s=s: np_attention(*x[:4], s[0][0] > 1, 0.3)[i])
                                                        for i in (0, 1)], causal=s[0][0] > 1, scale=0.3) for s in HEADS],
     "conv2d": [case(x, w, (w[0],), **p) for x, w, p, _ in CONVOLUTIONS],

@@ -64,6 +64,18 @@ def test_dispatches_of_clipping(gpu):
     assert dispatches(lambda: nn.utils.clip_grads_with_norm_(ours, 0.5, volta.tensor(2.0, device=gpu))) == 1
 
 
+def test_dispatches_of_scaled_gradients(gpu):
+    """Unscaling and the look for infinity: one, and two for the largest of all."""
+    ours, _ = parameters(normal(), gpu)
+    before = [p.grad.numpy() for p in ours]
+    scaler = volta.amp.GradScaler(gpu, init_scale=8.0)
+    start = volta.gpu.stats().dispatches
+    scaler.unscale_(volta.optim.SGD(ours, lr=0.1))
+    assert volta.gpu.stats().dispatches - start <= 3
+    for p, g in zip(ours, before):
+        np.testing.assert_array_equal(p.grad.numpy(), g / 8)
+
+
 def test_parts_of_large_and_many_tensors(device):
     ours, theirs = parameters(normal(((70001,), (40000,), *[(7,)] * 40), 1), device)
     for order in (2.0, math.inf):

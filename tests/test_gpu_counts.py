@@ -35,6 +35,9 @@ CASES = {
     "attention of float16": (lambda: F.scaled_dot_product_attention(*[rand_half(2, 3, 8, 16) for _ in range(3)]), 7, 6),
     "batch_norm evaluated": (lambda: F.batch_norm(rand(*IMAGE), rand(3).detach(), rand(3).detach(), rand(3), rand(3)), 6, 1),
     "batch_norm frozen": (lambda: F.batch_norm(rand(*IMAGE), *[rand(3).detach() for _ in range(4)]), 6, 1),
+    "attention under a mask": (lambda: F.scaled_dot_product_attention(*[rand(2, 3, 8, 16) for _ in range(3)], rand(8, 8)), 5, 12),
+    "attention under a bool mask": (lambda: F.scaled_dot_product_attention(
+        *[rand(2, 3, 8, 16) for _ in range(3)], volta.ones(8, 8, dtype=volta.bool, device="gpu")), 6, 5),
     "bias": (lambda: volta.add(rand(300, 64).detach(), rand(64)), 3, 1),        # sums of columns in one pass
     "reshape": (lambda: rand(*IMAGE).reshape(6, 48).exp(), 2, 1),               # a leaf takes over what only its gradient shows
     "clamp": (lambda: rand(3, 4).clamp(0.2, 0.7), 2, 1), "clamp_min": (lambda: rand(3, 4).clamp(0.2), 2, 1),

@@ -54,7 +54,7 @@ def test_kernels_of_both_devices_take_what_is_declared():
     own = {name: kinds | ({"bfloat16"} if "float16" in kinds else set()) for name, kinds in POINTWISE.items()}
     moved = {"where": own["where"] | {"int8", "int16"}}            # by their size
     assert {name: {d.name for d in kernel.dtypes()} for name, kernel in cpu.KERNELS.items()} == own | moved
-    assert set(gpu.KERNELS) - set(POINTWISE) == {"batch_norm_given"}         # a norm, but elementwise there
+    assert set(gpu.KERNELS) - set(POINTWISE) == {"batch_norm_given", "attention_slopes"}      # elementwise there alone
     assert {name: {d.name for d in gpu.KERNELS[name].dtypes()} for name in POINTWISE} == {
         name: kinds - {"float64"} for name, kinds in POINTWISE.items()}
 

@@ -231,6 +231,7 @@ fn clamp_f(x: f32, low: f32, high: f32) -> f32 { return min_nan(max_nan(x, low),
 fn clamp_w(x: T, low: T, high: T) -> T { return min(max(x, low), high); }
 fn threshold_f(x: f32, limit: f32, value: f32) -> f32 { return select(x, value, !is_nan(x) && x <= limit); }
 fn threshold_n(x: T, limit: T, value: T) -> T { return select(x, value, x <= limit); }
+fn attention_slopes_f(score: f32, product: f32, mask: f32, top: f32, factor: f32, delta: f32, scale: f32) -> f32 { return exp2_accurate(fma(mask, LOG2_E, score * (scale * LOG2_E)) - top) * factor * (product - delta); }
 fn batch_norm_given_f(x: f32, mean: f32, variance: f32, weight: f32, bias: f32, eps: f32) -> f32 { return (x - mean) / sqrt(variance + eps) * weight + bias; }
 fn elu_f(x: f32, alpha: f32, inner: f32) -> f32 { return select(alpha * expm1_accurate(x * inner), x, is_positive(x)); }
 fn hardshrink_f(x: f32, limit: f32) -> f32 { return select(x, 0.0, !is_nan(x) && abs(x) <= limit); }

@@ -10,6 +10,8 @@ from volta.autograd import no_grad
 from volta.dtypes import float16
 from volta.errors import ArgumentError
 from volta.nn.utils import get_total_norm
+from volta.nn.utils.parameters import change_gradients
+from volta.ops.records.update import SCALE_GRADS
 
 __all__ = ["GradScaler"]
 
@@ -64,8 +66,7 @@ class GradScaler:
         gradients = [g._values() if g.is_sparse else g for g in gradients]
         if any(g.dtype is float16 for g in gradients):
             raise ArgumentError("GradScaler.unscale_: gradients are float16; keep the parameters in float32 and use autocast")
-        for g in gradients:
-            g.mul_(1.0 / self._scale)
+        change_gradients(SCALE_GRADS, gradients, {"factor": 1.0 / self._scale})
         largest = [g for g in gradients if g.numel()]
         self._found[id(optimizer)] = bool(largest) and not math.isfinite(get_total_norm(largest, math.inf).item())
 

@@ -147,6 +147,7 @@ attention    attention(q[B, H, L, E], k[B, G, S, E], v[B, G, S, V], mask or None
              G divides H; mask[B or 1, H or 1, L or 1, S or 1] is added; causal: query i sees keys 0 .. i; a row of no key is 0, its stats
              (+inf, 0); out lies as [B, L, H, V] in memory, on the CPU as q does
              attention_grad(g, q, k, v, mask, out, stats, causal, scale) -> (dq, dk, dv)
+             attention_slopes(g, q, k, v, mask, out, stats, causal, scale) -> [B, H, L, S]     the gradient of the scores
 
 recurrent    recurrent(x[R, gates * H], weight[gates * H, H], bias or None, h0[B, H] or None, c0[B, H] or None, mode, batch_sizes, reverse) ->
                  (out[R, H], hidden[B, H], cell[B, H], saved)      R rows of all steps; see ops/records/recurrent.py; no cell: (0, H)
@@ -174,6 +175,6 @@ random       draw_into(out, kind, a, b, seed, offset)   in place: by its kind wh
 
 update       in place, one pass over lists of parameters, gradients and states of any shapes, all of one dtype; as few dispatches as
              the device allows. Generated from `ops/records/update.py`, which says which lists (None for a state that is not in use),
-             factors and flags each takes: sgd, adam, rmsprop, ...; clip_norm, clip_value of gradients
+             factors and flags each takes: sgd, adam, rmsprop, ...; clip_norm, clip_value, scale_grads of gradients
              total_norm(*tensors, order)           the norm of all elements, order not 0, as a tensor without dimensions
 """

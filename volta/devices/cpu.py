@@ -36,7 +36,7 @@ class _Late:
 # Modules of families that have more than one, or one of another name; a kernel that is not found so is looked for in all.
 _ROOMS = {"movement": ("join",), "creation": ("random",), "inplace": ("random", "index", "scatter"),
           "index": ("scatter",), "reduce": ("moments",), "activation": ("glu",), "sort": ("median", "search", "scatter"),
-          "places": ("search",), "conv": ("conv_weight",), "update": ("norm",),
+          "places": ("search",), "conv": ("conv_weight",), "update": ("norm",), "attention": ("slopes",),
           "pool": ("pool_largest", "pool_average"), "norm": ("row_norm",), "resample": ("windowed",)}
 
 
@@ -66,4 +66,7 @@ def load() -> None:
 
 
 _bind(_FIRST)
+for _name, _op in RECORDS.items():
+    if _op.details.fits:
+        KERNELS[_name].strict = True
 bind({name: _Late(name) for name, op in RECORDS.items() if op.cpu is None}, "cpu", own=OWN)

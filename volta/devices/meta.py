@@ -178,6 +178,10 @@ def _cross_entropy(op, inputs, params):
     return (loss, (inputs[0]._shape, inputs[0].dtype)) if op.name.endswith("softmax") else loss
 
 
+def _attention_slopes(op, inputs, params):
+    return (*inputs[1]._shape[:3], inputs[2]._shape[2]), inputs[1].dtype
+
+
 def _nll(op, inputs, params):
     shape = inputs[1]._shape if params["reduction"] == "none" else ()
     return (shape, inputs[0].dtype), ((1 if params["reduction"] == "mean" else 0,), inputs[0].dtype)
@@ -220,6 +224,7 @@ _RULES: dict[str, Callable] = {
     "fractional_max_pool": lambda op, x, params: tuple([((x[0]._shape[0], *params["size"]), kind) for kind in (x[0].dtype, int64)]),
     **dict.fromkeys(("max_pool", "max_pool_values", "max_pool_grad", "avg_pool", "avg_pool_grad"), _windows),
     **dict.fromkeys(("batch_norm", "batch_norm_grad", "batch_norm_given_grad"), _batch_norm),
+    "attention_slopes": _attention_slopes, "total_norm": lambda op, x, params: ((), x[0].dtype),
     "row_norm": _row_norm, "row_norm_grad": _each_alike(1, 2, 2),
     "attention": _attention, "attention_grad": _each_alike(1, 2, 3),
     **dict.fromkeys(("cross_entropy", "cross_entropy_softmax"), _cross_entropy), "nll": _nll,

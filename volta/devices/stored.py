@@ -31,7 +31,7 @@ def compute(op, device, kernel, inputs: tuple, params: dict | None, out):
     if new:
         return _drawn(op, device, kernel, inputs, params)
     if int32 in narrow:
-        inputs = tuple([wrapped(op.name, x, narrow[int32]) if isinstance(x, int) else x for x in inputs])
+        inputs = tuple([_wrapped(op, x, narrow[int32]) if isinstance(x, int) else x for x in inputs])
     wide = [_widened(x) for x in inputs]
     result = kernel(*wide, **params)
     if out is not None:
@@ -55,20 +55,15 @@ def _stored(inputs: tuple) -> dict:
     return found
 
 
-# Ops that have no tensors in the place of their numbers, in PyTorch: these have to fit.
-STRICT = frozenset("""clamp clamp_min clamp_max mulacc add_product add_quotient lerp where pow elu celu leaky_relu hardtanh softplus
-hardshrink softshrink threshold""".split())
-
-
-def wrapped(name: str, value: int, dtype) -> int:
-    """An integer beside tensors of narrower ones: as in PyTorch it wraps from 64 bits.
+def _wrapped(op, value: int, dtype) -> int:
+    """An integer beside tensors of narrower ones: as in PyTorch it wraps from 64 bits, where the record does not say that it has to fit.
 
     Raises: NumberError beyond these.
     """
-    core.check_word(name, value)
+    core.check_word(op.name, value)
     bits = 8 * dtype.itemsize
-    if name in STRICT and not -1 << bits - 1 <= value < 1 << bits - 1:
-        raise ArgumentError(f"{name}: {value} does not fit into {dtype}")
+    if "i" in op.details.fits and not -1 << bits - 1 <= value < 1 << bits - 1:
+        raise ArgumentError(f"{op.name}: {value} does not fit into {dtype}")
     low = value & (1 << bits) - 1
     return low - (1 << bits) if dtype.is_signed and low >> bits - 1 else low
 

@@ -77,6 +77,8 @@ class Details(SimpleNamespace):
     differentiable: bool = True     # a user's op may have no derivative, and a record one that raises
     elementwise: bool = False       # a composed op of broadcast tensors, element by element: special values are tested too
     view: bool = False              # a composed op whose results show the data of its first input
+    fits: str = ""                  # in which dtypes Python numbers have to fit, rather than wrap or become infinite: those in whose place
+    #                                 PyTorch takes no tensors; i integers and bool, f floats, h those of 16 bits
     tied: bool = False              # a derivative that is constant counts as a function of the input all the same, as in PyTorch
     reads: bool = False             # a composed op that reads values on the host: the shape or type of its result depends on them
     apart: int | None = None        # inputs from this one on must not be what is written to: elsewhere that is refused of a part alone
@@ -122,13 +124,13 @@ def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outpu
              tests: bool = False, cpu_only: bool = False, view: Callable | None = None, numpy: Callable | None = None,
              domain: tuple[float, float] = (-2.0, 2.0), cases: tuple = (), kinds: str = "f", rtol: float = 1e-5, smooth: bool = True,
              tied: bool = False, out: str = "", derivable: bool = True, public: Places | None = None, room: str = "",
-             doc: str | None = None, pixels: tuple[str, ...] = ()) -> Primitive:
+             doc: str | None = None, pixels: tuple[str, ...] = (), fits: str = "") -> Primitive:
     """Make a record and enter it in the table. `view` is the one kernel of an op that moves no data; `public` makes it a function and
     method of users, `room` one of that module alone, "special.name"; with derivable=False its `vjp` raises. Results lie pixel by pixel
     where one of the inputs `pixels` does. The rest is what `Primitive`
     and `Details` say."""
     details = Details(numpy=numpy, domain=domain, cases=tuple(cases), kinds=kinds, rtol=rtol, smooth=smooth, tied=tied,
-                      out=out, cpu_only=cpu_only, differentiable=derivable)
+                      out=out, cpu_only=cpu_only, differentiable=derivable, fits=fits)
     op = Primitive(f"{room}.{name}" if room else name, inputs, vjp=vjp, family=family, outputs=outputs, reference=reference,
                    promote=promote, takes=takes, writes=writes, wide=wide, differentiable=differentiable, names=names, tests=tests,
                    details=details)

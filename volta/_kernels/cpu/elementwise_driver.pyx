@@ -21,9 +21,6 @@ from volta._kernels.cpu.iteration cimport (
 from volta.errors import ArgumentError, DTypeError, ShapeError
 
 INTEGER_DIVISION = ("remainder", "floor_divide", "fmod", "div_trunc")
-# Which PyTorch's kernels take numbers for, not tensors without dimensions: these have to fit.
-STRICT = frozenset("""clamp clamp_min clamp_max mulacc add_product add_quotient lerp where pow elu celu leaky_relu hardtanh softplus hardshrink
-softshrink threshold""".split())
 POWERS = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
 KERNELS = {}
 
@@ -78,7 +75,7 @@ cdef class Kernel:
     cdef bint integer_division
     cdef bint words                             # `where`: copies elements, whatever they are
     cdef bint power                             # `pow`: an exponent of 2 is a product
-    cdef bint strict                            # its numbers have to fit
+    cdef public bint strict                     # its numbers have to fit, which the record says
 
     def __cinit__(self, str name, int arity):
         self.name = name
@@ -86,7 +83,6 @@ cdef class Kernel:
         self.integer_division = name in INTEGER_DIVISION
         self.words = name == "where"
         self.power = name == "pow"
-        self.strict = name in STRICT
 
     def __repr__(self):
         return f"<elementwise kernel {self.name}>"

@@ -102,7 +102,7 @@ def cast(x, dtype):
 
 def _fill_plan(text, operands, out, own, large):
     """Plan of out[i] = text, over the operands, which are numbers."""
-    expression = Expression((text(out.dtype),), numbers=(out.dtype,) * len(operands))
+    expression = Expression((text(out.dtype),), numbers=(out.dtype,) * len(operands), fits=("fill", True))
     return make_plan(out.storage.device, expression, out.shape, [], [(out._strides, out.offset, out.dtype)], large, new=False)
 
 

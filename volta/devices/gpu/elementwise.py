@@ -25,6 +25,7 @@ from volta.devices.gpu.generate import Expression
 from volta.devices.gpu.map import make_plan
 from volta.errors import ArgumentError, DTypeError
 from volta.gpu.shaders import read as shader_text
+from volta.ops.table import RECORDS
 
 NUMBERS = frozenset((float, int, bool))
 _ENDINGS = ("bn", "uwmn", "iwmn", "iwmn", "fmn", "fmn", "fmn")      # by DType.code: which lines serve, the first found
@@ -63,7 +64,7 @@ def function(name: str, dtype) -> Function:
     return Function(own, re.sub(r"\bT\b", kind, found[0].replace(f"{name}_{found[2]}(", f"{own}(", 1)), found[4])
 
 
-def compose(calls, numbers: tuple = (), results: tuple = ()) -> Expression:
+def compose(calls, numbers: tuple = (), results: tuple = (), fits: tuple = ()) -> Expression:
     """The expression of operations one after another; without `results` it gives the last one's.
 
     IN: calls as (operation, dtype of its operands, operands); operands and results by generate.Expression's names, such as
@@ -75,7 +76,7 @@ def compose(calls, numbers: tuple = (), results: tuple = ()) -> Expression:
         lines[found.name] = found.line
         call = f"{found.name}({', '.join(operands)})"
         steps.append(f"u32({call})" if found.result == "bool" else f"{call} & 255u" if dtype is UINT8 else call)
-    return Expression(results or (f"t{len(steps) - 1}",), tuple(steps), tuple(lines.values()), numbers)
+    return Expression(results or (f"t{len(steps) - 1}",), tuple(steps), tuple(lines.values()), numbers, fits=fits)
 
 
 class Elementwise(Pointwise):
@@ -178,7 +179,8 @@ def _call(name: str, dtype, operands, own) -> Expression:
         else:
             words.append(f"x{tensors}")
             tensors += 1
-    return compose([(name, dtype, words)], (dtype,) * numbers)
+    kind = "h" if dtype is FLOAT16 else "f" if dtype.is_floating_point else "i"
+    return compose([(name, dtype, words)], (dtype,) * numbers, fits=(name, False) if kind in RECORDS[name].details.fits else ())
 
 
 CHECKED = {**dict.fromkeys(DIVISIONS, Division), "pow": Power}

@@ -35,6 +35,7 @@ class Expression(NamedTuple):
     functions: tuple = ()       # lines that define what the texts call
     numbers: tuple = ()         # dtypes of s0, s1, ...
     user: str = ""              # name of the op whose functions are a user's text, which is not trusted
+    fits: tuple = ()            # where numbers have to fit their dtypes: (the op that refuses others, whether floats may become infinite)
 
     def uses(self, name: str) -> bool:
         """Whether a text names it."""

@@ -6,9 +6,7 @@ Tensors beyond one binding are bound by windows, piece by piece. Must not know w
 from __future__ import annotations
 
 import math
-import re
 import struct
-from collections.abc import Callable
 from functools import partial
 
 from volta._kernels.gpu.plan import Plan
@@ -17,7 +15,6 @@ from volta.devices.gpu.common import (
     BOOL,
     BYTES,
     COMPUTED,
-    FLOAT16,
     INT8,
     INT16,
     INT32,
@@ -34,11 +31,9 @@ from volta.devices.gpu.common import (
     row_major,
 )
 from volta.devices.gpu.generate import Expression, Layout
-from volta.devices.stored import STRICT
 
 # How a result becomes an element, where not by conversion.
 STORES = {BOOL: "min(r, 1u)", UINT8: "r & 255u", INT8: "(r << 24u) >> 24u", INT16: "(r << 16u) >> 16u"}
-_STRICT_CALL = re.compile(rf"({'|'.join(sorted(STRICT))})_[fiubwmn](?:_\w+)?\(")
 
 
 class Geometry:
@@ -61,7 +56,7 @@ def make_plan(device, expression: Expression, shape: tuple, inputs: list, output
     for _, _, dtype in outputs if new else ():
         plan.output(shape, dtype, True)
     if expression.numbers:
-        plan.words = _number_words(expression.numbers, tuple(_packing(expression, f"s{k}") for k in range(len(expression.numbers))))
+        plan.words = _number_words(expression.numbers, expression.fits)
     if math.prod(shape) == 0:
         return plan
     sizes, merged = collapse(shape, tuple(s for s, _, _ in operands))
@@ -73,24 +68,13 @@ def make_plan(device, expression: Expression, shape: tuple, inputs: list, output
     return plan
 
 
-def _packing(expression: Expression, number: str) -> Callable:
-    """What makes a word of this number where it is not as it should be: it wraps, or has to fit where a tensor is filled and in what is
-    STRICT; in powers, and beside what float16 is chosen from, it may be infinite."""
-    if expression.results[0].startswith("s0"):
-        return partial(pack_number, op="fill")
-    for step in expression.steps:
-        found = _STRICT_CALL.match(step)
-        if found and re.search(rf"\b{number}\b", step):
-            return partial(pack_number, op=found[1], infinite=found[1] == "pow" or found[1] == "where" and FLOAT16 in expression.numbers)
-    return pack_operand
-
-
-def _number_words(dtypes: tuple, packs: tuple):
-    """Function from numbers to their words; `packs`, of each number, make one of what is not as it should be."""
+def _number_words(dtypes: tuple, fits: tuple):
+    """Function from numbers to their words; IN: fits, as in Expression."""
     floating = all(dtype.is_floating_point for dtype in dtypes)
+    pack = partial(pack_number, op=fits[0], infinite=fits[1]) if fits else pack_operand
 
     def each(numbers):
-        return b"".join([pack(number, dtype) for pack, number, dtype in zip(packs, numbers, dtypes)])
+        return b"".join([pack(number, dtype) for number, dtype in zip(numbers, dtypes)])
 
     if not floating and not all(dtype in (INT32, INT64) for dtype in dtypes):
         return each

@@ -62,7 +62,15 @@ def _grad_of_nothing(g, x, weight, mean, rstd, eps=None):
     return tuple(full(shape, 0.0, FLOAT32, x.storage.device) for shape in (x.shape, x.shape[1:2], x.shape[1:2]))
 
 
-def _batch_norm_grad(g, x, weight, mean, rstd, eps=None):
+def _batch_norm_grad(g, x, weight, mean, rstd):
+    return _gradients(g, x, weight, mean, rstd)
+
+
+def _batch_norm_given_grad(g, x, weight, mean, var, *, eps):
+    return _gradients(g, x, weight, mean, var, eps)
+
+
+def _gradients(g, x, weight, mean, rstd, eps=None):
     """(dx, dweight[C], dbias[C]). IN: eps, where the statistics are not x's, and rstd are variances."""
     need_float32("batch_norm_grad" if eps is None else "batch_norm_given_grad", g, x, weight, mean, rstd)
     if not x._size:
@@ -101,8 +109,7 @@ KERNELS = {
     "batch_norm_given": _batch_norm_given,
     "batch_norm": Kernel("batch_norm", _batch_norm, cut=cuts.batch_norm),
     "batch_norm_grad": Kernel("batch_norm_grad", _batch_norm_grad, cut=cuts.batch_norm_grad),
-    "batch_norm_given_grad": Kernel("batch_norm_given_grad", lambda g, x, weight, mean, var, *, eps: _batch_norm_grad(
-        g, x, weight, mean, var, eps), cut=cuts.batch_norm_given_grad),
+    "batch_norm_given_grad": Kernel("batch_norm_given_grad", _batch_norm_given_grad, cut=cuts.batch_norm_given_grad),
     "batch_norm_update": Kernel("batch_norm_update", _batch_norm_update, writes=(0, 1), varying=("momentum", "eps", "count"),
                                 cut=cuts.updated((0, 1))),
 }

@@ -15,7 +15,7 @@ from volta.ops.linalg import matmul
 from volta.ops.parts import chunk
 from volta.ops.records.attention import attention_op, np_attention, probabilities, weighted
 from volta.ops.records.copy import cast
-from volta.ops.records.math import log, logical_not
+from volta.ops.records.math import logical_not, where_op
 from volta.ops.records.view import expand_op, permute_op, reshape_op, row_major
 from volta.ops.reduce import mean, softmax
 from volta.ops.repeats import repeat_interleave
@@ -141,7 +141,7 @@ def _as_added(mask, dtype, lead, apart):
 
 def _added(mask, dtype):
     """A mask of numbers: of a bool one 0 where it is True, else -inf."""
-    return log(cast(mask, dtype)) if mask.dtype is bool_ else cast(mask, dtype)
+    return cast(where_op(mask, 0.0, -math.inf), dtype) if mask.dtype is bool_ else cast(mask, dtype)
 
 
 def _composed(q, k, v, mask, dropout_p, causal, scale):

@@ -89,10 +89,10 @@ def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float
     if not isinstance(total_norm, core.TensorBase):
         raise DTypeError(f"clip_grads_with_norm_: total_norm must be a tensor, got {type(total_norm).__name__}")
     max_norm = number("clip_grads_with_norm_", "max_norm", max_norm, 0)
-    _clip(CLIP_NORM, _gradients("clip_grads_with_norm_", parameters), {"max_norm": max_norm}, total_norm)
+    change_gradients(CLIP_NORM, _gradients("clip_grads_with_norm_", parameters), {"max_norm": max_norm}, total_norm)
 
 
-def _clip(rule: Update, gradients, settings, total=None):
+def change_gradients(rule: Update, gradients, settings, total=None):
     """Change gradients in place, those of one device and dtype together; what is listed twice is changed twice."""
     alike: dict = {}
     for g in gradients:
@@ -118,7 +118,7 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
         warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
     gradients = _gradients("clip_grad_norm_", parameters)
     total = _total_norm("clip_grad_norm_", gradients, norm_type, error_if_nonfinite)
-    _clip(CLIP_NORM, gradients, {"max_norm": max_norm}, total)
+    change_gradients(CLIP_NORM, gradients, {"max_norm": max_norm}, total)
     return total
 
 
@@ -133,7 +133,7 @@ def clip_grad_norm(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Limit every gradient to [-clip_value, clip_value]. `foreach` has no meaning here."""
     limit = number("clip_grad_value_", "clip_value", clip_value, 0)
-    _clip(CLIP_VALUE, _gradients("clip_grad_value_", parameters), {"limit": limit})
+    change_gradients(CLIP_VALUE, _gradients("clip_grad_value_", parameters), {"limit": limit})
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:

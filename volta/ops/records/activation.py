@@ -37,7 +37,7 @@ def _slope_grad(g, a):
 
 
 leaky_relu = binary("leaky_relu", (lambda g, a, b: leaky_relu_grad(g, a, b), _slope_grad), takes="f",
-                    second="negative_slope", numpy=lambda x, slope: np.where(x > 0, x, x * slope), public=False)
+                    second="negative_slope", numpy=lambda x, slope: np.where(x > 0, x, x * slope), public=False, fits="ifh")
 leaky_relu_grad = gradient("leaky_relu_grad", "x", (
     lambda gg, x, negative_slope: leaky_relu_grad(gg, x, negative_slope), zero, lambda gg, g, x: where_op(x > 0, 0.0, gg * g)),
     numpy=lambda g, x, slope: np.where(x > 0, g, g * slope), numbers={"negative_slope": 0.1})
@@ -49,7 +49,7 @@ def tie(g, x):
 
 
 elu = ternary("elu", ("x", "alpha", "inner"), (lambda g, x, alpha, inner: elu_grad(g, x, alpha, inner), None, None), takes="f",
-              numpy=_np_elu, cases=_with(1.5, 0.5), public=False)
+              numpy=_np_elu, cases=_with(1.5, 0.5), public=False, fits="ifh")
 elu_grad = gradient("elu_grad", "x", reference=_elu_grad, numbers={"alpha": 1.5, "inner": 0.5},
                     numpy=lambda g, x, alpha, inner: g * np.where(x > 0, 1.0, alpha * inner * np.exp(np.minimum(x, 0) * inner)))
 
@@ -96,7 +96,7 @@ glu_grad = register("glu_grad", ("g", "x"), family="glu", takes="f", reference=_
 # ---------------------------------------------------------------- cut lines
 hardtanh = ternary("hardtanh", ("x", "min_val", "max_val"), (
     lambda g, x, min_val, max_val: hardtanh_grad(g, x, min_val, max_val), None, None), takes="f", numpy=np.clip, cases=_with(-0.5, 1.0),
-    public=False)
+    public=False, fits="ifh")
 hardtanh_grad = gradient("hardtanh_grad", "x", (
     lambda gg, x, min_val, max_val: hardtanh_grad(gg, x, min_val, max_val), zero, None, None),
     numpy=lambda g, x, low, high: np.where((x <= low) | (x >= high), 0.0, g), numbers={"min_val": -0.5, "max_val": 1.0})
@@ -124,13 +124,14 @@ huber_grad = ternary("huber_grad", ("g", "x", "target", "delta"), None, takes="f
                      reference=lambda g, x, target, delta: g * hardtanh(x - target, -delta, delta),
                      numpy=lambda g, x, target, delta: g * np.clip(x - target, -delta, delta))
 hardshrink_op = binary("hardshrink", (lambda g, a, b: shrink_grad(g, a, -b, b), zero), takes="f", cases=_with(0.7), public=False,
-                       numpy=lambda x, lambd: np.where(np.abs(x) <= lambd, 0.0, x))
+                       numpy=lambda x, lambd: np.where(np.abs(x) <= lambd, 0.0, x), fits="ifh")
 softshrink = binary("softshrink", (lambda g, a, b: shrink_grad(g, a, -b, b), lambda g, out: -g * sign(out)), takes="f",
                     cases=_with(0.7), public=False,
-                    numpy=lambda x, lambd: np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, np.where(x == x, 0, x))))
+                    numpy=lambda x, lambd: np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, np.where(x == x, 0, x))),
+                    fits="ifh")
 threshold = ternary("threshold", ("x", "limit", "value"), (lambda g, x, limit: shrink_grad(g, x, -math.inf, limit), None, None),
                     takes="fib", kinds="fi", numpy=lambda x, limit, value: np.where(x <= limit, value, x), cases=_with(2, 3),
-                    smooth=False, public=False)
+                    smooth=False, public=False, fits="ifh")
 shrink_grad = gradient("shrink_grad", "x", (lambda gg, x, low, high: shrink_grad(gg, x, low, high), zero, None, None),
                        numpy=lambda g, x, low, high: np.where((x >= low) & (x <= high), 0.0, g), numbers={"low": -0.7, "high": 0.7})
 
@@ -167,7 +168,7 @@ def _np_mish_grad(g, x):
 
 softplus = ternary("softplus", ("x", "beta", "threshold"), (
     lambda g, x, beta, threshold: softplus_grad(g, x, beta, threshold), None, None), takes="f", numpy=_np_softplus,
-    cases=(*_with(1.0, 20.0), case((30,), 3.0, 2.0)), public=False)
+    cases=(*_with(1.0, 20.0), case((30,), 3.0, 2.0)), public=False, fits="ifh")
 softplus_grad = gradient("softplus_grad", "x", reference=_softplus_grad, numbers={"beta": 3.0, "threshold": 2.0},
                          numpy=lambda g, x, beta, threshold: np.where(x * beta > threshold, g, g / (1 + np.exp(-x * beta))))
 logsigmoid = unary("logsigmoid", lambda g, x: softplus_grad(g, x, -1.0, 3e38),

@@ -87,8 +87,14 @@ def _attention_vjp(g, q, k, v, mask, out, stats, causal, scale, needs):
     gradients = (None,) * 3
     if any(needs[:3]):
         gradients = attention_grad(g, q, k, v, mask, out, stats, causal=causal, scale=scale)
-    of_mask = sum_to(_slopes(g, probabilities(q, k, mask, causal, scale), v), mask.shape) if needs[3] else None
+    of_mask = None
+    if needs[3]:
+        of_mask = cast(sum_to(attention_slopes(g, q, k, v, mask, out, stats, causal=causal, scale=scale), mask.shape), mask.dtype)
     return (*[d if need else None for d, need in zip(gradients, needs)], of_mask)
+
+
+def _attention_slopes(g, q, k, v, mask, out, stats, causal, scale):
+    return _slopes(g, probabilities(q, k, mask, causal, scale), v)
 
 
 # ---------------------------------------------------------------- in NumPy, for the tests
@@ -110,12 +116,18 @@ def np_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray |
     return out, np.concatenate((np.where(none, np.inf, top / math.log(2)), np.where(none, 0, 1 / np.where(none, 1, total))), axis=3)
 
 
+def _np_attention_slopes(g, q, k, v, mask, out, stats, causal, scale):
+    k, v = (np.repeat(x, q.shape[1] // x.shape[1], axis=1) for x in (k, v))
+    p = np.exp2(_np_scores(q, k, mask, causal, scale) / math.log(2) - stats[..., :1]) * stats[..., 1:]
+    return p * (np.einsum("bhle,bhse->bhls", g, v) - np.einsum("bhle,bhle->bhl", g, out)[..., None])
+
+
 def _np_attention_grad(g, q, k, v, mask, out, stats, causal, scale):
     b, groups, keys, _ = k.shape
     ratio = q.shape[1] // groups
-    k, v = (np.repeat(x, ratio, axis=1) for x in (k, v))
+    slopes = _np_attention_slopes(g, q, k, v, mask, out, stats, causal, scale) * scale
+    k = np.repeat(k, ratio, axis=1)
     p = np.exp2(_np_scores(q, k, mask, causal, scale) / math.log(2) - stats[..., :1]) * stats[..., 1:]
-    slopes = p * (np.einsum("bhle,bhse->bhls", g, v) - np.einsum("bhle,bhle->bhl", g, out)[..., None]) * scale
     dk, dv = (np.einsum("bhls,bhle->bhse", a, x).reshape(b, groups, ratio, keys, -1).sum(axis=2) for a, x in ((slopes, q), (p, g)))
     return np.einsum("bhls,bhse->bhle", slopes, k), dk, dv
 
@@ -141,10 +153,15 @@ _TAKES = {"q": "f", "k": "=q", "v": "=q", "mask": "=q or wide?"}
 attention_op = register(
     "attention", ("q", "k", "v", "mask"), family="attention", outputs=("out", "stats"), takes=_TAKES, wide=("stats",),
     vjp=_attention_vjp, numpy=np_attention, cases=_CASES, rtol=1e-4)
+_GRAD_TAKES = {"g": "f", **_TAKES, "q": "=g", "out": "=g", "stats": "=g or wide"}
+_GRAD_CASES = tuple(case(
+    c.inputs[0][:3] + c.inputs[2][3:], *c.inputs,
+    *[Derived(lambda g, q, k, v, mask, *_, i=i, c=c: np_attention(q, k, v, mask, **c.params)[i]) for i in (0, 1)], **c.params)
+    for c in _CASES)
 attention_grad = register(
     "attention_grad", ("g", "q", "k", "v", "mask", "out", "stats"), family="attention", outputs=("dq", "dk", "dv"),
-    takes={"g": "f", **_TAKES, "q": "=g", "out": "=g", "stats": "=g or wide"}, reference=_attention_grad, numpy=_np_attention_grad,
-    rtol=1e-4, cases=tuple(case(
-        c.inputs[0][:3] + c.inputs[2][3:], *c.inputs,
-        *[Derived(lambda g, q, k, v, mask, *_, i=i, c=c: np_attention(q, k, v, mask, **c.params)[i]) for i in (0, 1)], **c.params)
-        for c in _CASES))
+    takes=_GRAD_TAKES, reference=_attention_grad, numpy=_np_attention_grad, rtol=1e-4, cases=_GRAD_CASES)
+attention_slopes = register(            # of the scores, which the mask is added to
+    "attention_slopes", ("g", "q", "k", "v", "mask", "out", "stats"), family="attention", takes={**_GRAD_TAKES, "mask": "=q or wide"},
+    reference=_attention_slopes, numpy=_np_attention_slopes, rtol=1e-4,
+    cases=tuple([c for c in _GRAD_CASES if c.inputs[4] is not None]))

@@ -174,7 +174,7 @@ sub_op.no_bool = True
 mul = binary("mul", (lambda g, b: g * b, lambda g, a: g * a), numpy=np.multiply, takes="fib", aliases=("multiply",))
 div_op = binary("div", (lambda g, b: g / b, lambda g, a, b: -g * (a / b) / b), numpy=np.divide, takes="f", domain=(0.3, 3.0), public=False)
 pow = binary("pow", (_pow_a, _pow_b), numpy=np.power, second="exponent", kinds="f", domain=(0.3, 2.5), rtol=2e-5, operator="pow",
-              reflected=True)
+              reflected=True, fits="i")
 xlogy = binary("xlogy", (lambda g, a, b: where_op((a == 0) & (b <= 0), 0.0, xlogy(g, b)), lambda g, a, b: g * a / b), takes="f",
                 domain=(0.3, 3.0), numpy=lambda a, b: np.where((a == 0) & (b == b), 0.0, a * np.log(b)), aliases=("special.xlogy",))
 remainder = binary("remainder", (lambda g: g, lambda g, a, b: -g * floor_divide(a, b)), numpy=np.mod, domain=(0.6, 3.0), smooth=False,
@@ -191,9 +191,9 @@ maximum = binary("maximum", (_larger, lambda g, a, b: _larger(g, b, a)), numpy=n
 minimum = binary("minimum", (lambda g, a, b: _larger(g, b, a), _larger), numpy=np.minimum, takes="fib", tensors=2,
                  inplace=False)
 clamp_min = binary("clamp_min", (_not_below, lambda g, a, b: where_op(a < b, g, 0.0)), numpy=np.maximum,
-                    takes="fib", second="min", tensors=1)
+                    takes="fib", second="min", tensors=1, fits="ifh")
 clamp_max = binary("clamp_max", (_not_above, lambda g, a, b: where_op(a > b, g, 0.0)), numpy=np.minimum,
-                    takes="fib", second="max", tensors=1)
+                    takes="fib", second="max", tensors=1, fits="ifh")
 
 
 def _comparison(name, numpy, **options):
@@ -231,26 +231,27 @@ joined = register(
 where_op = ternary("where", ("condition", "input", "other"), (
     None, lambda g, condition: where_op(condition, g, 0.0), lambda g, condition: where_op(condition, 0.0, g)),
     numpy=np.where, takes={"condition": "b", "input": "fib", "other": "fib"}, kinds="fib", public=False,
-    cases=tuple(case(Flags(s[0]), *s[1:]) for s in TERNARY_SHAPES))
+    cases=tuple(case(Flags(s[0]), *s[1:]) for s in TERNARY_SHAPES), fits="if")
 clamp_op = ternary("clamp", ("x", "min", "max"), (
     _within, lambda g, x, min, max: where_op(logical_and(x < min, min < max), g, 0.0),
-    lambda g, x, min, max: where_op(logical_or(x > max, max < min), g, 0.0)), numpy=np.clip, takes="fi", public=False, smooth=False)
+    lambda g, x, min, max: where_op(logical_or(x > max, max < min), g, 0.0)), numpy=np.clip, takes="fi", public=False, smooth=False,
+    fits="ifh")
 mulacc = ternary("mulacc", ("a", "b", "c"), (lambda g, b: g * b, lambda g, a: g * a, lambda g: g), numpy=lambda a, b, c: a * b + c,
-                  takes="fi", rtol=2e-5, inplace=False)
+                  takes="fi", rtol=2e-5, inplace=False, fits="ifh")
 _SCALED = tuple(case(*s, ()) for s in TERNARY_SHAPES)
 add_product = ternary("add_product", ("x", "a", "b", "value"), (
     lambda g: g, lambda g, b, value: g * (b * value), lambda g, a, value: g * (a * value), lambda g, a, b: g * a * b),
-    takes="fi", rtol=2e-5, cases=_SCALED, public=False, numpy=lambda x, a, b, value: x + value * a * b)
+    takes="fi", rtol=2e-5, cases=_SCALED, public=False, numpy=lambda x, a, b, value: x + value * a * b, fits="ifh")
 add_quotient = ternary("add_quotient", ("x", "a", "b", "value"), (
     lambda g: g, lambda g, b, value: g * value / b, lambda g, a, b, value: -g * (a * value / b) / b,
     lambda g, a, b: g * a / b), domain=(0.3, 3.0),
-    numpy=lambda x, a, b, value: x + value * a / b, takes="f", rtol=2e-5, cases=_SCALED, public=False)
+    numpy=lambda x, a, b, value: x + value * a / b, takes="f", rtol=2e-5, cases=_SCALED, public=False, fits="ifh")
 nan_to_num_op = ternary("nan_to_num", ("x", "nan", "largest"), (lambda g, x, largest: where_op(abs(x) <= largest, g, 0.0), None, None),
                         takes="f", cases=tuple(case(s, 0.5, 3e4) for s in UNARY_SHAPES), public=False,
                         numpy=lambda x, nan, largest: np.where(np.isnan(x), nan, np.clip(x, -largest, largest)))
 lerp_op = ternary("lerp", ("x", "end", "weight"), (
     lambda g, weight: g * (1 - weight), lambda g, weight: g * weight, lambda g, x, end: g * (end - x)), takes="f", rtol=2e-5, public=False,
-    numpy=lambda x, end, weight: np.where(np.abs(weight) < 0.5, x + weight * (end - x), end - (end - x) * (1 - weight)))
+    numpy=lambda x, end, weight: np.where(np.abs(weight) < 0.5, x + weight * (end - x), end - (end - x) * (1 - weight)), fits="ifh")
 bce_op = gradient("bce", "target", (                        # cross entropy of a probability; not a derivative, but of two floats like one
     lambda gg, g, target: bce_grad(gg, g, target), lambda gg, g: gg * (log1p(-g) - log(g))),
     numpy=lambda x, target: -(target * np.maximum(np.log(x), -100) + (1 - target) * np.maximum(np.log1p(-x), -100)), domain=(0.1, 0.9))

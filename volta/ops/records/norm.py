@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.ops.records.copy import cast
+from volta.ops.records.create import full_op
 from volta.ops.records.math import mulacc, reciprocal, rsqrt
 from volta.ops.records.reduce import mean_op, sum_op
 from volta.ops.records.view import reshape_op, row_major
-from volta.ops.table import Derived, case, register
+from volta.ops.table import Derived, case, create, register
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -59,6 +60,7 @@ def _batch_norm_given_grad(g, x, weight, mean, var, eps):
 def _batch_norm_given_vjp(g, x, mean, var, weight, eps, needs):
     if not any(needs[1:]):
         return batch_norm_given(g, None, var, weight, None, eps=eps), None, None, None, None
+    mean = create(full_op, var.shape, 0.0, dtype=var.dtype, device=var.device) if mean is None else mean
     dx, dweight, dbias = batch_norm_given_grad(g, x, weight, mean, var, eps=eps)
     dmean = dvar = None
     if needs[1] or needs[2]:

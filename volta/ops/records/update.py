@@ -1,6 +1,7 @@
 """Optimizer updates, each one declaration: the states of a parameter, the factors that follow from the hyperparameters, the formula.
 
-Clipping of gradients is declared likewise: `param` is then a gradient, and `total` a scalar of all, as a tensor without dimensions.
+Clipping and scaling of gradients are declared likewise: `param` is then a gradient, and `total` a scalar of all, as a tensor without
+dimensions.
 
 From a declaration come the CPU loop (`_kernels/cpu/update.pyx.in`), the GPU kernel (`devices/gpu/update.py`), and the record with its
 reference and samples (`ops/update.py`). The build reads this file before anything is compiled: it imports the standard library only.
@@ -312,5 +313,8 @@ CLIP_VALUE = Update(
 param = clamped(limit, param)
 """, samples=(({"limit": 0.3}, ()),))
 
+SCALE_GRADS = Update(name="scale_grads", reads=(), factors=lambda *, factor: {"factor": factor}, changing=("factor",),
+                     formula="param = factor * param", samples=(({"factor": 0.3}, ()),))
+
 UPDATES = {update.name: update for update in (SGD, ADAM, RMSPROP, ADAGRAD, ADADELTA, ADAMAX, NADAM, RADAM, ASGD, RPROP, CLIP_NORM,
-                                              CLIP_VALUE)}
+                                              CLIP_VALUE, SCALE_GRADS)}
