@@ -1,7 +1,7 @@
 # Special functions and gradients of whole lines in vectors of AVX-512, as those of vectors.pxd and double_vectors.pxd: each returns how
 # many of the n elements it has done: all or, in other builds, none. Within 3 units in the last place, erfc within 5. Polynomials are
 # near-minimax fits, whose tables have a row for each coefficient and a column for each part of the line.
-from volta._kernels.cpu cimport double_vectors, gamma_vectors, special, vectors
+from volta._kernels.cpu cimport bessel, double_vectors, gamma_vectors, special, vectors
 
 cdef extern from * nogil:
     """
@@ -195,6 +195,20 @@ cdef extern from * nogil:
           return below | (__mmask8)~near ? d_lgamma_apart(x, y) : y;
       }
 
+      /* As volta_bessel_i. */
+      static __attribute__((noinline)) volta_w d_bessel_far(volta_w x, volta_w near, int order, int scaled) {
+          volta_w a = W_ABS(x), t = W_DIV(W_SET(1), a), e = d_exp(scaled ? W_SUB(W_SET(0), a) : W_MUL(W_SET(0.5), a));
+          volta_w q = W_MUL(W_MUL(w_poly(volta_bessel_far[order], 12, t), _mm512_sqrt_pd(t)), scaled ? W_SET(1) : e);
+          return W_PICK(W_BELOW(a, W_SET(16)), near, W_MUL(q, scaled ? W_SET(1) : e));
+      }
+      VOLTA_INLINE volta_w d_bessel_i(volta_w x, int order, int scaled) {
+          volta_w a = W_ABS(x), p = w_poly(volta_bessel_near[order], 21, W_MUL(W_MUL(W_SET(0.25), a), a));
+          if (order) p = W_MUL(p, W_MUL(W_SET(0.5), a));
+          if (scaled) p = W_MUL(p, d_exp(W_SUB(W_SET(0), a)));
+          if (__builtin_expect(_mm512_cmp_pd_mask(a, W_SET(16), _CMP_NLT_UQ) != 0, 0)) p = d_bessel_far(x, p, order, scaled);
+          return order ? W_WITH_SIGN(p, x) : p;
+      }
+
       VOLTA_INLINE volta_w d_elu_grad(volta_w g, volta_w x, double alpha, double inner) {
           volta_w y = W_MUL(g, W_MUL(W_SET(alpha * inner), d_exp(W_MUL(x, W_SET(inner)))));
           return W_PICK(_mm512_cmp_pd_mask(x, W_SET(0), _CMP_LE_OQ), y, g);
@@ -242,6 +256,10 @@ cdef extern from * nogil:
     VOLTA_LINE64(volta_erfc_line64, , d_erfc(v))
     VOLTA_LINE64(volta_erfinv_line64, , d_erfinv(v))
     VOLTA_LINE64(volta_lgamma_line64, , d_lgamma(v))
+    VOLTA_LINE64(volta_i0_line64, , d_bessel_i(v, 0, 0))
+    VOLTA_LINE64(volta_i1_line64, , d_bessel_i(v, 1, 0))
+    VOLTA_LINE64(volta_i0e_line64, , d_bessel_i(v, 0, 1))
+    VOLTA_LINE64(volta_i1e_line64, , d_bessel_i(v, 1, 1))
     #define VOLTA_SLOPE64 const double *b, double alpha, double inner,
     VOLTA_LINE64(volta_elu_grad_line64, VOLTA_SLOPE64, d_elu_grad(v, VOLTA_BESIDE64(b), alpha, inner))
     VOLTA_LINE(volta_erfinv_line, , v_erfinv(v))
@@ -254,6 +272,10 @@ cdef extern from * nogil:
     Py_ssize_t erfc_line64 "volta_erfc_line64"(double* out, const double* x, Py_ssize_t n)
     Py_ssize_t erfinv_line64 "volta_erfinv_line64"(double* out, const double* x, Py_ssize_t n)
     Py_ssize_t lgamma_line64 "volta_lgamma_line64"(double* out, const double* x, Py_ssize_t n)
+    Py_ssize_t i0_line64 "volta_i0_line64"(double* out, const double* x, Py_ssize_t n)
+    Py_ssize_t i1_line64 "volta_i1_line64"(double* out, const double* x, Py_ssize_t n)
+    Py_ssize_t i0e_line64 "volta_i0e_line64"(double* out, const double* x, Py_ssize_t n)
+    Py_ssize_t i1e_line64 "volta_i1e_line64"(double* out, const double* x, Py_ssize_t n)
     Py_ssize_t elu_grad_line64 "volta_elu_grad_line64"(double* out, const double* g, const double* x, double alpha, double inner,
                                                          Py_ssize_t n)
     Py_ssize_t erfinv_line "volta_erfinv_line"(float* out, const float* x, Py_ssize_t n)
