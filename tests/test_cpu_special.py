@@ -72,7 +72,7 @@ PIECES = {
 }
 
 
-@pytest.mark.parametrize("name, most", (("erfinv", 4), ("gammaln", 4), ("erfc", 6)))
+@pytest.mark.parametrize("name, most", (("erfinv", 4), ("gammaln", 2), ("erfc", 6)))
 def test_values_across_pieces(name, most):
     x, exact = (np.array(values) for values in PIECES[name])
     found = getattr(volta.special, name)(volta.tensor(x)).numpy()

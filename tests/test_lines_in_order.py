@@ -38,3 +38,20 @@ def test_booleans_in_order_and_what_differs_among_them():
         wanted = np.unique(flags, return_inverse=True, return_counts=True)
         for a, b, shape in zip(found, wanted, (None, flags.shape, None)):
             np.testing.assert_equal(a.numpy(), b.reshape(shape) if shape is not None else b)
+
+
+@pytest.mark.parametrize("dtype, most", [("uint8", 255), ("int8", 127), ("int16", 32767), ("int32", 20), ("int32", 2**31 - 1),
+                                         ("int64", 2**24 + 1), ("int64", 2**50), ("int64", 2**63 - 1)])
+def test_integers_at_a_place(dtype, most):
+    """Exactly, whichever floats stand for them, the first of equal ones first."""
+    rng = np.random.default_rng(most % 1000)
+    for shape in ((20, 64), (3, 2000), (9, 9, 20)):
+        x = rng.integers(0 if dtype == "uint8" else -most, most, shape, endpoint=True).astype(dtype)
+        x[..., 3] = most
+        for dim in range(len(shape)):
+            order = np.argsort(x, dim, kind="stable")
+            for k in (1, shape[dim] // 2, shape[dim]):
+                values, indices = volta.kthvalue(volta.tensor(x), k, dim)
+                np.testing.assert_equal(indices.numpy(), order.take(k - 1, dim))
+                np.testing.assert_equal(values.numpy(), np.take_along_axis(x, order, dim).take(k - 1, dim))
+                assert values.dtype is getattr(volta, dtype)

@@ -9,7 +9,7 @@ from volta._kernels.core import TensorBase, graph, host_sees, reshaped, stands_i
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
 from volta._kernels.core.order import dense_strides, outermost_first
-from volta.dtypes import bool_, iinfo, int32, int64, result_type, uint8
+from volta.dtypes import bool_, float32, float64, iinfo, int32, int64, result_type, uint8
 from volta.errors import ArgumentError, CallError, DTypeError, IndexRangeError, ShapeError
 from volta.layout import contiguous_format
 from volta.ops.copy import clone
@@ -22,7 +22,7 @@ from volta.ops.records.index import gather_op
 from volta.ops.records.math import isnan
 from volta.ops.records.sort import longest_run, median_all_op, middle_op, order, searchsorted_op, sort_op
 from volta.ops.records.view import permute_op, reshape_op
-from volta.ops.reduce import ValuesIndices, sum
+from volta.ops.reduce import ValuesIndices, amax, amin, sum
 from volta.ops.reduce import max as max_of
 from volta.ops.table import Derived, case, composed
 from volta.shapes import as_dim, reduced
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _ALONG = (case((3, 5), dim=1), case((4, 3), dim=0), case((2, 3, 4), dim=-2), case((), dim=0))
 _PICKED = (*_ALONG, case((3, 5), dim=1, keepdim=True))
 LONG = 65536                    # elements of a line from which threads share it
+MANY = 1024                     # integers that are worth a copy
 _FAR = (-900.0, 900.0)          # of samples: elements lie far apart, for finite differences
 
 
@@ -156,15 +157,28 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     as_dim("kthvalue", dim, max(input.ndim, 1))
     if not 1 <= k <= length:
         raise ArgumentError(f"kthvalue: k must be from 1 to {length}, the size of dimension {dim}, got {k}")
-    if input.dtype.is_floating_point and _in_the_middle(input, length):
+    floats = input if input.dtype.is_floating_point else _as_floats(input)
+    if floats is not None and _in_the_middle(floats, length):
         d = as_dim("kthvalue", dim, input.ndim)
-        found = _shaped(input, d, keepdim, *middle_op(input, dim=d, place=k - 1))
+        values, indices = middle_op(floats, dim=d, place=k - 1)
+        found = _shaped(input, d, keepdim, cast(values, input.dtype), indices)
         if keepdim:
             return found
     else:
         values, indices, d = _sorted("kthvalue", input, dim, count=k)
         found = _shaped(input, d, keepdim, narrow(values, d, k - 1, 1), narrow(indices, d, k - 1, 1))
     return ValuesIndices(*(clone(x, memory_format=contiguous_format) for x in found))      # a slice would keep all that was sorted
+
+
+def _as_floats(input):
+    """Many integers on the CPU as floats that are as exact, of whose lines one element is found without sorting; else None."""
+    if input._size < MANY or input.device.is_gpu or not host_sees(input):
+        return None
+    if input.dtype.itemsize < 4:
+        return cast(input, float32)
+    least, most = amin(input).item(), amax(input).item()
+    size = max(-least, most)
+    return cast(input, float32) if size <= 1 << 24 else cast(input, float64) if size <= 1 << 53 else None
 
 
 def _in_the_middle(input, length):

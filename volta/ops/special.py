@@ -10,7 +10,7 @@ from volta._kernels.core import TensorBase, host_sees
 from volta._kernels.core.inplace import InPlace
 from volta.dtypes import HALVES, bool_, finfo, float32, float64, int32, result_type
 from volta.errors import ArgumentError, CallError, DTypeError
-from volta.ops.copy import cast, promoted
+from volta.ops.copy import cast, in_float32, promoted
 from volta.ops.creation import arange, full
 from volta.ops.records import math as r
 from volta.ops.records import special as s
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 # ---------------------------------------------------------------- special functions
-@composed(out="cast", samples=(*UNARY_CASES, case((7,), eps=0.3)), domain=(0.1, 0.9), elementwise=True, in_float32=True, inplace=True,
+@composed(out="cast", samples=(*UNARY_CASES, case((7,), eps=0.3)), domain=(0.1, 0.9), elementwise=True, inplace=True,
           numpy=lambda x, eps=None: np.log((x if eps is None else np.clip(x, eps, 1 - eps)) / (1 - (
               x if eps is None else np.clip(x, eps, 1 - eps)))), aliases=("special.logit",))
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
@@ -42,10 +42,12 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     >>> volta.logit(volta.tensor([0.5, 0.9]))
     tensor([0.0000, 2.1972])
     """
-    if eps is not None:
-        eps = float(eps)            # an integer would have to fit into the input's dtype
-        input = r.where_op(input < eps, eps, r.where_op(input > 1 - eps, 1 - eps, input))
-    return s.logit_op(input)
+    return s.logit_op(input) if eps is None else _limited_logit(input, float(eps))       # an integer would have to fit into the dtype
+
+
+@in_float32
+def _limited_logit(input, eps):
+    return s.logit_op(r.where_op(input < eps, eps, r.where_op(input > 1 - eps, 1 - eps, input)))
 
 
 def _is_whole(x):

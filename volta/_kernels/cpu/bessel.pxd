@@ -110,7 +110,7 @@ cdef extern from * nogil:
         VOLTA_UNROLL for (k = 19; k >= 0; k--) p = VOLTA_FMA64(p, z, volta_bessel_near[order][k]);
         VOLTA_UNROLL for (k = 10; k >= 0; k--) q = VOLTA_FMA64(q, t, volta_bessel_far[order][k]);
         p = (order ? 0.5 * c * p : p) * (scaled ? e : 1);
-        q = q / sqrt(a) * (scaled ? 1 : e) * (scaled ? 1 : e);
+        q = q * sqrt(t) * (scaled ? 1 : e) * (scaled ? 1 : e);
         p = volta_pick64(a < 16, p, q);
         return order ? volta_double((volta_bits64(p) & INT64_MAX) | (volta_bits64(x) & INT64_MIN)) : p;
     }

@@ -131,29 +131,31 @@ cdef extern from *:
       #define VOLTA_PICK(S, mask, t, x) ((mask) ? (t) : (x))
       #define VOLTA_MORE_OR_NAN(S, t, x) (((t) > (x)) | ((t) != (t)))
     #endif
-    /* The distances of a row from `n` others, which lie as columns: `turned`[m][step], four vectors of them at a time. */
+    /* The distances of a row from `n` others, which lie as columns: `turned`[m][step], four vectors of them at a time, at last one. */
     enum { VOLTA_ACROSS = 64 };
-    #define VOLTA_ACROSS_OF(NAME, S, T, TERM, ROOT)                                                                 \\
-    static inline void volta_##NAME##_##S(const T* VOLTA_RESTRICT a, const T* VOLTA_RESTRICT turned, Py_ssize_t m, Py_ssize_t step,  \\
-                                          Py_ssize_t n, T* VOLTA_RESTRICT out) {                                    \\
-        T line[4 * VOLTA_LANES##S];                                                                                 \\
-        Py_ssize_t j, k;                                                                                            \\
-        int q;                                                                                                      \\
-        for (j = 0; j < n; j += 4 * VOLTA_LANES##S) {                                                               \\
-            volta_v##S part[4];                                                                                     \\
-            for (q = 0; q < 4; q++) part[q] = (volta_v##S){0};                                                      \\
+    #define VOLTA_ACROSS_BLOCK(S, T, VECTORS, TERM, ROOT)                                                           \\
+            volta_v##S part[VECTORS];                                                                               \\
+            for (q = 0; q < VECTORS; q++) part[q] = (volta_v##S){0};                                                \\
             for (k = 0; k < m; k++) {                                                                               \\
                 const volta_v##S x = VOLTA_SAME##S(a[k]);                                                           \\
-                VOLTA_UNROLL for (q = 0; q < 4; q++) {                                                              \\
+                VOLTA_UNROLL for (q = 0; q < VECTORS; q++) {                                                        \\
                     const volta_v##S d = x - *(const volta_v##S*)(turned + k * step + j + q * VOLTA_LANES##S);      \\
                     TERM                                                                                            \\
                 }                                                                                                   \\
             }                                                                                                       \\
-            memcpy(line, part, sizeof(line));                                                                       \\
-            for (q = 0; q < 4 * VOLTA_LANES##S; q++) line[q] = ROOT(line[q]);                                       \\
-            if (j + 4 * VOLTA_LANES##S <= n) memcpy(out + j, line, sizeof(line));                                   \\
+            memcpy(line, part, sizeof(part));                                                                       \\
+            for (q = 0; q < VECTORS * VOLTA_LANES##S; q++) line[q] = ROOT(line[q]);                                 \\
+            if (j + VECTORS * VOLTA_LANES##S <= n) memcpy(out + j, line, sizeof(part));                             \\
             else for (q = 0; j + q < n; q++) out[j + q] = line[q];                                                  \\
-        }                                                                                                           \\
+            j += VECTORS * VOLTA_LANES##S;
+    #define VOLTA_ACROSS_OF(NAME, S, T, TERM, ROOT)                                                                 \\
+    static inline void volta_##NAME##_##S(const T* VOLTA_RESTRICT a, const T* VOLTA_RESTRICT turned, Py_ssize_t m, Py_ssize_t step,  \\
+                                          Py_ssize_t n, T* VOLTA_RESTRICT out) {                                    \\
+        T line[4 * VOLTA_LANES##S];                                                                                 \\
+        Py_ssize_t j = 0, k;                                                                                        \\
+        int q;                                                                                                      \\
+        while (n - j > 2 * VOLTA_LANES##S) { VOLTA_ACROSS_BLOCK(S, T, 4, TERM, ROOT) }                              \\
+        while (j < n) { VOLTA_ACROSS_BLOCK(S, T, 1, TERM, ROOT) }                                                   \\
     }
     #define VOLTA_ALL_ACROSS(S, T, ROOT)                                                                            \\
     VOLTA_ACROSS_OF(lengths, S, T, part[q] = VOLTA_MADD##S(d, d, part[q]);, ROOT)                                   \\
