@@ -150,6 +150,7 @@ cdef extern from *:
     VOLTA_LINES_OF(32, float)
     VOLTA_LINES_OF(64, double)
     #define VOLTA_LONG_LINE 256
+    #define VOLTA_AHEAD 4096        /* numbers of lines that are fetched ahead: few rows take fewer long lines at a time, to have them so */
     /* Eight lines of y for all of x, then the next, or where x has more of them, all of y for each block of x. What the first cache can
        hold is fetched ahead. */
     #define VOLTA_BY_LINES(S, T)                                                                                                       \\
@@ -161,9 +162,10 @@ cdef extern from *:
             end = n - first < wide ? n : first + wide;                                                                                 \\
             for (block = 0; block < blocks; block++) {                                                                                 \\
                 const int rows = (int)(m * (block + 1) / blocks - (i = m * block / blocks));                                           \\
-                const int which = rows > 1 ? rows : alone && k > VOLTA_LONG_LINE ? 0 : n <= 4 ? VOLTA_LINE_ROWS + 1 : 1;               \\
+                const int fewer = VOLTA_LINE_ROWS > 4 && 8 * k > VOLTA_AHEAD && (rows == 3 || (rows == 2 && 4 * k <= VOLTA_AHEAD));    \\
+                const int which = fewer ? 4 : rows > 1 ? rows : alone && k > VOLTA_LONG_LINE ? 0 : n <= 4 ? VOLTA_LINE_ROWS + 1 : 1;   \\
                 const int count = volta_lines_count[which];                                                                            \\
-                const Py_ssize_t step = wide == n ? count : wide, near = block == 0 && count * k <= 4096 ? step * y_row : 0;           \\
+                const Py_ssize_t step = wide == n ? count : wide, near = block == 0 && count * k <= VOLTA_AHEAD ? step * y_row : 0;    \\
                 for (j = first; j < end; j += count)                                                                                   \\
                     volta_lines##S[which](rows, (int)(end - j < count ? end - j : count), k, x + i * x_row, x_row,                     \\
                                           y + j * y_row, y_row, j + step < n ? near : 0, out + i * out_row + j, out_row);              \\
