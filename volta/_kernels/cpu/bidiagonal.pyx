@@ -6,6 +6,7 @@ from cython.parallel cimport prange
 from libc.math cimport copysign, fabs, sqrt
 
 from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.differences cimport values_between
 from volta._kernels.cpu.lu_blocks cimport BLOCK
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sweep cimport SWEEPS, Sweeps, sweep, sweep_all
@@ -278,3 +279,8 @@ cdef bint diagonalise(bint shared, Py_ssize_t n, double* d, double* e, real* u, 
                 for m in range(v_width):
                     v[i * v_row + m] = -v[i * v_row + m]
     return True
+
+
+cdef bint values_alone(Py_ssize_t n, double* d, double* e, double limit) noexcept nogil:
+    """`values_between`, compiled here for both dtypes. IN: room for 2 n behind e[n]."""
+    return values_between(n, d, e, limit, e + n)

@@ -11,8 +11,7 @@ from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport TensorBase, address, empty_host
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.cpu.bidiagonal cimport diagonalise, make_upper
-from volta._kernels.cpu.differences cimport values_between
+from volta._kernels.cpu.bidiagonal cimport diagonalise, make_upper, values_alone
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lu_blocks cimport BLOCK, panel_room
 from volta._kernels.cpu.matrix_batch cimport Batch, batch_of, by_columns, copy_in, do_all, largest, offset, plan, some_t
@@ -256,7 +255,7 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t fi
             if not vectors_of(p, task, item, d, e, copy, b, tau, order, rest):
                 return False
         else:
-            if not values_between(n, d, e, 1e-30 if real is double else 1e-15, e + n):
+            if not values_alone(n, d, e, 1e-30 if real is double else 1e-15):
                 return False
             order_of(n, d, order)
         values = <real*>task.s + item * n
