@@ -58,6 +58,20 @@ def test_singular_values_and_vectors(shape, dtype, rng):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(2, 2), (7, 5), (70, 23), (115, 39), (90, 90), (640, 50)])
+def test_singular_values_alone(shape, dtype, rng):
+    """Of values far apart, next to one another, equal, and of zeros: LAPACK helps only where squares would be too small."""
+    count = shape[1]
+    u, _, vh = np.linalg.svd(rng.standard_normal(shape), full_matrices=False)
+    for s in (np.logspace(0, -30, count), np.logspace(-3, 0, count), np.ones(count), np.where(np.arange(count) % 2, 1, 1 + 1e-7),
+              np.arange(count) % 2, rng.choice([3, 1, 1e-16, 0], count) + (np.arange(count) == 0)):
+        for a in ((u * s) @ vh, u * s, u * np.sort(s)):
+            x = volta.tensor(a.astype(dtype))
+            near(linalg.svdvals(x).numpy(), np.sort(s)[::-1], dtype, 3)
+            assert s.min() < 1e-4 or singular.svd(x, False, False) is not None
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [*((n, n) for n in SIDES), (5, 3), (3, 5), (2, 100, 70), (300, 10), (20, 40)])
 def test_orthonormal_columns_and_triangles(shape, dtype, rng):
     for a in kinds(rng, shape, dtype):

@@ -6,6 +6,7 @@ from cython.parallel cimport prange
 from libc.math cimport copysign, fabs, sqrt
 
 from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.differences cimport values_between
 from volta._kernels.cpu.lu_blocks cimport BLOCK
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sweep cimport SWEEPS, Sweeps, sweep, sweep_all
@@ -202,18 +203,18 @@ cdef void wait(bint shared, Sweeps* p, Py_ssize_t first, Py_ssize_t length, bint
 
 cdef bint diagonalise(bint shared, Py_ssize_t n, double* d, double* e, real* u, Py_ssize_t u_row, Py_ssize_t u_width, real* v,
                       Py_ssize_t v_row, Py_ssize_t v_width, real* angles) noexcept nogil:
-    """d: the singular values, not in order; u and v (NULL for neither): what their rows were in terms of the vectors. False where that
-    does not converge. IN: angles[4 SWEEPS n], or of values alone [4 n]."""
+    """d: the singular values, not in order; u and v: what their rows were in terms of the vectors. False where that does not converge.
+    IN: angles[4 SWEEPS n]."""
     cdef double eps = 1.1102230246251565e-16, limit = 98.7 * eps    # eps ** (-1 / 8)
     cdef double least, most, size, threshold, shift, small = 0, large = 0, sr = 0, cr = 0, sl = 0, cl = 0
-    cdef Py_ssize_t apart = n if u == NULL else SWEEPS * n      # sines from cosines, those of v and those of u
+    cdef Py_ssize_t apart = SWEEPS * n                          # sines from cosines, those of v and those of u
     cdef real* c1 = angles
     cdef real* c2 = angles + 2 * apart
     cdef Sweeps waiting
     cdef Py_ssize_t i, m = n - 1, low, old_low = -1, old_m = -1, at, left = MOST * n * n
     cdef int way = 0
     waiting.count, waiting.n = 0, n
-    if real is float and (u == NULL or n > ALIKE):      # else in as many steps, and so with the same signs, as in float64
+    if real is float and n > ALIKE:                     # else in as many steps, and so with the same signs, as in float64
         eps = 5.9604644775390625e-08
         limit = 10 * eps
     size = least = fabs(d[0])
@@ -239,10 +240,9 @@ cdef bint diagonalise(bint shared, Py_ssize_t n, double* d, double* e, real* u, 
         if low == m - 1:
             two(d[low], e[low], d[m], &small, &large, &sr, &cr, &sl, &cl)
             d[low], e[low], d[m] = large, 0, small
-            if u != NULL:                               # c x + s y and c y - s x, as a sweep of one pair
-                at = waiting.count * n + low
-                c1[at], c1[apart + at], c2[at], c2[apart + at] = <real>cr, <real>sr, <real>cl, <real>sl
-                wait(shared, &waiting, low, 1, False, angles, u, u_row, u_width, v, v_row, v_width)
+            at = waiting.count * n + low                # c x + s y and c y - s x, as a sweep of one pair
+            c1[at], c1[apart + at], c2[at], c2[apart + at] = <real>cr, <real>sr, <real>cl, <real>sl
+            wait(shared, &waiting, low, 1, False, angles, u, u_row, u_width, v, v_row, v_width)
             m -= 2
             continue
         if low > old_m or m < old_low:
@@ -265,19 +265,22 @@ cdef bint diagonalise(bint shared, Py_ssize_t n, double* d, double* e, real* u, 
             chase(low, m, way, shift, d, e, c1 + at, c1 + apart + at, c2 + at, c2 + apart + at)
         else:
             chase(low, m, way, shift, d, e, c2 + at, c2 + apart + at, c1 + at, c1 + apart + at)
-        if u != NULL:
-            wait(shared, &waiting, low, m - low, way == 2, angles, u, u_row, u_width, v, v_row, v_width)
+        wait(shared, &waiting, low, m - low, way == 2, angles, u, u_row, u_width, v, v_row, v_width)
         i = m - 1 if way == 1 else low
         if fabs(e[i]) <= threshold:
             e[i] = 0
-    if u != NULL:
-        finish(shared, &waiting, angles, u, u_row, u_width, v, v_row, v_width)
+    finish(shared, &waiting, angles, u, u_row, u_width, v, v_row, v_width)
     for i in range(n):
         if d[i] < 0 or d[i] == 0 and copysign(1, d[i]) < 0:
             d[i] = -d[i]
-            if u != NULL and n == 1:
+            if n == 1:
                 u[0] = -u[0]
-            elif u != NULL:
+            else:
                 for m in range(v_width):
                     v[i * v_row + m] = -v[i * v_row + m]
     return True
+
+
+cdef bint values_alone(Py_ssize_t n, double* d, double* e, double limit) noexcept nogil:
+    """`values_between`, compiled here for both dtypes. IN: room for 2 n behind e[n]."""
+    return values_between(n, d, e, limit, e + n)

@@ -2,7 +2,7 @@
 # element of a sweep, where rotations take two roots.
 #
 # Layout: squares of the diagonal, q[n], and of what is above it, e[n - 1], in double precision. Threads: none. Sizes: the caller's.
-# Source: Fernando and Parlett, Accurate Singular Values and Differential qd Algorithms, 1994; shifts as those of LAPACK's lasq4, fewer cases.
+# Source: Fernando and Parlett, Accurate Singular Values and Differential qd Algorithms, 1994; shifts as LAPACK's lasq4, of fewer cases.
 from libc.math cimport fabs, sqrt
 from libc.string cimport memcpy
 
@@ -20,7 +20,8 @@ cdef struct Part:
     Py_ssize_t split                        # where an element is negligible, else -1
 
 
-cdef inline bint sweep_part(Part* p, const double* q, const double* e, double shift, double limit, double* to_q, double* to_e) noexcept nogil:
+cdef inline bint sweep_part(Part* p, const double* q, const double* e, double shift, double limit, double* to_q,
+                            double* to_e) noexcept nogil:
     """to_q and to_e: those of the matrix less the shift. False where it is not positive: `least` is then below 0."""
     cdef double d = q[p.first] - shift, t
     cdef double sigma = (p.sigma + shift) * limit

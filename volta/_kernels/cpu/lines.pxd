@@ -26,7 +26,6 @@ cdef extern from *:
         int i;                                                                                                                         \\
         VOLTA_UNROLL_24 for (i = 0; i < count; i++) out[i] = volta_total##S(x[i]);                                                     \\
     }
-    VOLTA_TOTALS(64, double)
     #if defined(__AVX512F__)
     /* Sixteen at once: halves of the vectors change places before each addition. */
     static inline void volta_sixteen_totals(int count, const volta_v32* x, float* out) {
@@ -49,8 +48,26 @@ cdef extern from *:
         volta_sixteen_totals(count < 16 ? count : 16, x, out);
         if (count > 16) volta_sixteen_totals(count - 16, x + 16, out + 16);
     }
+    /* And eight. */
+    static inline void volta_eight_totals(int count, const volta_v64* x, double* out) {
+        __m512d s[8];
+        int i;
+        VOLTA_UNROLL for (i = 0; i < 8; i++) s[i] = i < count ? (__m512d)x[i] : _mm512_setzero_pd();
+        VOLTA_UNROLL for (i = 0; i < 4; i++)
+            s[i] = _mm512_add_pd(_mm512_unpacklo_pd(s[2 * i], s[2 * i + 1]), _mm512_unpackhi_pd(s[2 * i], s[2 * i + 1]));
+        VOLTA_UNROLL for (i = 0; i < 2; i++)
+            s[i] = _mm512_add_pd(_mm512_shuffle_f64x2(s[2 * i], s[2 * i + 1], 0x88), _mm512_shuffle_f64x2(s[2 * i], s[2 * i + 1], 0xdd));
+        s[0] = _mm512_add_pd(_mm512_shuffle_f64x2(s[0], s[1], 0x88), _mm512_shuffle_f64x2(s[0], s[1], 0xdd));
+        _mm512_storeu_pd(out, s[0]);
+    }
+    static inline void volta_totals64(int count, const volta_v64* x, double* out) {
+        volta_eight_totals(count < 8 ? count : 8, x, out);
+        if (count > 8) volta_eight_totals(count < 16 ? count - 8 : 8, x + 8, out + 8);
+        if (count > 16) volta_eight_totals(count - 16, x + 16, out + 16);
+    }
     #else
     VOLTA_TOTALS(32, float)
+    VOLTA_TOTALS(64, double)
     #endif
 
     /* The sum of x[p] * y[p], in four vectors of sums. */
@@ -150,6 +167,7 @@ cdef extern from *:
     VOLTA_LINES_OF(32, float)
     VOLTA_LINES_OF(64, double)
     #define VOLTA_LONG_LINE 256
+    #define VOLTA_AHEAD 16384       /* bytes of lines that are fetched ahead: few rows take fewer long lines at a time, to have them so */
     /* Eight lines of y for all of x, then the next, or where x has more of them, all of y for each block of x. What the first cache can
        hold is fetched ahead. */
     #define VOLTA_BY_LINES(S, T)                                                                                                       \\
@@ -161,9 +179,12 @@ cdef extern from *:
             end = n - first < wide ? n : first + wide;                                                                                 \\
             for (block = 0; block < blocks; block++) {                                                                                 \\
                 const int rows = (int)(m * (block + 1) / blocks - (i = m * block / blocks));                                           \\
-                const int which = rows > 1 ? rows : alone && k > VOLTA_LONG_LINE ? 0 : n <= 4 ? VOLTA_LINE_ROWS + 1 : 1;               \\
+                const int fewer = VOLTA_LINE_ROWS > 4 && 8 * sizeof(T) * k > VOLTA_AHEAD &&                                            \\
+                                  (rows == 3 || (rows == 2 && 4 * sizeof(T) * k <= VOLTA_AHEAD));                                      \\
+                const int which = fewer ? 4 : rows > 1 ? rows : alone && k > VOLTA_LONG_LINE ? 0 : n <= 4 ? VOLTA_LINE_ROWS + 1 : 1;   \\
                 const int count = volta_lines_count[which];                                                                            \\
-                const Py_ssize_t step = wide == n ? count : wide, near = block == 0 && count * k <= 4096 ? step * y_row : 0;           \\
+                const Py_ssize_t step = wide == n ? count : wide;                                                                      \\
+                const Py_ssize_t near = block == 0 && count * sizeof(T) * k <= VOLTA_AHEAD ? step * y_row : 0;                         \\
                 for (j = first; j < end; j += count)                                                                                   \\
                     volta_lines##S[which](rows, (int)(end - j < count ? end - j : count), k, x + i * x_row, x_row,                     \\
                                           y + j * y_row, y_row, j + step < n ? near : 0, out + i * out_row + j, out_row);              \\

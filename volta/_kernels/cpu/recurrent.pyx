@@ -184,9 +184,9 @@ cdef void product_of(Product* q, Py_ssize_t rows, const real* a, const real* pan
         for tile in range(tiles):
             i = rows * tile // tiles
             next = x + at if at < x_size else y + (at - x_size)
-            multiply_ahead(q.k, a + i * q.k, q.k, 1, <int>(rows * (tile + 1) // tiles - i), panels + column * q.k, width, next, step, stretch,
-                           out + i * q.n + column, q.n, <int>min(width, q.n - column), bias + column if bias != NULL else bias, False,
-                           <real*>NULL, False)
+            multiply_ahead(q.k, a + i * q.k, q.k, 1, <int>(rows * (tile + 1) // tiles - i), panels + column * q.k, width, next, step,
+                           stretch, out + i * q.n + column, q.n, <int>min(width, q.n - column), bias + column if bias != NULL else bias,
+                           False, <real*>NULL, False)
             at += fetches * step
 
 

@@ -286,9 +286,9 @@ cdef void apply_right(bint shared, Py_ssize_t rows, Py_ssize_t m, Py_ssize_t k, 
         some, n = min(<Py_ssize_t>PANEL, k - at), m - at
         width = up(n, BLOCK)
         collect(n, some, a + at * (row + column), row, column, tau + at, v, PANEL, t)
+        turn(n, some, <const real*>v, PANEL, turned, width)
         for j in range(some):
-            for i in range(width):
-                turned[j * width + i] = v[i * PANEL + j] if i < n else 0
+            memset(turned + j * width + n, 0, (width - n) * sizeof(real))
         for i in range(some):
             for j in range(up(some, BLOCK)):
                 back[i * PANEL + j] = t[j * PANEL + i] if j < some else 0

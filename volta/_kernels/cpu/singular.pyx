@@ -11,8 +11,7 @@ from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport TensorBase, address, empty_host
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.cpu.bidiagonal cimport diagonalise, make_upper
-from volta._kernels.cpu.differences cimport values_between
+from volta._kernels.cpu.bidiagonal cimport diagonalise, make_upper, values_alone
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lu_blocks cimport BLOCK, panel_room
 from volta._kernels.cpu.matrix_batch cimport Batch, batch_of, by_columns, copy_in, do_all, largest, offset, plan, some_t
@@ -20,7 +19,10 @@ from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.rank_two cimport dots, pair
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.reflect_blocks cimport PANEL, apply_left, apply_right, reflect_panel
-from volta._kernels.cpu.reflect_columns cimport TALL, reflect_columns, take_columns
+from volta._kernels.cpu.reflect_columns cimport TALL, columns_times, reflect_columns, take_columns
+
+cdef enum:
+    NARROW = 48                 # columns up to which those of a tall matrix are reflected as they lie
 
 
 cdef double reflection(Py_ssize_t n, real* x, double least, real* tau) noexcept nogil:
@@ -125,8 +127,13 @@ cdef bint make_triangular(bint shared, Py_ssize_t m, Py_ssize_t n, real* a, Py_s
         least = 0
     if far:
         memset(out, 0, n * ld * sizeof(real))
-        if not reflect_columns(m, n, a, far, tau, t, <real>least):
-            return False
+        while at < n:
+            some = min(<Py_ssize_t>BLOCK, n - at)
+            if not reflect_columns(m - at, some, a + at * (far + 1), far, tau + at, t, <real>least):
+                return False
+            columns_times(m - at, some, <const real*>a + at * (far + 1), far, <const real*>t, True, n - at - some,
+                          a + (at + some) * far + at)
+            at += some
         for i in range(n):
             for j in range(i, n):
                 out[j * ld + i if turned else i * ld + j] = a[j * far + i]
@@ -248,7 +255,7 @@ cdef bint do_some(const Batch* p, const Task* task, const real* a, Py_ssize_t fi
             if not vectors_of(p, task, item, d, e, copy, b, tau, order, rest):
                 return False
         else:
-            if not values_between(n, d, e, 1e-30 if real is double else 1e-15, e + n):
+            if not values_alone(n, d, e, 1e-30 if real is double else 1e-15):
                 return False
             order_of(n, d, order)
         values = <real*>task.s + item * n
@@ -281,7 +288,7 @@ def svd(TensorBase a not None, bint full_matrices, bint vectors=True):
     task.triangular = task.m >= task.n * 11 // 6 and task.m > task.n
     task.rows = task.m if full_matrices else task.n
     p.ld, task.ud = up(task.n, BLOCK) + BLOCK, up(task.m, BLOCK) + BLOCK
-    task.far = up(task.m, BLOCK) + BLOCK if task.triangular and task.n <= BLOCK and task.m >= TALL else 0
+    task.far = up(task.m, BLOCK) + BLOCK if task.triangular and task.n <= NARROW and task.m >= TALL else 0
     cdef Py_ssize_t left = task.n if task.wide else task.rows, right = task.rows if task.wide else task.n
     cdef TensorBase s = empty_host(lead + (task.n,), a.dtype), u, v
     if vectors:
