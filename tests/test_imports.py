@@ -256,8 +256,11 @@ def test_modules_that_users_complete_on_list_their_names(name):
     assert not missing, f"{name}.__all__ lacks {sorted(missing)}"
 
 
-@pytest.mark.parametrize("name, what", [("function", "once_differentiable"), ("functional", "jacobian"), ("forward_ad", "dual_level"),
-                                        ("graph", "saved_tensors_hooks")])
-def test_parts_of_autograd_are_modules_where_pytorch_has_them(name, what):
-    module = importlib.import_module(f"volta.autograd.{name}")
-    assert callable(getattr(module, what)) and getattr(volta.autograd, name) is module
+@pytest.mark.parametrize("package, name, what", [
+    ("autograd", "function", "once_differentiable"), ("autograd", "functional", "jacobian"), ("autograd", "forward_ad", "dual_level"),
+    ("autograd", "graph", "saved_tensors_hooks"), ("utils.data", "dataset", "Subset"), ("utils.data", "sampler", "BatchSampler"),
+    ("utils.data", "distributed", "DistributedSampler"), ("utils.data", "dataloader", "DataLoader"),
+    ("nn.utils", "stateless", "functional_call")])
+def test_modules_are_where_pytorch_has_them(package, name, what):
+    module = importlib.import_module(f"volta.{package}.{name}")
+    assert callable(getattr(module, what)) and getattr(importlib.import_module(f"volta.{package}"), name) is module
