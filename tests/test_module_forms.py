@@ -247,3 +247,7 @@ def test_numbers_of_older_files_have_a_dimension():
     norm = nn.BatchNorm1d(2)
     norm.load_state_dict({**norm.state_dict(), "num_batches_tracked": volta.tensor([7])})
     assert norm.num_batches_tracked.shape == () and int(norm.num_batches_tracked) == 7
+
+
+def test_what_layers_do_not_show():
+    assert repr(nn.Hardswish(inplace=True)) == "Hardswish()" and repr(nn.Hardsigmoid(inplace=True)) == "Hardsigmoid()"
