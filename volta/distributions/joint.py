@@ -161,6 +161,8 @@ class MixtureSameFamily(Distribution):
     """Draws of the components, of the last batch dimension, in the shares of `mixture_distribution`, a Categorical. They have no
     gradients."""
 
+    _parts = ("mixture_distribution",)
+
     @dependent_property
     def support(self) -> Constraint:
         """What draws of the components fulfil."""
@@ -179,10 +181,9 @@ class MixtureSameFamily(Distribution):
     def __repr__(self) -> str:
         return f"MixtureSameFamily(\n  {self.mixture_distribution},\n  {self.component_distribution})"
 
-    def expand(self, batch_shape: tuple[int, ...], _instance: Any = None) -> Distribution:
-        new: Any = super().expand(batch_shape, _instance)
+    def expand(self, batch_shape: tuple[int, ...], _instance: Any = None) -> MixtureSameFamily:
+        new = super().expand(batch_shape, _instance)
         new.component_distribution = self.component_distribution.expand((*batch_shape, self.mixture_distribution._num_events))
-        new.mixture_distribution = self.mixture_distribution.expand(batch_shape)
         return new
 
     def _shares(self, dims):
