@@ -310,3 +310,24 @@ def test_derivatives_beyond_what_is_asked_for_are_not_called():
     called.clear()
     assert volta.autograd.functional.jacobian(Double.apply, Double.apply(x)).tolist() == [[2]]
     assert called and all(g == [1] or g == [[1]] for g in called)           # the history of an input has no part in it
+
+
+def test_what_is_marked_must_be_tensors_that_forward_gives_back():
+    class Marked(volta.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, foreign):
+            if foreign:
+                ctx.mark_dirty(foreign[0])
+            else:
+                ctx.mark_non_differentiable(3)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g, None
+
+    x = volta.ones(2, requires_grad=True)
+    with pytest.raises(AutogradError, match="must give back everything that it marks dirty"):
+        Marked.apply(x, [volta.ones(1)])
+    with pytest.raises(TypeError, match="mark_non_differentiable: needs tensors, got int"):
+        Marked.apply(x, None)

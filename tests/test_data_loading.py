@@ -294,3 +294,30 @@ def test_the_batches_of_an_epoch_have_a_length():
     assert [len(b[0]) for b in batches] == [4, 2] and len(batches) == 3
     with pytest.raises(StopIteration):
         next(batches)
+
+
+class Squares(volta.data.Dataset):
+    """Gives several samples at once, and says so."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __getitem__(self, index):
+        raise AssertionError("one by one")
+
+    def __getitems__(self, indices):
+        self.calls.append(list(indices))
+        return [i * i for i in indices]
+
+    def __len__(self):
+        return 6
+
+
+def test_parts_of_what_gives_several_samples_at_once_do_so():
+    squares = Squares()
+    part = volta.data.Subset(squares, [5, 3, 1])
+    assert [batch.tolist() for batch in volta.data.DataLoader(part, batch_size=2)] == [[25, 9], [1]] and squares.calls == [[5, 3], [1]]
+    beside = volta.data.StackDataset(part, range(3))
+    assert beside.__getitems__([2, 0]) == [(1, 2), (25, 0)]
+    assert volta.data.StackDataset(a=part, b=[7, 8, 9]).__getitems__([1]) == [{"a": 9, "b": 8}]
+    assert volta.data.Subset([4, 5, 6], [2, 0]).__getitems__([0, 1]) == [6, 4]

@@ -15,10 +15,14 @@ import volta
     ("volta.nn.utils.clip_grad", "clip_grad_norm_", volta.nn.utils.clip_grad_norm_), ("volta.autograd.functional", "jacobian", None),
     ("volta.utils.data.dataloader", "default_collate", None), ("volta.utils.data.sampler", "Sampler", volta.data.Sampler),
     ("volta.functional", "einsum", volta.einsum), ("volta.library", "custom_op", None), ("volta.overrides", "has_torch_function", None),
+    ("volta.autograd.forward_ad", "dual_level", None), ("volta.autograd.graph", "saved_tensors_hooks", None),
+    ("volta.utils.data.dataset", "Subset", None), ("volta.utils.data.distributed", "DistributedSampler", None),
     ("volta.serialization", "add_safe_globals", None), ("volta.utils.hooks", "RemovableHandle", None)])
 def test_deep_modules_give_the_names_of_those_that_are_here(module, name, same):
     found = getattr(importlib.import_module(module), name)
     assert found is not None and (same is None or found is same)
+    package, _, last = module.rpartition(".")
+    assert getattr(importlib.import_module(package), last) is importlib.import_module(module)
 
 
 @pytest.mark.parametrize("module", ["volta.bogus", "volta.nn.bogus", "volta.optim.bogus", "volta.distributions.bogus", "volta.fft",

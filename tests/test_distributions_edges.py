@@ -109,3 +109,31 @@ def test_values_of_gamma_variables_may_be_numbers():
     for name in ("Gamma", "Chi2"):
         arguments = (2.0,) if name == "Chi2" else (2.0, 3.0)
         same(getattr(ours, name)(*arguments).log_prob(0.5), getattr(theirs, name)(*arguments).log_prob(0.5))
+
+
+def test_mixtures_are_expanded_with_their_components():
+    for module in (ours, torch.distributions):
+        tensor = volta.tensor if module is ours else torch.tensor
+        mixture = module.MixtureSameFamily(module.Categorical(tensor([0.3, 0.7, 0.2])), module.Normal(tensor([0.0, 1.0, 2.0]), 1.0))
+        large = mixture.expand((4, 2))
+        assert tuple(large.batch_shape) == (4, 2) and tuple(large.sample((5,)).shape) == (5, 4, 2) and tuple(large.mean.shape) == (4, 2)
+        assert large.log_prob(tensor(0.5)).flatten().tolist() == pytest.approx([mixture.log_prob(tensor(0.5)).item()] * 8)
+        assert repr(mixture.support) == "MixtureSameFamilyConstraint(Real())"
+
+
+def test_constraints_show_their_bounds_alone():
+    constraints = ours.constraints
+    real = constraints.real
+    shown = [repr(c) for c in (constraints.multinomial(3), constraints.cat([real], 0, [2]), constraints.stack([real]),
+                               constraints.interval(0.0, 2.0))]
+    assert shown == ["Multinomial()", "Cat()", "Stack()", "Interval(lower_bound=0.0, upper_bound=2.0)"]
+    with pytest.raises(ValueError, match="depends on others"):
+        constraints.dependent.check(volta.ones(2))
+
+
+@pytest.mark.parametrize("call", [lambda d, t: d.Dirichlet(t(1.0)), lambda d, t: d.TransformedDistribution(d.Normal(t(0.0), 1.0), 3),
+                                  lambda d, t: d.MixtureSameFamily(d.Normal(0.0, 1.0), d.Normal(t([0.0, 1.0]), 1.0))])
+def test_what_distributions_cannot_be_made_of_is_a_wrong_value(call):
+    for module, tensor in ((ours, volta.tensor), (torch.distributions, torch.tensor)):
+        with pytest.raises(ValueError):
+            call(module, tensor)

@@ -351,3 +351,10 @@ def test_limits_and_places_are_described_as_in_pytorch():
     for call in (lambda: volta.finfo(3), lambda: volta.iinfo(volta.float32), lambda: volta.iinfo(3)):
         with pytest.raises(TypeError):
             call()
+
+
+def test_numbers_of_numpy_count_as_pythons_in_result_types():
+    whole, truths = volta.ones(2, dtype=volta.int8), volta.ones(2, dtype=volta.bool)
+    for number in (np.int8(2), np.int64(2), np.uint8(2)):
+        assert volta.result_type(whole, number) is volta.int8 and volta.result_type(truths, number) is volta.int64
+    assert volta.result_type(whole, np.float64(2)) is volta.float32 and volta.result_type(whole, np.bool_(True)) is volta.int8

@@ -309,6 +309,7 @@ def test_results_keep_the_strides_of_what_is_dense_along_dimensions_of_one_eleme
     images = volta.arange(400.0).as_strided((2, 3, 1, 4), (12, 1, 5, 3))        # channels_last, whose results have its usual strides
     assert volta.exp(images).stride() == (12, 1, 12, 3) and images.flip(0).stride() == (12, 1, 5, 3)
     assert volta.ones(400).as_strided((2, 1, 3), (3, 7, 1)).flip(0).stride() == (3, 7, 1)
+    assert volta.exp(volta.ones(2, 1, 3).transpose(0, 2)[:, ::-1]).stride() == (1, 3, 3)
 
 
 @pytest.mark.parametrize("name", ["logsumexp", "mean", "nanmean", "nansum", "std", "var"])

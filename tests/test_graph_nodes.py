@@ -270,3 +270,19 @@ def _hooked(lib):
     x = lib.ones(2, requires_grad=True)
     x.register_hook(lambda g: 3)
     x.sum().backward()
+
+
+def test_a_custom_node_has_an_edge_for_each_tensor_alone():
+    class Scaled(volta.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, k, y, z):
+            return x * k + y
+
+        @staticmethod
+        def backward(ctx, g):
+            return g, None, g, None
+
+    x = volta.ones(2, requires_grad=True)
+    node = Scaled.apply(x, 3, x * 2, None).grad_fn
+    assert [edge[0].name() for edge in node.next_functions] == ["torch::autograd::AccumulateGrad", "MulBackward0"]
+    assert Scaled.apply(x, 3, volta.ones(2), None).grad_fn.next_functions[1] == (None, 0)

@@ -232,3 +232,22 @@ def test_what_sequential_takes():
     modules = nn.ModuleDict()
     modules.update(modules={"a": nn.ReLU()})
     assert len(nn.Sequential().extend(sequential=[modules["a"]])) == 1
+
+
+def test_what_forward_pre_hooks_give_and_parameter_lists_take():
+    layer = nn.Linear(2, 2)
+    layer.register_forward_pre_hook(lambda module, args, kwargs: 3, with_kwargs=True)
+    with pytest.raises(RuntimeError, match="a forward pre-hook must return None or a tuple of .new_args, new_kwargs., got 3"):
+        layer(volta.ones(1, 2))
+    with pytest.raises(TypeError, match="called with an iterable of parameters, got one tensor"):
+        nn.ParameterList().extend(volta.ones(2))
+
+
+def test_numbers_of_older_files_have_a_dimension():
+    norm = nn.BatchNorm1d(2)
+    norm.load_state_dict({**norm.state_dict(), "num_batches_tracked": volta.tensor([7])})
+    assert norm.num_batches_tracked.shape == () and int(norm.num_batches_tracked) == 7
+
+
+def test_what_layers_do_not_show():
+    assert repr(nn.Hardswish(inplace=True)) == "Hardswish()" and repr(nn.Hardsigmoid(inplace=True)) == "Hardsigmoid()"

@@ -175,3 +175,22 @@ def test_the_parameter_that_stays_is_the_one_an_optimizer_has(leave):
     layer(volta.ones(1, 2)).sum().backward()
     optimizer.step()
     assert (layer.weight == before * (2 if leave else 1) - 1).all()
+
+
+def test_what_parametrizations_must_give():
+    class Three(volta.nn.Module):
+        def forward(self, x):
+            return 3
+
+    with pytest.raises(ValueError, match="must return a tensor, got int"):
+        volta.nn.utils.parametrize.register_parametrization(volta.nn.Linear(2, 2), "weight", Three())
+    with pytest.raises(ValueError, match="n_power_iterations must be positive, got 0"):
+        volta.nn.utils.parametrizations.spectral_norm(volta.nn.Linear(2, 2), n_power_iterations=0)
+
+
+def test_what_is_pruned_together_has_a_graph_at_once():
+    layers = [volta.nn.Linear(3, 2), volta.nn.Linear(3, 2)]
+    prune = volta.nn.utils.prune
+    prune.global_unstructured([(layer, "weight") for layer in layers], prune.L1Unstructured, amount=3)
+    assert all(layer.weight.grad_fn is not None for layer in layers)
+    assert sum(int((layer.weight == 0).sum()) for layer in layers) == 3

@@ -20,7 +20,7 @@ from volta._kernels.core.paths import paths
 from volta._kernels.core.record import Primitive
 from volta.custom import Function, FunctionCtx, as_gradient
 from volta.errors import ArgumentError, AutogradError, CallError, ShapeError
-from volta.saved import GradientEdge, RemovableHandle
+from volta.saved import AccumulateGrad, GradientEdge, RemovableHandle
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -235,7 +235,7 @@ def _at_edge(name, edge, gradient):
     """(What stands for the output of a node, the gradient that starts there)."""
     if not isinstance(gradient, core.TensorBase):
         raise AutogradError(f"{name}: at a GradientEdge the gradient must be given as a tensor, got {type(gradient).__name__}")
-    if isinstance(edge.node, graph.AccumulateGrad):
+    if isinstance(edge.node, AccumulateGrad):
         return edge.node.variable, gradient
     output = core.alias(gradient)
     output._node, output._index, output._requires_grad = edge.node, edge.output_nr, True
@@ -253,7 +253,7 @@ class _Place:
 def _as_target(name: str, t: Any) -> Any:
     """An input that a gradient is asked for: a tensor, or what stands for one."""
     if isinstance(t, GradientEdge):
-        return t.node.variable if isinstance(t.node, graph.AccumulateGrad) else _Place(t)
+        return t.node.variable if isinstance(t.node, AccumulateGrad) else _Place(t)
     _need_tensor(name, t)
     return t
 

@@ -93,6 +93,9 @@ class FunctionCtx:
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Outputs that get no gradient. backward is still given one for each, of zeros."""
+        for t in tensors:
+            if not isinstance(t, core.TensorBase):
+                raise GradientTypeError(f"mark_non_differentiable: needs tensors, got {type(t).__name__}")
         self._fixed = {id(t) for t in tensors}
 
     def mark_dirty(self, *tensors: Tensor) -> None:
@@ -241,8 +244,8 @@ class Function:
             graph.custom_node(ctx, args, several)
             return outputs
         dirty = [isinstance(o, core.TensorBase) and id(o) in ctx._dirty and id(o) in given for o in several]
-        if sum(dirty) < len(ctx._dirty & given):
-            raise AutogradError(f"{cls.__name__}: forward must give back every input that it marks dirty")
+        if not ctx._dirty <= {id(o) for o in several}:
+            raise AutogradError(f"{cls.__name__}: forward must give back everything that it marks dirty")
         for o, changed in zip(several, dirty):
             if changed:
                 inplace.check_inplace(cls.__name__, o)

@@ -61,18 +61,19 @@ class CallError(ArgumentError, TypeError):
     """A call with too few or too many arguments."""
 
 
-class RegistrationError(CallError, KeyError):
+class _AsWritten(KeyError):
+    """An error of keys whose text is shown as it is, not as a key."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class RegistrationError(CallError, _AsWritten):
     """A name or a value that a module cannot hold."""
 
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
 
-
-class MissingError(ArgumentError, KeyError):
+class MissingError(ArgumentError, _AsWritten):
     """An entry that is needed and not there."""
-
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
 
 
 class IndexRangeError(VoltaError, IndexError, RuntimeError):
@@ -127,11 +128,8 @@ class DownloadError(VoltaError, OSError, RuntimeError):
     """A file that could not be downloaded, or is not the one that was meant."""
 
 
-class StateDictError(VoltaError, RuntimeError, KeyError, ValueError):
+class StateDictError(VoltaError, RuntimeError, _AsWritten, ValueError):
     """A state dict or checkpoint that does not fit the module."""
-
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
 
 
 class UnreadableError(StateDictError, pickle.UnpicklingError):

@@ -280,7 +280,7 @@ def jacfwd(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = F
     tensor([[2., 0.],
             [0., 4.]])
     """
-    if randomness != "error":
+    if randomness not in ("error", "same"):
         raise ArgumentError(f"jacfwd: randomness={randomness!r} is not supported; the function is called once, whatever it draws")
 
     def jacobian(*args, **kwargs):

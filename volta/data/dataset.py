@@ -68,6 +68,12 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
         return self.tensors[0].shape[0]
 
 
+def _samples(dataset, indices):
+    """Samples of a dataset, at once where it gives several at once."""
+    several = getattr(dataset, "__getitems__", None)
+    return several(indices) if callable(several) else [dataset[i] for i in indices]
+
+
 class StackDataset(Dataset[Any]):
     """Datasets of equal length side by side: sample i is the tuple of their samples i, or a dict where they are given by name.
 
@@ -87,6 +93,14 @@ class StackDataset(Dataset[Any]):
         if isinstance(self.datasets, dict):
             return {name: dataset[index] for name, dataset in self.datasets.items()}
         return tuple(dataset[index] for dataset in self.datasets)
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """The samples at these places, which datasets that give several at once are asked for at once."""
+        named = isinstance(self.datasets, dict)
+        parts = [_samples(dataset, indices) for dataset in (self.datasets.values() if named else self.datasets)]
+        if any(len(part) != len(indices) for part in parts):
+            raise ArgumentError(f"StackDataset: {len(indices)} samples were asked for, the datasets gave {[len(part) for part in parts]}")
+        return [dict(zip(self.datasets, sample)) if named else sample for sample in zip(*parts)]
 
     def __len__(self) -> int:
         return len(next(iter(self.datasets.values())) if isinstance(self.datasets, dict) else self.datasets[0])
@@ -149,6 +163,10 @@ class Subset(Dataset[T]):
 
     def __getitem__(self, index: Any) -> T:
         return self.dataset[[self.indices[i] for i in index] if isinstance(index, list) else self.indices[index]]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[T]:
+        """The samples at these places, which a dataset that gives several at once is asked for at once."""
+        return _samples(self.dataset, [self.indices[i] for i in indices])
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from volta._kernels import core
+from volta.errors import ArgumentError
 from volta.linalg import cholesky_ex, eigvalsh
 from volta.ops import join
 from volta.ops.join import tril
@@ -26,13 +27,14 @@ class Constraint:
     is_discrete: Any = False
     event_dim: Any = 0
     words = "fulfil its constraint"
+    _shown: tuple[str, ...] = ("lower_bound", "upper_bound")
 
     def check(self, value: Tensor) -> Tensor:
         """Where it holds. Shape: of `value`, without the last `event_dim` dimensions."""
         raise NotImplementedError(f"{type(self).__name__}: define check")
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value}" for name, value in self.__dict__.items() if name[0] != "_")
+        given = ", ".join(f"{name}={value}" for name, value in self.__dict__.items() if name in self._shown)
         name = type(self).__name__.lstrip("_")
         return f"{name if name[0].isupper() else ''.join(word.capitalize() for word in name.split('_'))}({given})"
 
@@ -41,6 +43,9 @@ class _Dependent(Constraint):
     """What depends on other values: an object says it, its class does not."""
 
     words = "fulfil a constraint that depends on other values"
+
+    def check(self, value: Tensor) -> Tensor:
+        raise ArgumentError(f"{type(self).__name__}: whether values fulfil it depends on others; ask the constraint of an object")
 
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
         self._is_discrete, self._event_dim = is_discrete, event_dim
@@ -186,6 +191,7 @@ class multinomial(Constraint):
     """Counts whose sum is at most a number."""
 
     is_discrete, event_dim, words = True, 1, "be whole numbers of the given sum"
+    _shown = ()
 
     def __init__(self, upper_bound: int) -> None:
         self.upper_bound = upper_bound
@@ -235,6 +241,9 @@ class MixtureSameFamilyConstraint(Constraint):
 
     def __init__(self, base_constraint: Constraint) -> None:
         self.base_constraint = base_constraint
+
+    def __repr__(self) -> str:
+        return f"MixtureSameFamilyConstraint({self.base_constraint!r})"
 
     words = property(lambda self: self.base_constraint.words)
     is_discrete = property(lambda self: self.base_constraint.is_discrete, doc="Whether values are discrete.")

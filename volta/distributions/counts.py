@@ -1,8 +1,6 @@
 """Distributions of counts: of successes in a number of trials, of each choice, and of successes before failures."""
 from __future__ import annotations
 
-from typing import Any
-
 from volta._kernels import core
 from volta.autograd import no_grad
 from volta.distributions.constraints import (
@@ -110,6 +108,7 @@ class Multinomial(Distribution):
     """How often each choice is made in `total_count` of them."""
 
     arg_constraints = {"probs": simplex, "logits": real_vector}
+    _parts = ("_choice",)
 
     def __init__(self, total_count: int = 1, probs: Tensor | None = None, logits: Tensor | None = None,
                  validate_args: bool | None = None) -> None:
@@ -128,11 +127,6 @@ class Multinomial(Distribution):
     def support(self) -> Constraint:
         """Counts of the given sum."""
         return multinomial(self.total_count)
-
-    def expand(self, batch_shape: tuple[int, ...], _instance: Any = None) -> Multinomial:
-        new = super().expand(batch_shape, _instance)
-        new._choice = self._choice.expand(batch_shape)
-        return new
 
     def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         with no_grad():

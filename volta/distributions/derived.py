@@ -113,6 +113,7 @@ class ExpRelaxedCategorical(Distribution):
     has_rsample = True
     arg_constraints = {"probs": simplex, "logits": real_vector}
     support = real_vector
+    _parts = ("_choice",)
 
     def __init__(self, temperature: Tensor | float, probs: Tensor | None = None, logits: Tensor | None = None,
                  validate_args: bool | None = None) -> None:
@@ -123,11 +124,6 @@ class ExpRelaxedCategorical(Distribution):
     probs = property(lambda self: self._choice.probs, doc="The probability of each choice.")
     logits = property(lambda self: self._choice.logits, doc="Its logarithm.")
     param_shape = property(lambda self: self._choice.param_shape, doc="The shape of the parameter.")
-
-    def expand(self, batch_shape: tuple[int, ...], _instance: Any = None) -> ExpRelaxedCategorical:
-        new = super().expand(batch_shape, _instance)
-        new._choice = self._choice.expand(batch_shape)
-        return new
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         u = clamp_probs(self.logits.new_empty(self._extended_shape(sample_shape)).uniform_())

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from volta._kernels import core
 from volta.autograd import no_grad
@@ -214,16 +213,12 @@ class OneHotCategorical(Categorical):
 
     _nameless = True
     support = one_hot
+    _parts = ("_choice",)
 
     def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None) -> None:
         super().__init__(probs, logits, validate_args)
         self._choice = Categorical(self.__dict__.get("probs"), self.__dict__.get("logits"), False)
         self._event_shape = (self._num_events,)
-
-    def expand(self, batch_shape: tuple[int, ...], _instance: Any = None) -> OneHotCategorical:
-        new = super().expand(batch_shape, _instance)
-        new._choice = self._choice.expand(batch_shape)
-        return new
 
     mean = property(lambda self: self.probs, doc="The probabilities.")
     variance = property(lambda self: self.probs * (1 - self.probs), doc="The variance.")

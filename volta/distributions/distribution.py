@@ -1,7 +1,7 @@
 """Distribution: what all distributions share, and how their parameters are checked."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from volta._kernels import core
 from volta.autograd import no_grad
@@ -21,6 +21,7 @@ class Distribution:
     has_enumerate_support: Any = False  # whether the values are few enough to be listed
     arg_constraints: dict[str, Constraint] = {}
     support: Any = real
+    _parts: tuple[str, ...] = ()        # attributes that are distributions of the same batch
     _validate_args = True
 
     def __init__(self, batch_shape: tuple[int, ...] = (), event_shape: tuple[int, ...] = (), validate_args: bool | None = None) -> None:
@@ -113,7 +114,7 @@ class Distribution:
         """exp of the entropy."""
         return self.entropy().exp()
 
-    def expand(self, batch_shape: tuple[int, ...], _instance: Any = None) -> Distribution:
+    def expand(self, batch_shape: tuple[int, ...], _instance: Any = None) -> Self:
         """The same distribution for a larger batch."""
         new: Any = object.__new__(type(self)) if _instance is None else _instance
         new.__dict__.update(self.__dict__)
@@ -123,6 +124,8 @@ class Distribution:
                 t = self.__dict__[name]
                 own = t.shape[len(self._batch_shape):] if isinstance(t, core.TensorBase) else ()
                 new.__dict__[name] = t.expand((*batch_shape, *own))
+        for name in self._parts:
+            new.__dict__[name] = self.__dict__[name].expand(batch_shape)
         return new
 
     def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:

@@ -12,6 +12,7 @@ from volta.autograd import no_grad
 from volta.distributions.constraints import independent, nonnegative, positive, real, simplex, unit_interval
 from volta.distributions.distribution import Distribution
 from volta.distributions.utils import broadcast_all
+from volta.errors import ShapeError
 from volta.nn.functional import one_hot
 from volta.ops.creation import empty
 from volta.ops.join import stack
@@ -153,6 +154,8 @@ class Dirichlet(Distribution):
     support = simplex
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
+        if not concentration.ndim:
+            raise ShapeError("Dirichlet: concentration must have at least one dimension, got a 0-d tensor")
         self.concentration = concentration
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args)
 

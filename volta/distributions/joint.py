@@ -161,12 +161,17 @@ class MixtureSameFamily(Distribution):
     """Draws of the components, of the last batch dimension, in the shares of `mixture_distribution`, a Categorical. They have no
     gradients."""
 
+    _parts = ("mixture_distribution",)
+
     @dependent_property
     def support(self) -> Constraint:
         """What draws of the components fulfil."""
         return MixtureSameFamilyConstraint(self.component_distribution.support)
 
     def __init__(self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None) -> None:
+        if not isinstance(mixture_distribution, Categorical) or not isinstance(component_distribution, Distribution):
+            raise ArgumentError(f"MixtureSameFamily: needs a Categorical and the distribution of its components, got "
+                                f"{type(mixture_distribution).__name__} and {type(component_distribution).__name__}")
         self.mixture_distribution, self.component_distribution = mixture_distribution, component_distribution
         batch = component_distribution._batch_shape
         if not batch or batch[-1] != mixture_distribution._num_events:
@@ -175,6 +180,11 @@ class MixtureSameFamily(Distribution):
 
     def __repr__(self) -> str:
         return f"MixtureSameFamily(\n  {self.mixture_distribution},\n  {self.component_distribution})"
+
+    def expand(self, batch_shape: tuple[int, ...], _instance: Any = None) -> MixtureSameFamily:
+        new = super().expand(batch_shape, _instance)
+        new.component_distribution = self.component_distribution.expand((*batch_shape, self.mixture_distribution._num_events))
+        return new
 
     def _shares(self, dims):
         probs = self.mixture_distribution.probs

@@ -11,7 +11,7 @@ from volta.distributions.distribution import Distribution
 from volta.distributions.joint import Independent
 from volta.distributions.transform import ComposeTransform, Transform, widened
 from volta.distributions.utils import _sum_rightmost
-from volta.errors import ShapeError
+from volta.errors import ArgumentError, ShapeError
 from volta.tensor import Tensor
 
 __all__ = ["TransformedDistribution"]
@@ -23,6 +23,9 @@ class TransformedDistribution(Distribution):
     _nameless = True
     def __init__(self, base_distribution: Distribution, transforms: Transform | Sequence[Transform],
                  validate_args: bool | None = None) -> None:
+        if not isinstance(transforms, Transform) and not (isinstance(transforms, (list, tuple)) and all(
+                isinstance(t, Transform) for t in transforms)):
+            raise ArgumentError(f"TransformedDistribution: transforms must be a Transform or a list of them, got {transforms!r}")
         self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
         whole, base = ComposeTransform(self.transforms), base_distribution
         takes, gives, own = whole.domain.event_dim, whole.codomain.event_dim, len(base._event_shape)

@@ -177,10 +177,16 @@ class Hardsigmoid(Activation):
     """x / 6 + 1 / 2, between 0 and 1."""
     _function = functional.hardsigmoid
 
+    def extra_repr(self) -> str:
+        return ""
+
 
 class Hardswish(Activation):
     """x * Hardsigmoid(x)."""
     _function = functional.hardswish
+
+    def extra_repr(self) -> str:
+        return ""
 
 
 class LogSigmoid(Activation):

@@ -6,7 +6,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, overload
 
-from volta.errors import ArgumentError, CallError, IndexRangeError
+from volta._kernels import core
+from volta.errors import ArgumentError, CallError, DTypeError, IndexRangeError
 from volta.nn.module import Module
 from volta.nn.parameter import Parameter
 from volta.tensor import Tensor
@@ -343,6 +344,8 @@ class ParameterList(Module):
 
     def extend(self, values: Iterable[Any]) -> ParameterList:
         """Add parameters at the end."""
+        if isinstance(values, core.TensorBase):
+            raise DTypeError("ParameterList.extend: should be called with an iterable of parameters, got one tensor; use append")
         for p in _need_iterable(self, "parameters", values):
             self.append(p)
         return self

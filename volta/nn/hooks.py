@@ -93,6 +93,9 @@ class HookMethods:
         for key, hook in _hooks(self, "_forward_pre_hooks").items():
             changed = hook(self, args, kwargs) if key in named else hook(self, args)
             if changed is not None and key in named:
+                if not isinstance(changed, tuple) or len(changed) != 2:
+                    raise ArgumentError(f"{type(self).__name__}: a forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
+                                        f"got {changed}")
                 args, kwargs = changed
             elif changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)

@@ -144,12 +144,12 @@ class StateMethods:
         for _, module in modules:
             for hook in tuple(module.__dict__.get("_load_post_hooks", {}).values()):
                 hook(module, result)
-        if strict and missing:
-            problems.append("missing keys: " + ", ".join(missing))
         if strict and unexpected:
-            problems.append("unexpected keys: " + ", ".join(map(str, unexpected)))
-        if problems:
-            raise StateDictError(f"load_state_dict: the state dict does not fit {type(self).__name__}:\n  " + "\n  ".join(problems))
+            problems.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
+        if strict and missing:
+            problems.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}. ")
+        if problems:                            # in PyTorch's words, which programs look for
+            raise StateDictError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems))
         with no_grad():
             for key, value in values.items():
                 if assign:
@@ -172,6 +172,10 @@ class WithoutModule:
         return self.hook(*arguments)
 
 
+def _quoted(keys):
+    return ", ".join([f'"{key}"' for key in keys])
+
+
 def _matched(own, given, assign):
     """(values by key, moved and cast as `own` has them unless `assign`; one line per value that does not fit)."""
     values, problems = {}, []
@@ -182,9 +186,13 @@ def _matched(own, given, assign):
         if not isinstance(value, core.TensorBase) and hasattr(value, "detach") and hasattr(value, "numpy"):
             value = value.detach().cpu().numpy()            # another library's tensor
         if not isinstance(value, (core.TensorBase, np.ndarray, np.generic)):
-            problems.append(f"{key}: needs a tensor, got {type(value).__name__}")
-        elif tuple(value.shape) != target.shape:
-            problems.append(f"{key}: needs shape {target.shape}, got {tuple(value.shape)}")
+            problems.append(f'While copying the parameter named "{key}", expected a tensor from checkpoint but received {type(value)}')
+            continue
+        if not target.shape and len(value.shape) == 1 and len(value):        # numbers of older files have a dimension
+            value = value[0]
+        if tuple(value.shape) != target.shape:
+            problems.append(f"size mismatch for {key}: copying a param with shape {tuple(value.shape)} from checkpoint, "
+                            f"the shape in current model is {target.shape}.")
         else:
             try:
                 source = value.detach() if isinstance(value, core.TensorBase) else tensor(value)

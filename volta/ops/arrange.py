@@ -19,7 +19,7 @@ from volta.ops.join import cat
 from volta.ops.parts import _split, apart, diagonal, select, slice_view, tensor_split
 from volta.ops.records.copy import cast, copy_into_op
 from volta.ops.records.strided import as_strided_op
-from volta.ops.records.view import contiguous_op, on_diagonal, permute_op, reshape_op, row_major
+from volta.ops.records.view import contiguous_op, flat, on_diagonal, permute_op, reshape_op, row_major
 from volta.ops.table import Many, case, composed
 from volta.ops.view import movedim, transpose, unsqueeze
 from volta.shapes import as_dim, as_shape, broadcasts_to, exchanged
@@ -292,7 +292,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     >>> volta.diagflat(volta.tensor([1.0, 2.0]), 1).shape
     volta.Size([3, 3])
     """
-    return diag_embed(reshape_op(input, shape=(input._size,)), offset)
+    return diag_embed(flat(input), offset)
 
 
 # ---------------------------------------------------------------- parts replaced

@@ -15,7 +15,7 @@ from volta.ops.linalg import of_nothing
 from volta.ops.parts import diagonal
 from volta.ops.records.copy import cast
 from volta.ops.records.linalg import dot_op, matmul_op, turned
-from volta.ops.records.view import permute_op, reshape_op
+from volta.ops.records.view import flat, permute_op, reshape_op
 from volta.ops.reduce import sum
 from volta.ops.table import case, composed
 from volta.shapes import as_dim
@@ -137,7 +137,7 @@ def _alike(equation, x, y):
 def _dot(x, y):
     """The sum of products of all elements of tensors of one shape, which are contiguous."""
     if len(x._shape) != 1:
-        x, y = reshape_op(x, shape=(x._size,)), reshape_op(y, shape=(y._size,))
+        x, y = flat(x), flat(y)
     return dot_op(x, y)
 
 

@@ -19,7 +19,7 @@ from volta.ops.records.index import scatter_add_op
 from volta.ops.records.places import counts_op
 from volta.ops.records.reduce import amax_op, amin_op
 from volta.ops.records.sort import searchsorted_op
-from volta.ops.records.view import reshape_op
+from volta.ops.records.view import flat, reshape_op
 from volta.ops.table import Derived, Labels, case, composed
 from volta.results import Result
 
@@ -70,17 +70,13 @@ class Histogram(Result):
     bin_edges: Tensor
 
 
-def _flat(x):
-    return reshape_op(x, shape=(x._size,))
-
-
 def _range(name, input, bins, low, high, widening):
     """low and high, numbers; None for the extremes of the input, apart by twice `widening` where they are equal."""
     if bins < 1:
         raise ArgumentError(f"{name}: bins must be at least 1, got {bins}")
     if low is None:
-        flat = _flat(input)
-        low, high = (f(flat, dim=(0,), keepdim=True) for f in (amin_op, amax_op))
+        x = flat(input)
+        low, high = (f(x, dim=(0,), keepdim=True) for f in (amin_op, amax_op))
         if not input.device.is_gpu and not bool((high - low).isfinite().item()):
             raise ArgumentError(f"{name}: the elements are not all finite; give the range")
         return where(low == high, low - widening, low), where(low == high, high + widening, high)
@@ -113,7 +109,7 @@ def _added(place, count, weight, x, first=0):
     if weight is None and not x.device.is_gpu:
         found = counts_op(place, None, None, bins=count + 1, between=None)
     else:
-        weight = ones(x.shape, dtype=x.dtype, device=x.device) if weight is None else _flat(weight)
+        weight = ones(x.shape, dtype=x.dtype, device=x.device) if weight is None else flat(weight)
         found = scatter_add_op(weight.detach(), place, dim=0, size=count + 1)
     return cast(narrow(found, 0, first, count), x.dtype).contiguous()
 
@@ -143,12 +139,12 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     if bins <= _FEW_BINS or not input.device.is_gpu:
         known = bounds[0] is not None and bins > 0
         low, high = (None, None) if known else _range("histc", input, bins, *bounds, 1.0)
-        found = counts_op(_flat(input), low, high, bins=bins, between=tuple([float(v) for v in bounds]) if known else None)
+        found = counts_op(flat(input), low, high, bins=bins, between=tuple([float(v) for v in bounds]) if known else None)
         return cast(found, input.dtype)
-    flat, edges = _flat(input), _edges("histc", input, bins, *bounds, 1.0)
+    x, edges = flat(input), _edges("histc", input, bins, *bounds, 1.0)
     low, high = narrow(edges, 0, 0, 1), narrow(edges, 0, bins, 1)
-    place = cast((flat - low) * float(bins) / (high - low), int64)
-    return _added(where((flat >= low) & (flat <= high), clamp(place, 0, bins - 1), bins), bins, None, flat)
+    place = cast((x - low) * float(bins) / (high - low), int64)
+    return _added(where((x >= low) & (x <= high), clamp(place, 0, bins - 1), bins), bins, None, x)
 
 
 def _np_histogram(x, bins, range=None, density=False):
@@ -172,7 +168,7 @@ def histogram(input: Tensor, bins: int | Tensor = 100, *, range: Sequence[float]
         raise ShapeError(f"histogram: weight must be {input.dtype} of shape {input.shape}, got {weight.dtype} {weight.shape}")
     if isinstance(bins, TensorBase) and bins.dtype is not input.dtype:
         raise DTypeError(f"histogram: the edges must be {input.dtype} as the input, got {bins.dtype}; convert them with .to(dtype)")
-    hist, edges = _histogram("histogram", [_flat(input)], [bins], [range], weight, density)
+    hist, edges = _histogram("histogram", [flat(input)], [bins], [range], weight, density)
     return Histogram(hist, edges[0].clone() if isinstance(bins, TensorBase) else edges[0])         # no view of those that were given
 
 

@@ -31,7 +31,7 @@ from volta.ops.records.places import changes_op, true_starts
 from volta.ops.records.places import true_places as true_places_op
 from volta.ops.records.places import true_values as true_values_op
 from volta.ops.records.reduce import amax_op, amin_op, sum_op
-from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op, row_major
+from volta.ops.records.view import contiguous_op, expand_op, flat, permute_op, reshape_op, row_major
 from volta.ops.table import Flags, Labels, case, composed
 from volta.shapes import as_dim, broadcast_shapes, broadcasts_to
 
@@ -113,11 +113,6 @@ def positions(op: str, index: Tensor, size: int, wrap: bool = False, kernel_chec
 def as_vector(x: Tensor) -> Tensor:
     """A 0-d tensor as one of shape (1,), which it counts as."""
     return x if x._shape else reshape_op(x, shape=(1,))
-
-
-def flat(x: Tensor) -> Tensor:
-    """The elements in their order, as one vector."""
-    return x if len(x._shape) == 1 else reshape_op(x, shape=(x._size,))
 
 
 @composed(apart=0, samples=(case((3, 5), 1, Labels((3, 2), 5)), case((4, 3), -2, Labels((2, 2), 4))), kinds="fib",

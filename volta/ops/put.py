@@ -16,7 +16,7 @@ from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.ops.copy import fill_into
 from volta.ops.creation import arange, full
 from volta.ops.expanded import added, changed
-from volta.ops.indexing import as_vector, check_integers, coordinates, flat, index_add, positions, true_places
+from volta.ops.indexing import as_vector, check_integers, coordinates, index_add, positions, true_places
 from volta.ops.join import stack
 from volta.ops.parts import unbind
 from volta.ops.positions import Positions
@@ -25,7 +25,7 @@ from volta.ops.records.index import index_add_op, index_put_op, index_select_op
 from volta.ops.records.math import add_op, clamp_op, where_op
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.sort import searchsorted_op
-from volta.ops.records.view import clone_op, contiguous_op, expand_op, permute_op, reshape_op, row_major
+from volta.ops.records.view import clone_op, contiguous_op, expand_op, flat, permute_op, reshape_op, row_major
 from volta.ops.reduce import sum
 from volta.ops.scan import cumsum
 from volta.ops.scatter import alike, as_held, different, writing
@@ -187,7 +187,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
         raise ArgumentError(f"nonzero_static: size must be >= 0, got {size}")
     if not input._size or not input.ndim:
         return full((size, input.ndim), fill_value, dtype=int64, device=input.device)
-    ends = cumsum(reshape_op(input.detach() != 0, shape=(input._size,)), 0)
+    ends = cumsum(flat(input.detach() != 0), 0)
     at = searchsorted_op(ends, arange(1, size + 1, device=input.device), right=False)
     return stack([where_op(at < input._size, i, fill_value) for i in unravel_index(at, input.shape)], 1)
 

@@ -32,7 +32,7 @@ from volta.ops.records.reduce import (
     sum_op,
     var_op,
 )
-from volta.ops.records.view import permute_op, reshape_op
+from volta.ops.records.view import flat, permute_op, reshape_op
 from volta.ops.table import case, composed
 from volta.results import Result
 from volta.shapes import as_dim, as_dims, reduced
@@ -51,7 +51,7 @@ _SPREADS = (case((3, 4)), case((3, 4), dim=0), case((2, 3, 4), dim=(0, -1), unbi
 _ALONG = (case((3, 4), dim=-1), case((2, 3, 4), dim=1), case((), dim=0))
 
 
-def _np(function):
+def np_reduced(function):
     return lambda x, dim=None, keepdim=False: function(x, axis=dim, keepdims=keepdim)
 
 
@@ -116,7 +116,7 @@ def _in_dtype(name, record, input, dim, keepdim, dtype):
     return out if dtype is None else cast(out, dtype)
 
 
-@composed(out="dtype", samples=_CASES, numpy=_np(np.sum), kinds="fib", aliases=("sum_dim",))
+@composed(out="dtype", samples=_CASES, numpy=np_reduced(np.sum), kinds="fib", aliases=("sum_dim",))
 def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Sum over `dim` (an int, several, or None for all). Integers and bool add up in int64, unless `dtype` says otherwise.
 
@@ -128,7 +128,7 @@ def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = F
     return _in_dtype("sum", sum_op, input, dim, keepdim, dtype)
 
 
-@composed(out="cast", samples=_FULL, numpy=_np(np.mean), aliases=("mean_dim",))
+@composed(out="cast", samples=_FULL, numpy=np_reduced(np.mean), aliases=("mean_dim",))
 def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Mean over `dim`.
 
@@ -145,7 +145,7 @@ def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = 
     return reshape_op(mean_op(reshape_op(input, shape=(1,)), dim=(0,), keepdim=False), shape=())
 
 
-@composed(out="dtype", samples=_CASES, numpy=_np(np.prod), kinds="fib", domain=(0.5, 1.5))
+@composed(out="dtype", samples=_CASES, numpy=np_reduced(np.prod), kinds="fib", domain=(0.5, 1.5))
 def prod(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Product over `dim`. Integers and bool multiply in int64, unless `dtype` says otherwise.
 
@@ -165,7 +165,7 @@ def _extreme(name, record, input, dim, keepdim):
         return reshape_op(record(reshape_op(input, shape=(1,)), dim=(0,), keepdim=keepdim), shape=())
     return record(input, dim=dims, keepdim=keepdim) if dims else clone(input)
 
-@composed(samples=_FULL, numpy=_np(np.amax), kinds="fib", aliases=("max_dim", "max_reduce"))
+@composed(samples=_FULL, numpy=np_reduced(np.amax), kinds="fib", aliases=("max_dim", "max_reduce"))
 def amax(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Largest value over `dim`; equal ones share the gradient; NaN wins, and gets the gradient.
 
@@ -175,7 +175,7 @@ def amax(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = 
     return _extreme("amax", amax_op, input, dim, keepdim)
 
 
-@composed(samples=_FULL, numpy=_np(np.amin), kinds="fib")
+@composed(samples=_FULL, numpy=np_reduced(np.amin), kinds="fib")
 def amin(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Smallest value over `dim`; equal ones share the gradient; NaN wins.
 
@@ -193,8 +193,7 @@ def shared_extreme(name: str, largest: bool, input: Tensor, dim: int | Sequence[
 
 def _arg(name, record, input, dim, keepdim):
     if dim is None:
-        flat = reshape_op(input, shape=(input._size,))
-        out = _arg(name, record, flat, 0, False)
+        out = _arg(name, record, flat(input), 0, False)
         return reshape_op(out, shape=(1,) * input.ndim) if keepdim else out
     d = as_dim(name, dim, input.ndim)
     if input.ndim == 0:
@@ -204,7 +203,7 @@ def _arg(name, record, input, dim, keepdim):
     return record(input, dim=d, keepdim=keepdim)
 
 
-@composed(samples=_ARGS, numpy=_np(np.argmax), kinds="fi", smooth=False)
+@composed(samples=_ARGS, numpy=np_reduced(np.argmax), kinds="fi", smooth=False)
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index (int64) of the largest value, the first of equal ones; of the flattened tensor without `dim`.
 
@@ -214,7 +213,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return _arg("argmax", argmax_op, input, dim, keepdim)
 
 
-@composed(samples=_ARGS, numpy=_np(np.argmin), kinds="fi", smooth=False)
+@composed(samples=_ARGS, numpy=np_reduced(np.argmin), kinds="fi", smooth=False)
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index (int64) of the smallest value, the first of equal ones; of the flattened tensor without `dim`.
 

@@ -9,11 +9,11 @@ from volta._kernels.core import TensorBase
 from volta.dtypes import int32, int64
 from volta.errors import ArgumentError, DTypeError, RankError
 from volta.ops.creation import ones_like
-from volta.ops.indexing import as_vector, flat, known_range
+from volta.ops.indexing import as_vector, known_range
 from volta.ops.math import clamp
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_add_op, index_select_op
-from volta.ops.records.view import contiguous_op, expand_op, reshape_op
+from volta.ops.records.view import contiguous_op, expand_op, flat, reshape_op
 from volta.ops.scan import cumsum
 from volta.ops.table import Labels, case, composed
 from volta.shapes import as_dim

@@ -21,7 +21,7 @@ from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
 from volta.ops.records.math import isnan
 from volta.ops.records.sort import longest_run, median_all_op, middle_op, order, searchsorted_op, sort_op
-from volta.ops.records.view import permute_op, reshape_op
+from volta.ops.records.view import flat, permute_op, reshape_op
 from volta.ops.reduce import ValuesIndices, amax, amin, sum
 from volta.ops.reduce import max as max_of
 from volta.ops.table import Derived, case, composed
@@ -214,8 +214,8 @@ def _of_all(input, skip):
     recorded = graph.wants_derivative(input)
     if recorded and _in_the_middle(input, size):
         return median_all_op(input, skip=skip)
-    flat = input if input.ndim == 1 else reshape_op(input, shape=(input._size,))
-    alone, seen = flat.detach() if recorded else flat, host_sees(flat)
+    x = flat(input)
+    alone, seen = x.detach() if recorded else x, host_sees(x)
     if not alone.dtype.is_floating_point and seen:
         k = (input._size + 1) // 2
         return clone(view(values := sort_op(alone, dim=0, count=k)[0], (), (), values.offset + k - 1))
@@ -227,7 +227,7 @@ def _of_all(input, skip):
     if not recorded:
         return found
     sign = where(found == float("-inf"), -1, 1)         # which is then told from what is left out
-    return max_of(where((flat <= found) | isnan(found), flat * sign, float("-inf"))) * sign
+    return max_of(where((x <= found) | isnan(found), x * sign, float("-inf"))) * sign
 
 
 _MEDIANS = (case((3, 5)), case((2, 4)), *_PICKED)

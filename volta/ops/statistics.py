@@ -23,8 +23,8 @@ from volta.ops.records.index import gather_op, scale_gradient
 from volta.ops.records.math import ceil, clamp_max, clamp_min, floor, isnan, nan_to_num_op, round_op, sqrt, where_op
 from volta.ops.records.reduce import amax_op, amin_op
 from volta.ops.records.sort import sort_op
-from volta.ops.records.view import diagonal_op, permute_op, reshape_op
-from volta.ops.reduce import amax, amin, mean, sum
+from volta.ops.records.view import diagonal_op, flat, permute_op, reshape_op
+from volta.ops.reduce import amax, amin, mean, np_reduced, sum
 from volta.ops.table import Derived, case, composed
 from volta.results import Result
 from volta.shapes import as_dim, as_dims, reduced
@@ -64,7 +64,7 @@ def _quantile(name, input, q, dim, keepdim, interpolation, skip):
     level = q if type(q) in (int, float) and 0 <= q <= 1 and not skip else None
     q = _levels(name, input, q) if level is None else q
     dims = tuple(range(input.ndim)) if dim is None else (as_dim(name, dim, input.ndim),)[:input.ndim]
-    lines = reshape_op(input, shape=(input._size,))
+    lines = flat(input)
     if len(dims) == 1:
         lines = permute_op(input, dims=(*[i for i in range(input.ndim) if i != dims[0]], dims[0]))
     values, _ = sort_op(lines, dim=lines.ndim - 1)
@@ -141,16 +141,12 @@ def nanquantile(input: Tensor, q: float | Tensor, dim: int | None = None, keepdi
 _SUMS = (case((3, 4)), case((2, 3, 4), dim=(0, -1)), case((3, 4), dim=1, keepdim=True), case(()))
 
 
-def _np(function):
-    return lambda x, dim=None, keepdim=False: function(x, axis=dim, keepdims=keepdim)
-
-
 def _numbers(input):
     """The elements, with 0 for NaN."""
     return nan_to_num_op(input, 0.0, math.inf) if input.dtype.is_floating_point else input
 
 
-@composed(out="cast", samples=(*_SUMS, case((0, 3), dim=0)), numpy=_np(np.nansum), kinds="fib")
+@composed(out="cast", samples=(*_SUMS, case((0, 3), dim=0)), numpy=np_reduced(np.nansum), kinds="fib")
 def nansum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """`sum` with 0 for NaN.
 
@@ -165,7 +161,7 @@ def nansum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool 
     return sum(_numbers(input), dim, keepdim, dtype=dtype)
 
 
-@composed(out="cast", samples=_SUMS, numpy=_np(np.nanmean))
+@composed(out="cast", samples=_SUMS, numpy=np_reduced(np.nanmean))
 def nanmean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """`mean` of the elements that are not NaN.
 

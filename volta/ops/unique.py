@@ -22,7 +22,7 @@ from volta.ops.records.places import changes_op, counts_op
 from volta.ops.records.reduce import any_op, sum_op
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.sort import scatter_unique, sort_op
-from volta.ops.records.view import reshape_op
+from volta.ops.records.view import flat, reshape_op
 from volta.ops.sort import argsort
 from volta.ops.table import case, composed
 from volta.ops.view import movedim
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 
 _NEAR, _WIDEST = 1 << 16, 1 << 24       # numbers of a table that is looked at whatever the size, and at most
 _COUNTED = 4096                         # that a GPU counts in workgroup memory
-
-
-def _flat(x):
-    return reshape_op(x, shape=(x._size,))
 
 
 def _changes(rows):
@@ -90,7 +86,7 @@ def _ranks(table):
         changed = (narrow(first, 0, 1, n - 1) != narrow(first, 0, 0, n - 1)) | (narrow(second, 0, 1, n - 1) != narrow(second, 0, 0, n - 1))
         numbers = cat([zeros(1, half, dtype=int64, device=table.device), cumsum_op(changed, dim=0)], 0)
         table = scatter_unique(numbers, order, dim=0, size=n)
-    return _flat(table)
+    return flat(table)
 
 
 def _is_plain(input, return_inverse, return_counts):
@@ -106,7 +102,7 @@ def _listed(input):
     low, high = min(extremes[0], 0) if extremes[0] < _NEAR else extremes[0], extremes[1]
     if high - low >= max(_NEAR, min(8 * input._size, _WIDEST)):
         return None
-    device, size, numbers = input.device, high - low + 1, cast(_flat(input), int64)
+    device, size, numbers = input.device, high - low + 1, cast(flat(input), int64)
     numbers = numbers - low if low else numbers
     if size <= _COUNTED:                    # many that go to one place are slow
         there = counts_op(numbers, None, None, bins=size, between=None)
@@ -154,7 +150,7 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
     """
     if dim is None and input.dtype is bool_ and input._size and host_sees(input):
         return _flags(input, return_inverse, return_counts)
-    d, rows = (0, _flat(input)) if dim is None else _slices("unique", input, dim)
+    d, rows = (0, flat(input)) if dim is None else _slices("unique", input, dim)
     n = rows.shape[0]
     if not n:
         return _of_none(input, dim, return_inverse, return_counts)
@@ -189,7 +185,7 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
     >>> volta.unique_consecutive(volta.tensor([1, 1, 2, 2, 1]))
     tensor([1, 2, 1])
     """
-    d, rows = (0, _flat(input)) if dim is None else _slices("unique_consecutive", input, dim)
+    d, rows = (0, flat(input)) if dim is None else _slices("unique_consecutive", input, dim)
     n = rows.shape[0]
     if not n:
         return _of_none(input, dim, return_inverse, return_counts)

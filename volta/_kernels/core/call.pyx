@@ -260,6 +260,12 @@ def result_type(*tensors, **named):
     return _result_type(tensors)
 
 
+cdef int _code_of(object x):
+    """That of the Python number that one of NumPy's stands for."""
+    kind = getattr(getattr(x, "dtype", None), "kind", "f")
+    return BOOL if kind == "b" else INT64 if kind in ("i", "u") else _default
+
+
 cdef DType _result_type(tuple values):
     cdef int best[3]
     cdef int code, rank, k
@@ -273,7 +279,7 @@ cdef DType _result_type(tuple values):
             continue
         else:
             rank = 2
-            code = BOOL if isinstance(x, bool) else INT64 if isinstance(x, int) else _default
+            code = BOOL if isinstance(x, bool) else INT64 if isinstance(x, int) else _default if isinstance(x, float) else _code_of(x)
         best[rank] = wider(best[rank], code)
     code = best[0]
     for k in range(1, 3):

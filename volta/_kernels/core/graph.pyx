@@ -330,13 +330,13 @@ cdef class Node:
     @property
     def next_functions(self):
         """Per input: (the node that gave it, or what adds to its `.grad` where it is a leaf, which output of that it is); (None, 0) for
-        one without a gradient."""
+        one without a gradient, nothing for an argument of a custom function that is no tensor."""
         cdef list found = []
         for i, p in enumerate(self.parents):
-            if p is None or isinstance(p, Node):
-                found.append((None, 0) if p is None else (shown(p, Node), 0 if self.slots is None else self.slots[i]))
-            else:
-                found.append((hooks.accumulation(p), 0))
+            if p is not None:
+                found.append((shown(p, Node), self.slots[i] if self.slots else 0) if isinstance(p, Node) else (hooks.accumulation(p), 0))
+            elif self.primitive is not None or self.shapes[i] is not None:
+                found.append((None, 0))
         return tuple(found)
 
     @property

@@ -141,6 +141,7 @@ cdef Order order_of(tuple inputs):
     cdef Order order
     cdef Py_ssize_t size = 1
     cdef int i
+    cdef bint single = False
     cdef list views, strides
     cdef TensorBase first
     if not _gather(&w, inputs) or not _sort(&w):
@@ -150,12 +151,13 @@ cdef Order order_of(tuple inputs):
     for i in range(w.rank - 1, -1, -1):
         strides[w.order[i]] = size
         order.places[w.order[i]] = i
+        single = single or w.shape[w.order[i]] == 1
         size *= w.shape[w.order[i]]
-    first = inputs[0] if isinstance(inputs[0], TensorBase) else None
+    first = inputs[0] if single and isinstance(inputs[0], TensorBase) else None
     if first is None or not (_same(first, inputs) and dense(first)):
         order.strides = tuple(strides)
     else:                                           # as it lies, along dimensions of one element, too; as images do
-        order.strides = pixel_strides(first.shape) if w.rank == 4 and _lies_so(first, pixel_strides(first.shape)) else first._strides
+        order.strides = pixel_strides(first.shape) if w.rank == 4 and _lies_so(first, pixel_strides(first.shape)) else _forward(first)._strides
     order.shape = tuple([w.shape[i] for i in range(w.rank)])
     for x in inputs:
         views.append(_permuted(&w, <TensorBase>x) if isinstance(x, TensorBase) and len((<TensorBase>x).shape) else x)

@@ -94,15 +94,15 @@ def _check_weight(op, rank, input, weight, bias, groups, transposed=False):
 
 
 def _conv(op, rank, input, weight, bias, stride, padding, dilation, groups):
-    _check_weight(op, rank, input.shape, weight.shape, bias if bias is None else bias.shape, groups)
-    kernel = weight.shape[2:]
+    _check_weight(op, rank, input._shape, weight._shape, bias if bias is None else bias._shape, groups)
+    kernel = weight._shape[2:]
     stride, dilation = per_dim(op, "stride", stride, rank), per_dim(op, "dilation", dilation, rank)
     if isinstance(padding, str):
         input, padding = _named_padding(op, input, padding, kernel, stride, dilation)
     padding = per_dim(op, "padding", padding, rank, 0)
-    _check_size(op, input.shape[2:], kernel, padding, dilation)
+    _check_size(op, input._shape[2:], kernel, padding, dilation)
     out = _called(rank, input, weight, bias, stride, padding, dilation, groups)
-    return out if input.shape[1] else part(out, 1, 0, 0)            # of no channels PyTorch makes none, however many weights there are
+    return out if input._shape[1] else part(out, 1, 0, 0)            # of no channels PyTorch makes none, however many weights there are
 
 
 def _called(rank, input, weight, bias, stride, padding, dilation, groups):
@@ -111,21 +111,18 @@ def _called(rank, input, weight, bias, stride, padding, dilation, groups):
         return pixels_as(weight, pixels_as(input, integers.conv(input, weight, bias, stride, padding, dilation, groups)))
     if rank == 2:
         return conv2d_op(input, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
-    if rank == 1 and input._contiguous and weight._contiguous and input._strides[1] != 1 != weight._strides[1]:      # images of one row
-        out = conv2d_op(_row(input), _row(weight), bias, stride=(1, *stride), padding=(0, *padding), dilation=(1, *dilation), groups=groups)
-        return reshape_op(out, shape=out.shape[:2] + out.shape[3:])
-    if rank == 1:
+    if rank == 1:                                                   # images of one row
         return _line(conv2d_op(_row(row_major(input)), _row(weight), bias, stride=(1, *stride), padding=(0, *padding),
                                dilation=(1, *dilation), groups=groups))
     return conv3d_op(input, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
 def _row(x):
-    return reshape_op(x, shape=x.shape[:2] + (1,) + x.shape[2:]) if x._contiguous and x._strides[1] != 1 else unsqueeze(x, 2)
+    return reshape_op(x, shape=x._shape[:2] + (1,) + x._shape[2:]) if x._contiguous and x._strides[1] != 1 else unsqueeze(x, 2)
 
 
 def _line(x):
-    return reshape_op(x, shape=x.shape[:2] + x.shape[3:]) if x._contiguous and x.shape[1] > 1 else squeeze(x, 2)
+    return reshape_op(x, shape=x._shape[:2] + x._shape[3:]) if x._contiguous and x._shape[1] > 1 else squeeze(x, 2)
 
 
 def _conv_transpose(op, rank, input, weight, bias, stride, padding, output_padding, groups, dilation):

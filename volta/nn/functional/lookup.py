@@ -12,14 +12,14 @@ from volta.autograd import Function
 from volta.dtypes import float32, float64, int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, RankError, ShapeError
 from volta.ops.creation import ones_like
-from volta.ops.indexing import flat, known_range, positions
+from volta.ops.indexing import known_range, positions
 from volta.ops.math import clamp
 from volta.ops.norms import norm
 from volta.ops.records.bag import bag_max_op, bag_sum_op
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_add_op, index_select_op, scale_gradient
 from volta.ops.records.math import where_op
-from volta.ops.records.view import reshape_op
+from volta.ops.records.view import flat, reshape_op
 from volta.ops.reduce import sum
 from volta.ops.scan import cumsum
 from volta.ops.sparse import SparseTensor

@@ -1,6 +1,6 @@
 """Helpers over the parameters of a model, under PyTorch's names: clipping of gradients, parameters as one vector, parameters computed from
 others (weight and spectral normalisation, parametrizations, pruning), packed sequences (rnn), layers joined with the next one."""
-from volta.nn.utils import parametrizations, parametrize, prune, rnn
+from volta.nn.utils import parametrizations, parametrize, prune, rnn, stateless
 from volta.nn.utils.fusion import fuse_conv_bn_eval, fuse_conv_bn_weights, fuse_linear_bn_eval, fuse_linear_bn_weights
 from volta.nn.utils.parameters import (
     clip_grad_norm,
@@ -20,4 +20,4 @@ __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_
            "convert_conv3d_weight_memory_format", "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval",
            "fuse_linear_bn_weights", "get_total_norm", "parameters_to_vector", "parametrizations",
            "parametrize", "prune", "remove_spectral_norm", "remove_weight_norm", "rnn", "skip_init", "spectral_norm",
-           "vector_to_parameters", "weight_norm"]
+           "stateless", "vector_to_parameters", "weight_norm"]

@@ -73,5 +73,7 @@ def spectral_norm(module: M, name: str = "weight", n_power_iterations: int = 1, 
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
         raise ArgumentError(f"spectral_norm: {type(module).__name__} has no parameter or buffer {name!r}")
+    if n_power_iterations <= 0:
+        raise ArgumentError(f"spectral_norm: n_power_iterations must be positive, got {n_power_iterations}")
     dim = outputs_of(module) if dim is None else dim
     return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))

@@ -53,6 +53,8 @@ class ParametrizationList(ModuleList):
             else:
                 self.register_buffer(name, t)
         now = original if unsafe else self.forward()
+        if not isinstance(now, Tensor):
+            raise ArgumentError(f"register_parametrization: a parametrization must return a tensor, got {type(now).__name__}")
         if now.shape != original.shape or now.dtype is not original.dtype:
             raise ShapeError(f"register_parametrization: gives {now.dtype} {now.shape} where the tensor was {original.dtype} "
                              f"{original.shape}")

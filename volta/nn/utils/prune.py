@@ -263,7 +263,6 @@ def custom_from_mask(module: M, name: str, mask: Tensor) -> M:
     return module
 
 
-@no_grad
 def global_unstructured(parameters: Iterable[tuple[Module, str]], pruning_method: type[BasePruningMethod],
                         importance_scores: dict[tuple[Module, str], Tensor] | None = None, **kwargs: Any) -> None:
     """Prune the elements of several parameters, (module, name), as if they were one.
@@ -276,9 +275,10 @@ def global_unstructured(parameters: Iterable[tuple[Module, str]], pruning_method
         raise TypeError(f"global_unstructured: pruning_method must prune elements, got {pruning_method.__name__}")
     tensors = [getattr(module, name) for module, name in parameters]
     masks = [getattr(module, name + "_mask", None) for module, name in parameters]
-    values = parameters_to_vector([scores.get(place, t) for place, t in zip(parameters, tensors)])
-    done = parameters_to_vector([ones_like(t) if mask is None else mask for t, mask in zip(tensors, masks)])
-    pieces = PruningContainer(method).compute_mask(values, done).split([t.numel() for t in tensors])
+    with no_grad():
+        values = parameters_to_vector([scores.get(place, t) for place, t in zip(parameters, tensors)])
+        done = parameters_to_vector([ones_like(t) if mask is None else mask for t, mask in zip(tensors, masks)])
+        pieces = PruningContainer(method).compute_mask(values, done).split([t.numel() for t in tensors])
     for (module, name), t, piece in zip(parameters, tensors, pieces):
         custom_from_mask(module, name, piece.reshape(t.shape))
 

@@ -89,6 +89,11 @@ clone_op = register("clone", ("x",), family="movement", takes="fib", vjp=(lambda
 clone_op.pointwise = clone_op.copies = True # it lies as x does
 
 
+def flat(x):
+    """The elements in their order, as one vector."""
+    return x if len(x._shape) == 1 else reshape_op(x, shape=(x._size,))
+
+
 def row_major(x):
     """x, or a row-major copy of it: for elementwise functions whose results do not lie as the inputs do."""
     return x if x._contiguous else contiguous_op(x)
