@@ -19,10 +19,10 @@ from volta._kernels.core.shapes import (
     view_strides,
 )
 from volta._kernels.core.size import Size
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 
 __all__ = ["Size", "as_dim", "as_dims", "as_order", "as_shape", "broadcast_shapes", "broadcasts_to", "exchanged", "expanded", "infer",
-           "listed", "listed_sizes", "moved", "moved_one", "per_dim", "reduced", "squeezed", "view_strides"]
+           "listed", "listed_sizes", "moved", "moved_one", "own_dim", "per_dim", "reduced", "squeezed", "view_strides"]
 
 
 def as_shape(*sizes: object) -> tuple[int, ...]:
@@ -92,6 +92,13 @@ def reduced(shape: tuple[int, ...], dims: tuple[int, ...], keepdim: bool) -> tup
     if keepdim:
         return tuple([1 if i in dims else s for i, s in enumerate(shape)])
     return tuple([s for i, s in enumerate(shape) if i not in dims])
+
+
+def own_dim(op: str, dim: int, rank: int) -> int:
+    """`as_dim`, but for a tensor without dimensions, which has none of its own. Raises: IndexRangeError."""
+    if not rank:
+        raise IndexRangeError(f"{op}: dim {dim} was given, but a 0-d tensor has no dimensions")
+    return as_dim(op, dim, rank)
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:

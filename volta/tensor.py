@@ -27,7 +27,7 @@ from volta.ops.math import where
 from volta.ops.parts import split
 from volta.printing import tensor_repr
 from volta.saved import RemovableHandle, hooked
-from volta.shapes import Size, as_dim
+from volta.shapes import Size, as_dim, own_dim
 from volta.storage import UntypedStorage
 from volta.typed import legacy_tensor, type_name, type_of
 
@@ -166,9 +166,7 @@ class Tensor(operators.Operators):
     def stride(self, dim: int) -> int: ...
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
         """Strides. Units: elements."""
-        if dim is not None and not self._shape:
-            raise IndexRangeError(f"stride: dim {dim} was given, but a 0-d tensor has no dimensions")
-        return self._strides if dim is None else self._strides[as_dim("stride", dim, self.ndim)]
+        return self._strides if dim is None else self._strides[own_dim("stride", dim, self.ndim)]
 
     def untyped_storage(self) -> UntypedStorage:
         """The memory that the elements are in."""
