@@ -32,7 +32,7 @@ LAYERS = (
               "volta.batching_rules", "volta.batching_writes",
               "volta.derivatives",
               "volta.distributed", "volta.distributions", "volta.fx", "volta.hub", "volta.jit",
-              "volta.multiprocessing", "volta.onnx", "volta.profiler", "volta.quasirandom", "volta.signal",
+              "volta.multiprocessing", "volta.onnx", "volta.profiler", "volta.quasirandom", "volta.rearranging", "volta.signal",
               "volta.sparse", "volta.special", "volta.trees", "volta.vision")),
     ("package", ("volta",)),
     ("compat", ("volta.compat",)),

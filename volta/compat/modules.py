@@ -157,6 +157,8 @@ class View(ModuleType):
             raise _missing(self.__name__, name)
         try:
             value = getattr(self._target, name)
+            if isinstance(value, ModuleType) and "_target" in vars(value):      # PyTorch's name, imported below volta: volta.compat.deep
+                raise AttributeError(name)
         except AttributeError:
             if name.startswith("__"):
                 raise
