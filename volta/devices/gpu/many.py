@@ -20,6 +20,17 @@ WORDS = 32                  # of parameters: counts and starts, then factors
 _plans: dict = {}
 
 
+# How the kernels of such tables begin: a workgroup looks for its row.
+MAIN = """@compute @workgroup_size({threads})
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {{
+    let group = group_of(grid);
+    var slot = 0u;
+    var start = 0u;
+    var count = p.count0;
+{slots}
+"""
+
+
 class Work:
     """What is done to rows of tensors. A subclass writes the text of a dispatch over the table below."""
 

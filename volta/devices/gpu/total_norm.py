@@ -7,7 +7,7 @@ from functools import cache
 
 from volta.devices.gpu.common import FLOAT16, FLOAT32, STORED, THREADS, context, new
 from volta.devices.gpu.copy import full
-from volta.devices.gpu.many import Work, cases, packed
+from volta.devices.gpu.many import MAIN, Work, cases, packed
 from volta.devices.gpu.plans import Plan, remember
 from volta.devices.gpu.reduce import Rule, ordered, reduce_parts, rule_of, text_of_leave
 
@@ -28,14 +28,7 @@ fn enter(x: S) -> V {{ return {enter}; }}
 fn combine(x: V, y: V) -> V {{ return {combine}; }}
 {leave}
 
-@compute @workgroup_size({threads})
-fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {{
-    let group = group_of(grid);
-    var slot = 0u;
-    var start = 0u;
-    var count = p.count0;
-{slots}
-    let first = (group - start) * {part}u;
+""" + MAIN + """    let first = (group - start) * {part}u;
     let last = (max(count, 1u) - 1u) / {width}u;
     let i = first + local;
 {variables}

@@ -7,7 +7,7 @@ from functools import cache
 
 from volta.devices.gpu.common import FLOAT16, FLOAT32, context, max_binding
 from volta.devices.gpu.copy import cast, contiguous, copy_into
-from volta.devices.gpu.many import Work, cases, packed
+from volta.devices.gpu.many import MAIN, Work, cases, packed
 from volta.ops.records.update import UPDATES
 
 TEXT = """// {label}: generated from the formula in volta/ops/records/update.py.
@@ -37,14 +37,7 @@ fn update({arguments}) -> Next {{
     return Next({results});
 }}
 
-@compute @workgroup_size({threads})
-fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {{
-    let group = group_of(grid);
-    var slot = 0u;
-    var start = 0u;
-    var count = p.count0;
-{slots}
-    let i = (group - start) * {threads}u + local;
+""" + MAIN + """    let i = (group - start) * {threads}u + local;
     if (i >= count) {{
         return;
     }}
