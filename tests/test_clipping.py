@@ -142,3 +142,14 @@ def test_no_elements_and_no_parameters(device):
         nn.utils.get_total_norm([volta.tensor([1, 2], device=device)])
     with pytest.warns(UserWarning, match="`parameters` is an empty generator, no gradient clipping will occur."):
         assert nn.utils.clip_grad_norm_((p for p in ()), 1.0).item() == 0.0
+
+
+@pytest.mark.parametrize("shape", [(0,), (1,), (2,), (2, 2)])
+def test_a_given_norm_has_no_dimensions(shape, device):
+    p = nn.Parameter(volta.ones(2, device=device))
+    p.grad = volta.full((2,), 4.0, device=device)
+    with pytest.raises(ValueError, match="without dimensions"):
+        nn.utils.clip_grads_with_norm_([p], 1.0, volta.ones(shape, device=device))
+    assert p.grad.tolist() == [4.0, 4.0]
+    nn.utils.clip_grads_with_norm_([p], 1.0, volta.tensor(2, device=device))
+    np.testing.assert_allclose(p.grad.numpy(), 2.0, rtol=1e-6)

@@ -85,9 +85,16 @@ def _gradients(name, parameters):
 
 @no_grad
 def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
-    """Scale all gradients by max_norm / total_norm where that is below 1."""
+    """Scale all gradients by max_norm / total_norm where that is below 1; total_norm has no dimensions.
+
+    Raises: DTypeError, ShapeError for another total_norm; ArgumentError for a negative max_norm.
+    """
     if not isinstance(total_norm, core.TensorBase):
         raise DTypeError(f"clip_grads_with_norm_: total_norm must be a tensor, got {type(total_norm).__name__}")
+    if total_norm.shape:                # its one element is read, whatever the shape
+        raise ShapeError(f"clip_grads_with_norm_: total_norm must be a tensor without dimensions, got shape {total_norm.shape}")
+    if not total_norm.dtype.is_floating_point:
+        total_norm = total_norm.float()
     max_norm = number("clip_grads_with_norm_", "max_norm", max_norm, 0)
     change_gradients(CLIP_NORM, _gradients("clip_grads_with_norm_", parameters), {"max_norm": max_norm}, total_norm)
 
