@@ -153,3 +153,12 @@ def test_a_given_norm_has_no_dimensions(shape, device):
     assert p.grad.tolist() == [4.0, 4.0]
     nn.utils.clip_grads_with_norm_([p], 1.0, volta.tensor(2, device=device))
     np.testing.assert_allclose(p.grad.numpy(), 2.0, rtol=1e-6)
+
+
+def test_gradients_that_repeat_elements_are_refused(device):
+    p = nn.Parameter(volta.ones(2, 2, device=device))
+    p.grad = volta.ones(1, device=device).expand(2, 2)
+    for clip in (nn.utils.clip_grad_norm_, nn.utils.clip_grad_value_):
+        with pytest.raises(RuntimeError):
+            clip([p], 0.5)
+    assert p.grad.tolist() == [[1.0, 1.0], [1.0, 1.0]]

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from volta._kernels import core
+from volta._kernels.core.inplace import check_elements
 from volta.autograd import no_grad
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.layout import memory_format as MemoryFormat
@@ -103,6 +104,7 @@ def change_gradients(rule: Update, gradients, settings, total=None):
     """Change gradients in place, those of one device and dtype together; what is listed twice is changed twice."""
     alike: dict = {}
     for g in gradients:
+        check_elements(rule.name, g)
         key = g.device, g.dtype
         while (id(g.storage), g.offset) in alike.setdefault(key, {}):
             key = (*key, None)
