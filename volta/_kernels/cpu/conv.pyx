@@ -37,6 +37,7 @@ cdef enum:
     DEPTH = 192                 # taps of im2col at a time: a panel of them stays in the L1 cache
     BAND_DEPTH = 384            # taps of a band at a time, likewise
     LARGEST_TILE = 8 * 3 * 16   # elements of a register tile
+    VECTOR = 16                 # most elements of one
     LINE_VECTORS = 8            # vectors of a tile of one row
     MOST_PIECES = 48            # of the vectors of a tile
     BLOCK_ROWS = 64             # channels of a block, if parts are needed: forming im2col is then a small part
@@ -131,7 +132,7 @@ cdef void stripe_product(Plan* p, Left* left, Chunk* chunk, Py_ssize_t phase, Py
                          const Py_ssize_t* places, const real* bias, bint add, real* out) noexcept nogil:
     """Rows row0 .. row1 of some vectors of a phase. IN: a, the group's weights; b[taps[k] + places[j]], what the vectors see. OUT: out, the
     group's first channel."""
-    cdef real tile[LARGEST_TILE]
+    cdef real tile[LARGEST_TILE + VECTOR]           # `put` reads whole vectors, from anywhere in it
     cdef Stripe stripe
     cdef Py_ssize_t row = row0, first, r, j, plane = pixels_out(p), width = vectors * p.lanes, rows = left.tile_rows
     cdef const real* tile_weight
