@@ -137,3 +137,27 @@ def test_what_distributions_cannot_be_made_of_is_a_wrong_value(call):
     for module, tensor in ((ours, volta.tensor), (torch.distributions, torch.tensor)):
         with pytest.raises(ValueError):
             call(module, tensor)
+
+
+@pytest.mark.parametrize("make", [lambda d, t: d.HalfNormal(t(1.0)), lambda d, t: d.ContinuousBernoulli(t(0.3)),
+                                  lambda d, t: d.Wishart(t(3.0), t([[1.0, 0.0], [0.0, 2.0]])),
+                                  lambda d, t: d.Independent(d.Normal(t([0.0, 1.0]), t([1.0, 2.0])), 1)])
+def test_expand_fills_the_object_that_it_is_given(make):
+    found = []
+    for module, tensor in ((ours, volta.tensor), (torch.distributions, torch.tensor)):
+        small = make(module, tensor)
+        empty = object.__new__(type("Own", (type(small),), {}))
+        large = small.expand((3,), _instance=empty)
+        assert large is empty
+        found.append([list(large.batch_shape), list(large.event_shape), large.mean.tolist(), large.variance.tolist(),
+                      large.log_prob(small.mean).tolist(), list(large.sample((2,)).shape)])
+    assert found[0][:2] + found[0][5:] == found[1][:2] + found[1][5:]
+    for a, b in zip(found[0][2:5], found[1][2:5]):
+        assert np.allclose(a, b, rtol=1e-5)
+
+
+@pytest.mark.parametrize("make", [lambda d, t: d.Uniform(t(1.0), t(2.0)), lambda d, t: d.Wishart(t(3.0), t([[1.0, 0.0], [0.0, 2.0]]))])
+def test_constraints_of_arguments_are_of_the_object(make):
+    shown = [{k: repr(v).replace("'", "") for k, v in make(module, tensor).arg_constraints.items()}
+             for module, tensor in ((ours, volta.tensor), (torch.distributions, torch.tensor))]
+    assert shown[0] == shown[1]

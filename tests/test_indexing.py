@@ -423,3 +423,13 @@ def test_index_tensors_of_several_shapes_side_by_side():
     np.testing.assert_equal(y.numpy(), z)
     with pytest.raises(Exception, match="do not broadcast"):
         volta.tensor(x)[volta.tensor([0, 1]), volta.tensor([0, 1, 2])]
+
+
+def test_several_dots(device):
+    x = volta.arange(24.0, device=device).reshape(2, 3, 4)
+    assert (x[..., 0, ...] == x[..., 0]).all() and x[..., ...].shape == (2, 3, 4) and x[0, ..., ..., ...].shape == (3, 4)
+    assert x[..., volta.tensor([0, 1], device=device), ...].shape == (2, 3, 2)        # of what the first left: nothing
+    x[..., 1, ...] = 0
+    assert x[..., 1].sum() == 0 and x[..., 2].min() > 0
+    with pytest.raises(IndexError, match="more than one ..."):
+        print(x[..., 0, ..., 1])

@@ -313,14 +313,15 @@ def test_changes_of_data(device):
 
 
 def test_the_legacy_constructor():
-    """Of sizes, of data as the default dtype, of a tensor of that dtype; nothing else."""
+    """Of sizes, of data as the default dtype, of a tensor as it is; a typed one of a tensor of that dtype; nothing else."""
     assert volta.Tensor().shape == (0,) and volta.Tensor(2, 3).shape == (2, 3) and volta.Tensor(volta.ones(4, 1).size()).shape == (4, 1)
     assert volta.Tensor([1, 2]).dtype is volta.float32 and volta.Tensor((2, 3)).tolist() == [2.0, 3.0]
     x = volta.ones(3)
     volta.Tensor(x)[0] = 5
     assert x.tolist() == [5.0, 1.0, 1.0] and volta.IntTensor(2).dtype is volta.int32
-    with pytest.raises(DTypeError, match=r"Tensor: needs a tensor of volta.float32, got one of volta.int64; write x.to"):
-        volta.Tensor(x.long())
+    assert volta.Tensor(x.long()).dtype is volta.int64
+    with pytest.raises(DTypeError, match=r"FloatTensor: needs a tensor of volta.float32, got one of volta.int64; write x.to"):
+        volta.FloatTensor(x.long())
     for bad in ((1.5, 2), (True, 2), ([1], 2)):
         with pytest.raises(ArgumentError, match="Tensor: needs sizes as int, or one sequence"):
             volta.Tensor(*bad)

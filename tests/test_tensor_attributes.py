@@ -37,6 +37,32 @@ def test_attributes_of_parameters(device):
     assert not hasattr(layer.state_dict()["weight"], "no_weight_decay")
 
 
+def test_gradients_of_another_dtype(device):
+    seen, other = [], volta.float16 if device == "gpu" else volta.float64
+    x = volta.ones(2, device=device, requires_grad=True)
+    assert x.grad_dtype is volta.float32 and x.grad_dtype is x.detach().grad_dtype
+    handle = x.register_hook(lambda g: seen.append(g.dtype))
+    x.grad_dtype = other
+    for _ in range(2):                                      # the second is added
+        (x * 3).sum().backward()
+    assert x.grad.dtype is x.grad_dtype is other and x.grad.tolist() == [6, 6] and seen == [other, other]
+    assert volta.autograd.grad((x * 3).sum(), x)[0].dtype is other
+    handle.remove()
+    (x * 3).sum().backward()
+    assert len(seen) == 3 and x.grad.tolist() == [9, 9]
+    with pytest.raises(AutogradError, match="there is a gradient of"):
+        x.grad_dtype = volta.float32
+    with pytest.raises(AutogradError, match=f"must be like the tensor, {other}".replace(".", "[.]")):
+        x.grad = volta.ones(2, device=device)
+    x.grad_dtype = None                                     # any
+    x.grad = volta.ones(2, device=device)
+    assert x.grad_dtype is None and x.grad.dtype is volta.float32 and copy.deepcopy(x).grad_dtype is volta.float32
+    with pytest.raises(TypeError, match="must be a dtype or None"):
+        x.grad_dtype = "float32"
+    with pytest.raises(AutogradError, match="only leaves"):
+        print((x * 2).grad_dtype)
+
+
 def test_attributes_die_with_their_tensor():
     class Thing:
         pass

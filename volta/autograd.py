@@ -370,11 +370,12 @@ def _paths(roots: list, targets: list) -> tuple[set, dict]:
     return wanted, {(t._node, t._index): None for t in targets if t._node is not None}
 
 
-def checked_hook(hook: Callable, *like: Any) -> Callable:
-    """A hook of a gradient, whose result is checked to be one of a tensor like this."""
+def checked_hook(hook: Callable, shape: tuple) -> Callable:
+    """A hook of the gradient of a tensor of this shape, whose result is checked to be like what it was given."""
     def checked(g):
         changed = hook(g)
-        return changed if changed is None else as_gradient("register_hook: the gradient that a hook gives", changed, *like)
+        return changed if changed is None else as_gradient("register_hook: the gradient that a hook gives", changed, shape, g.dtype,
+                                                           g.device)
     return checked
 
 

@@ -3,11 +3,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from volta.errors import DTypeError, ShapeError, warn_once
+from volta._kernels.core import DType
+from volta.errors import AutogradError, DTypeError, GradientTypeError, ShapeError, warn_once
 from volta.ops.records.view import permute_op
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
+
+
+class GradientDType:
+    """The first hook of a leaf whose gradients are kept in another dtype than its own; None is that of whatever comes."""
+
+    def __init__(self, dtype: DType | None) -> None:
+        self.gradient_dtype = dtype
+
+    def __call__(self, g: Tensor) -> Tensor:
+        return g if self.gradient_dtype is None or g.dtype is self.gradient_dtype else g.to(self.gradient_dtype)
 
 
 class Facts:
@@ -64,6 +75,31 @@ class Facts:
         if not self.ndim:
             warn_once("mH: of a tensor without dimensions it is the tensor itself, which is deprecated; write x.conj()")
         return self.adjoint()
+
+    @property
+    def grad_dtype(self) -> DType | None:
+        """In which dtype a leaf's gradients are kept, its own where nothing was said; None is any. A gradient is converted before the
+        leaf's hooks see it.
+
+        Raises: AutogradError for a tensor that is no leaf, and where there is a gradient of another dtype; GradientTypeError for what is
+        no dtype.
+        """
+        if not self.is_leaf:
+            raise AutogradError("grad_dtype: only leaves keep gradients, this tensor was computed")
+        return next((h.gradient_dtype for h in (self._hooks or {}).values() if isinstance(h, GradientDType)), self.dtype)
+
+    @grad_dtype.setter
+    def grad_dtype(self, value: DType | None) -> None:
+        if value is not None and not isinstance(value, DType):
+            raise GradientTypeError(f"grad_dtype: must be a dtype or None, got {type(value).__name__}")
+        if self.grad_dtype is value:
+            return
+        if value is not None and self.grad is not None and self.grad.dtype is not value:
+            raise AutogradError(f"grad_dtype: there is a gradient of {self.grad.dtype}; set .grad to None before another dtype than this")
+        others = {k: h for k, h in (self._hooks or {}).items() if not isinstance(h, GradientDType)}
+        self._hooks = self._hooks if self._hooks is not None else {}
+        self._hooks.clear()                             # in place: handles remove their hooks from this dict
+        self._hooks.update({-1: GradientDType(value)} | others)
 
     @property
     def output_nr(self) -> int:

@@ -255,7 +255,7 @@ class Tensor(operators.Operators):
         """Call `hook(grad)` when this tensor's gradient is known; what it returns, if not None, replaces it. Gives a handle with
         `remove()`."""
         autograd.check_hook("register_hook", self, hook)
-        hook = autograd.checked_hook(hook, self.shape, self.dtype, self.device)
+        hook = autograd.checked_hook(hook, self.shape)
         if self._node is None:
             self._hooks = {} if self._hooks is None else self._hooks
             return hooked(self._hooks, hook)

@@ -25,7 +25,7 @@ def legacy_tensor(name: str, arguments: tuple, dtype: Any, device: Any = "cpu") 
     if len(arguments) == 1 and type(arguments[0]) is Size:
         arguments = tuple(arguments[0])
     elif len(arguments) == 1 and isinstance(arguments[0], TensorBase):
-        if arguments[0].dtype is not dtype:
+        if arguments[0].dtype is not dtype and name != "Tensor":        # which takes a tensor over as it is
             raise DTypeError(f"{name}: needs a tensor of {dtype}, got one of {arguments[0].dtype}; write x.to({dtype})")
         return arguments[0].detach()
     elif len(arguments) == 1 and (isinstance(arguments[0], np.ndarray) or not hasattr(arguments[0], "__index__")):

@@ -3,11 +3,10 @@ from __future__ import annotations
 
 import math
 
-from volta.distributions.constraints import Constraint, dependent_property, interval, nonnegative, positive, real
+from volta.distributions.constraints import Constraint, dependent_property, greater_than, interval, less_than, nonnegative, positive, real
 from volta.distributions.distribution import Distribution
 from volta.distributions.utils import broadcast_all, euler_constant
 from volta.dtypes import finfo
-from volta.errors import ArgumentError
 from volta.ops.creation import empty, full_like
 from volta.ops.math import where
 from volta.tensor import Tensor
@@ -174,6 +173,7 @@ class HalfNormal(Distribution):
     """The absolute value of a normal variable with mean 0."""
 
     _nameless = True
+    _parts = ("_normal",)
     has_rsample = True
     arg_constraints = {"scale": positive}
     support = nonnegative
@@ -182,9 +182,6 @@ class HalfNormal(Distribution):
         (self.scale,) = broadcast_all(scale)
         self._normal = Normal(0.0, self.scale, False)
         super().__init__(self.scale.shape, (), validate_args)
-
-    def expand(self, batch_shape: tuple[int, ...], _instance=None) -> HalfNormal:
-        return HalfNormal(self.scale.expand(batch_shape), False)
 
     mean = property(lambda self: self.scale * math.sqrt(2 / math.pi), doc="The mean.")
     mode = property(lambda self: self.scale * 0, doc="0.")
@@ -241,13 +238,14 @@ class Uniform(Distribution):
     """The uniform distribution on [low, high)."""
 
     has_rsample = True
-    arg_constraints = {"low": real, "high": real}
-
     def __init__(self, low: Tensor | float, high: Tensor | float, validate_args: bool | None = None) -> None:
         self.low, self.high = broadcast_all(low, high)
         super().__init__(self.low.shape, (), validate_args)
-        if self._validate_args and not self.low.device.is_gpu and not (self.low < self.high).all().item():
-            raise ArgumentError("Uniform: low must be below high")
+
+    @property
+    def arg_constraints(self) -> dict[str, Constraint]:  # type: ignore[override]  (of the object, as in PyTorch)
+        """Each bounds the other."""
+        return {"low": less_than(self.high), "high": greater_than(self.low)}
 
     @dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Constraint:

@@ -173,8 +173,9 @@ class ContinuousBernoulli(Binary):
         self._cut = where(self._stable, self._p, lims[0])
 
     def expand(self, batch_shape: tuple[int, ...], _instance: Any = None) -> ContinuousBernoulli:
-        given = {name: self.__dict__[name].expand(batch_shape) for name in self.arg_constraints if name in self.__dict__}
-        return ContinuousBernoulli(**given, lims=self._lims, validate_args=False)
+        new = super().expand(batch_shape, _instance)
+        new._p, new._stable, new._cut = (t.expand(batch_shape) for t in (self._p, self._stable, self._cut))
+        return new
 
     def _odds(self):
         return (-self._cut).log1p() - self._cut.log()

@@ -70,9 +70,10 @@ class Independent(Distribution):
             return super().enumerate_support(expand)
         return self.base_dist.enumerate_support(expand)
 
-    def expand(self, batch_shape: tuple[int, ...], _instance=None) -> Independent:
-        own = self._event_shape[:self.reinterpreted_batch_ndims]
-        return Independent(self.base_dist.expand((*batch_shape, *own)), self.reinterpreted_batch_ndims, False)
+    def expand(self, batch_shape: tuple[int, ...], _instance: Any = None) -> Independent:
+        new = super().expand(batch_shape, _instance)
+        new.base_dist = self.base_dist.expand((*batch_shape, *self._event_shape[:self.reinterpreted_batch_ndims]))
+        return new
 
     def __repr__(self) -> str:
         return f"Independent({self.base_dist}, {self.reinterpreted_batch_ndims})"

@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from volta.autograd import no_grad
 from volta.distributions.constraints import (
+    Constraint,
     corr_cholesky,
     greater_than,
     independent,
@@ -145,12 +145,17 @@ class Wishart(ExponentialFamily):
         if matrix.ndim < 2 or matrix.shape[-1] != matrix.shape[-2]:
             raise ShapeError(f"Wishart: needs square matrices, got shape {matrix.shape}")
         size = matrix.shape[-1]
-        self.arg_constraints = {"df": greater_than(size - 1), "scale_tril": lower_cholesky}
         if scale_tril is None:
             scale_tril = cholesky(matrix if precision_matrix is None else inv(matrix))
         self.df = broadcast_all(df, scale_tril[..., 0, 0])[0]
         self.scale_tril = scale_tril.expand(*self.df.shape, size, size)
         super().__init__(self.df.shape, (size, size), validate_args)
+
+    @property
+    def arg_constraints(self) -> dict[str, Constraint]:  # type: ignore[override]  (of the object, as in PyTorch)
+        """Of any way to give the matrix."""
+        return {"covariance_matrix": positive_definite, "precision_matrix": positive_definite, "scale_tril": lower_cholesky,
+                "df": greater_than(self._event_shape[-1] - 1)}
 
     covariance_matrix = property(lambda self: matmul(self.scale_tril, self.scale_tril.mT), doc="The covariance matrix.")
     precision_matrix = property(lambda self: inv(self.covariance_matrix), doc="Its inverse.")
@@ -169,10 +174,6 @@ class Wishart(ExponentialFamily):
         covariance = self.covariance_matrix
         diagonal = covariance.diagonal(dim1=-2, dim2=-1)
         return self._count * (covariance ** 2 + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
-
-    def expand(self, batch_shape: tuple[int, ...], _instance: Any = None) -> Wishart:
-        return Wishart(self.df.expand(batch_shape), scale_tril=self.scale_tril.expand((*batch_shape, *self._event_shape)),
-                       validate_args=False)
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         place = arange(self._event_shape[-1], dtype=self.df.dtype, device=self.df.device)

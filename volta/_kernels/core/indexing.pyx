@@ -261,6 +261,9 @@ def parse(TensorBase x not None, key, bint quick=False):
             dots += 1
         else:
             used += _covered(item)
+    while dots > 1 and <object>items[count - 1] is Ellipsis:                # as in PyTorch: one at the end stands for what is left
+        count -= 1
+        dots -= 1
     if used > rank or dots > 1:
         raise IndexRangeError(f"indexing: {f'{used} indices' if dots < 2 else 'more than one ...'} for a tensor of shape {x.shape}")
     cdef list starts = [0] * rank, sizes = list(x.shape), steps = [1] * rank, axes = []
