@@ -27,8 +27,21 @@ def counts(function):
 
 
 IMAGE = (2, 3, 8, 6)
+
+
 def rand_half(*shape):
     return volta.rand(*shape, device="gpu").half().requires_grad_()
+
+
+LAYERS = {}
+
+
+def attended(batch_first):
+    if batch_first not in LAYERS:
+        x = volta.rand(3, 16, 32, device="gpu", requires_grad=True)
+        LAYERS[batch_first] = volta.nn.MultiheadAttention(32, 4, batch_first=batch_first, device="gpu"), x
+    layer, x = LAYERS[batch_first]
+    return layer(x, x, x)[0]
 
 
 CASES = {
@@ -38,6 +51,7 @@ CASES = {
     "attention under a mask": (lambda: F.scaled_dot_product_attention(*[rand(2, 3, 8, 16) for _ in range(3)], rand(8, 8)), 5, 12),
     "attention under a bool mask": (lambda: F.scaled_dot_product_attention(
         *[rand(2, 3, 8, 16) for _ in range(3)], volta.ones(8, 8, dtype=volta.bool, device="gpu")), 6, 5),
+    "multi_head_attention": (lambda: attended(True), 8, 15), "multi_head_attention, batch second": (lambda: attended(False), 8, 16),
     "bias": (lambda: volta.add(rand(300, 64).detach(), rand(64)), 3, 1),        # sums of columns in one pass
     "reshape": (lambda: rand(*IMAGE).reshape(6, 48).exp(), 2, 1),               # a leaf takes over what only its gradient shows
     "clamp": (lambda: rand(3, 4).clamp(0.2, 0.7), 2, 1), "clamp_min": (lambda: rand(3, 4).clamp(0.2), 2, 1),
