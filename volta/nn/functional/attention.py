@@ -15,7 +15,7 @@ from volta.ops.linalg import matmul
 from volta.ops.parts import chunk, unbind
 from volta.ops.records.attention import attention_op, np_attention, probabilities, weighted
 from volta.ops.records.copy import cast
-from volta.ops.records.math import logical_not, where_op
+from volta.ops.records.math import where_op
 from volta.ops.records.view import expand_op, permute_op, reshape_op, row_major
 from volta.ops.reduce import mean, softmax
 from volta.ops.repeats import repeat_interleave
@@ -139,9 +139,11 @@ def _as_added(mask, dtype, lead, apart):
     return reshape_op(mask, shape=(math.prod(shape[:-3]), *((1,) + shape)[-3:]))
 
 
-def _added(mask, dtype):
-    """A mask of numbers: of a bool one 0 where it is True, else -inf."""
-    return cast(where_op(mask, 0.0, -math.inf), dtype) if mask.dtype is bool_ else cast(mask, dtype)
+def _added(mask, dtype, seen=True):
+    """A mask of numbers: of a bool one 0 where it is `seen`, else -inf."""
+    if mask.dtype is not bool_:
+        return cast(mask, dtype)
+    return cast(where_op(mask, 0.0, -math.inf) if seen else where_op(mask, -math.inf, 0.0), dtype)
 
 
 def _composed(q, k, v, mask, dropout_p, causal, scale):
@@ -289,14 +291,17 @@ def _merged(attn_mask, padding_mask, q, keys, extra):
     n, heads, length, _ = q.shape
     allowed = (("attn_mask", attn_mask, {(length, keys): (1, 1, length, keys), (n * heads, length, keys): (n, heads, length, keys)}),
                ("key_padding_mask", padding_mask, {(n, keys): (n, 1, 1, keys)}))
-    masks = [_by_score(name, mask, shapes, q.dtype, extra) for name, mask, shapes in allowed if mask is not None]
+    masks = [_by_score(name, mask, shapes, extra) for name, mask, shapes in allowed if mask is not None]
+    if len(masks) == 2 and masks[0].dtype is masks[1].dtype is bool_:
+        return cast(where_op(masks[0], -math.inf, where_op(masks[1], -math.inf, 0.0)), q.dtype)
+    masks = [_added(mask, q.dtype, False) for mask in masks]
     return masks[0] + masks[1] if len(masks) == 2 else masks[0] if masks else None
 
 
-def _by_score(name, mask, shapes, dtype, extra):
+def _by_score(name, mask, shapes, extra):
     if mask.dtype is not bool_ and not mask.dtype.is_floating_point:
         raise DTypeError(f"multi_head_attention_forward: {name} must be bool or floating point, got {mask.dtype.name}")
     if mask.shape not in shapes:
         raise ShapeError(f"multi_head_attention_forward: {name} must have shape {' or '.join(map(str, shapes))}, got {mask.shape}")
-    mask = reshape_op(_added(logical_not(mask) if mask.dtype is bool_ else mask, dtype), shape=shapes[mask.shape])
+    mask = reshape_op(mask, shape=shapes[mask.shape])
     return pad(mask, (0, extra)) if extra else mask
