@@ -196,9 +196,34 @@ def test_padded_copies(rng, lead, turned, monkeypatch):
     matmul.plans.clear()
 
 
-def test_heads_of_attention_are_not_copied(rng):
-    q, k = (rng.standard_normal((2, 9, 4, 8)).astype(np.float32) for _ in range(2))
-    check_matmul(q.transpose(0, 2, 1, 3), k.transpose(0, 2, 3, 1))
+def dispatches(a, b):
+    a, b = tensor_of(a), tensor_of(b)
+    matmul(a, b)
+    before = gpu.stats().dispatches
+    matmul(a, b)
+    return gpu.stats().dispatches - before
+
+
+@pytest.mark.parametrize("m, k, n", [(9, 8, 9), (36, 32, 68), (37, 29, 43), (1, 40, 7), (9, 40, 1), (5, 0, 3)])
+def test_batches_of_two_dimensions_are_not_copied(rng, m, k, n):
+    """As heads lie in what projections made, with other elements before and between them; of one matrix along either dimension too."""
+    def r(*shape):
+        return rng.standard_normal(shape).astype(np.float32)
+
+    heads, keys = r(2, m, 3, 5, k)[:, :, 1].transpose(0, 2, 1, 3), r(2, n, 3, 5, k)[:, :, 2].transpose(0, 2, 3, 1)
+    turned, values = r(5, 2, k, m + 2).transpose(1, 0, 3, 2)[..., 2:, :], r(5, k, 2, n + 1)[..., :n].transpose(2, 0, 1, 3)
+    for a in (heads, turned, r(2, 1, m, k), r(5, m, k), r(2, 5, m, k)):
+        for b in (keys, values, r(2, 1, k, n), r(5, k, n), r(2, 5, k, n)):
+            check_matmul(a, b)
+            assert dispatches(a, b) == 1
+
+
+def test_rows_that_lie_behind_one_another_are_one_product_with_one_matrix(rng):
+    x, b = rng.standard_normal((3, 8, 5, 6)).astype(np.float32).transpose(0, 2, 3, 1), rng.standard_normal((8, 7)).astype(np.float32)
+    check_matmul(x, b)
+    assert dispatches(x, b) == 1                                        # a batch of images, whose places are the rows
+    for m in (1, 3, 70):                                                # heads: copied where that makes larger tiles of many
+        check_matmul(rng.standard_normal((4, m, 6, 8)).astype(np.float32).transpose(0, 2, 1, 3), b)
 
 
 @pytest.mark.parametrize("rows, k, n", [(3, 4, 5), (40, 33, 18), (0, 4, 2), (1, 64, 8), (256, 512, 10), (64, 1, 3)])

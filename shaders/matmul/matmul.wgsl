@@ -76,6 +76,7 @@ struct Params {
     m: u32, n: u32, k: u32, batch: u32,
     a_stride: u32, b_stride: u32, a_batch: u32, b_batch: u32,
     tiles_m: u32, tiles_n: u32, k_chunk: u32, groups: u32,
+    inner: u32, a_inner: u32, b_inner: u32,     // of a batch of two dimensions the last, and what is along it
     taps: vec4<u32>,            // WINDOWS: from a tap to the next, along z, y and x; width of the output
     places: vec4<u32>,          // from a place of the output to the next, likewise; its height * width
 }
@@ -244,8 +245,10 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let split = product / p.batch;
     k_begin = min(split * p.k_chunk, p.k);
     k_end = min(p.k, k_begin + p.k_chunk);
-    let a0 = (p.a_offset + (product % p.batch) * p.a_batch) / A_WORD;
-    let b0 = (p.b_offset + (product % p.batch) * p.b_batch) / B_WORD;
+    let outer = product % p.batch / p.inner;
+    let inner = product % p.batch - outer * p.inner;
+    let a0 = (p.a_offset + outer * p.a_batch + inner * p.a_inner) / A_WORD;
+    let b0 = (p.b_offset + outer * p.b_batch + inner * p.b_inner) / B_WORD;
     step_a = select(p.a_stride / A_WORD, 1u, A_ALONG_K == 1u);
     step_b = select(p.b_stride / B_WORD, 1u, B_ALONG_K == 1u);
     for (var i = 0u; i < UNITS_A; i += 1u) {

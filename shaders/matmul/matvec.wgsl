@@ -28,6 +28,7 @@ struct Params {
     outer: u32, k: u32, batch: u32, blocks: u32,
     matrix_stride: u32, vector_stride: u32, matrix_batch: u32, vector_batch: u32,
     k_chunk: u32, groups: u32,
+    inner: u32, matrix_inner: u32, vector_inner: u32,   // of a batch of two dimensions the last, and what is along it
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> matrix: array<vec4<S>>;
@@ -71,8 +72,10 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let split = product / p.batch;
     let k_begin = min(split * p.k_chunk, p.k);
     let k_end = min(p.k, k_begin + p.k_chunk);
-    let m0 = p.matrix_offset + product % p.batch * p.matrix_batch;
-    let v0 = p.vector_offset + product % p.batch * p.vector_batch;
+    let outer = product % p.batch / p.inner;
+    let inner = product % p.batch - outer * p.inner;
+    let m0 = p.matrix_offset + outer * p.matrix_batch + inner * p.matrix_inner;
+    let v0 = p.vector_offset + outer * p.vector_batch + inner * p.vector_inner;
 
     // Threads that read neighbouring words are neighbours: lanes of one output along k, else teams along the outputs.
     let lane = select(local / TEAMS, local % LANES, ALONG_K == 1u);

@@ -5,7 +5,7 @@
 
 alias S = u32;
 
-struct Params { offset: u32, batch: u32, stride: u32, rows: u32, words: u32, count: u32, last: u32, }
+struct Params { offset: u32, batch: u32, inner_batch: u32, inner: u32, stride: u32, rows: u32, words: u32, count: u32, last: u32, }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> a: array<S>;
 @group(0) @binding(1) var<storage, read_write> out: array<vec4<S>>;
@@ -15,6 +15,9 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let i = group_of(grid) * 256u + local;
     if (i >= p.count) { return; }
     let line = i / p.words;
-    let at = p.offset + line / p.rows * p.batch + line % p.rows * p.stride + 4u * (i - line * p.words);
+    let matrix = line / p.rows;
+    let outer = matrix / p.inner;
+    let base = p.offset + outer * p.batch + (matrix - outer * p.inner) * p.inner_batch;
+    let at = base + (line - matrix * p.rows) * p.stride + 4u * (i - line * p.words);
     out[i] = vec4<S>(a[min(at, p.last)], a[min(at + 1u, p.last)], a[min(at + 2u, p.last)], a[min(at + 3u, p.last)]);
 }

@@ -51,10 +51,11 @@ def units_of(ctx) -> int:
 
 
 def add_product(plan: Plan, m: int, n: int, k: int, batch: int, a: Source, b: Source, out, bias: Source | None = None,
-                element: str = "f32", windows: planner.Windows | None = None) -> None:
-    """Steps for out[batch, m, n] = a[batch, m, k] @ b[batch, k, n] + bias[n]; the buffer `out` is contiguous."""
+                element: str = "f32", windows: planner.Windows | None = None, inner: int = 1) -> None:
+    """Steps for out[batch, m, n] = a[batch, m, k] @ b[batch, k, n] + bias[n]; the buffer `out` is contiguous. IN: inner, the last
+    dimension of a batch that has two."""
     made = planner.plan(m, n, k, batch, a.layout, b.layout, None if bias is None else bias.layout.offset, element, units=units_of(plan.ctx),
-                        windows=windows)
+                        windows=windows, inner=inner)
     sources = (a, b, bias)
     buffers = (a.buffer, b.buffer, None if bias is None else bias.buffer, out,
                plan.scratch(made.scratch, "partial sums") if made.scratch else None)
@@ -65,13 +66,13 @@ def add_product(plan: Plan, m: int, n: int, k: int, batch: int, a: Source, b: So
         plan.add(*plan.compiled(step.file, bound, step.overrides), step.params, step.groups, offsets)
 
 
-def _add_padded(plan: Plan, dtype, rows: int, extent: int, batch: int, x: Source, layout: Operand) -> Source:
+def _add_padded(plan: Plan, dtype, rows: int, extent: int, batch: int, x: Source, layout: Operand, inner: int) -> Source:
     """A copy of an operand whose lines, of the dim of unit stride, have room for a multiple of four elements."""
     old, itemsize = x.layout, BYTES[dtype.code]
     count = layout.stride // 4 * rows * (batch if layout.batch else 1)
     out = plan.scratch(4 * count * itemsize)
-    last = (batch - 1) * old.batch + (rows - 1) * old.stride + extent - 1
-    values = At(x.operand), old.batch, old.stride, rows, layout.stride // 4, count, At(x.operand, 1, last)
+    last = (batch // inner - 1) * old.batch + (inner - 1) * old.inner + (rows - 1) * old.stride + extent - 1
+    values = At(x.operand), old.batch, old.inner, inner, old.stride, rows, layout.stride // 4, count, At(x.operand, 1, last)
     plan.step("matmul/pad", (x.buffer, out), values, ceil_div(count, 256), S="f16" if itemsize == 2 else "u32")
     return Source(out, layout)
 
@@ -86,13 +87,13 @@ def _check_dtypes(op: str, *tensors) -> None:
 
 def _product(plan: Plan, dtype, sizes: tuple, bias: Source | None) -> Plan:
     """`plan` with the steps of the product of its first two operands into its output."""
-    m, n, k, batch, *layouts = sizes
+    m, n, k, batch, inner, *layouts = sizes
     sources = [Source(i, layout, i) for i, layout in enumerate(layouts)]
-    aligned = planner.align(m, n, k, batch, *layouts, units_of(plan.ctx))
+    aligned = planner.align(m, n, k, batch, *layouts, units_of(plan.ctx), inner)
     for i, extent in ((0, m), (1, n)):
         if aligned[i] is not layouts[i]:
-            sources[i] = _add_padded(plan, dtype, k, extent, batch, sources[i], aligned[i])
-    add_product(plan, m, n, k, batch, *sources, plan.last, bias, ELEMENTS[dtype])
+            sources[i] = _add_padded(plan, dtype, k, extent, batch, sources[i], aligned[i], inner)
+    add_product(plan, m, n, k, batch, *sources, plan.last, bias, ELEMENTS[dtype], inner=inner)
     return plan
 
 
@@ -100,17 +101,26 @@ def _matmul(a, b):
     """a[..., M, K] @ b[..., K, N]; leading dims broadcast."""
     _check_dtypes("matmul", a, b)
     lead = broadcast_shape((a.shape[:-2], b.shape[:-2]))
-    copies, (left, right, batch) = _fitting(a, b, lead)
+    copies, (left, right, batch, inner) = _fitting(a, b, lead)
     if any(copies):
         return lambda a, b: KERNELS["matmul"](*[t if copy is None else copy(t) for t, copy in zip((a, b), copies)])
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     plan = Plan(a, b)
     plan.output((*lead, m, n), a.dtype)
-    rows = 1 if not left.along_k else left.stride if m > 1 else left.batch
-    if batch > 1 and right.batch == 0 and left.batch == m * rows:
-        m, batch = m * batch, 1             # one B for all: a longer A
-        left = left._replace(stride=rows if left.along_k else left.stride, batch=0)
-    return _product(plan, a.dtype, (m, n, k, batch, left, right), None)
+    m, batch, inner, left, right = _lengthened(m, batch, inner, left, right)
+    if inner > 1 and right.batch == right.inner == 0 and planner.is_copied(m, n, k, batch, inner, left, right, units_of(plan.ctx)):
+        return lambda a, b: KERNELS["matmul"](contiguous(a), b)
+    return _product(plan, a.dtype, (m, n, k, batch, inner, left, right), None)
+
+
+def _lengthened(m: int, batch: int, inner: int, left: Operand, right: Operand) -> tuple:
+    """The same product by a longer A, of the rows of a dimension of the batch that has one B."""
+    count, step, other = (inner, left.inner, right.inner) if inner > 1 else (batch, left.batch, right.batch)
+    rows = 1 if not left.along_k else left.stride if m > 1 else step
+    if count <= 1 or other or step != m * rows:
+        return m, batch, inner, left, right
+    left = left._replace(stride=rows if left.along_k else left.stride, batch=left.batch if inner > 1 else 0, inner=0)
+    return m * count, batch // count, 1, left, right
 
 
 def _linear(x, weight, bias):
@@ -124,7 +134,7 @@ def _linear(x, weight, bias):
     plan = Plan(x, weight, bias)
     plan.output((x.shape[0], weight.shape[0]), x.dtype)
     vector = None if bias is None else Source(2, Operand(True, 1, 0, bias.offset & 3), 2)
-    return _product(plan, x.dtype, (x.shape[0], weight.shape[0], x.shape[1], 1, left, right), vector)
+    return _product(plan, x.dtype, (x.shape[0], weight.shape[0], x.shape[1], 1, 1, left, right), vector)
 
 
 # ---------------------------------------------------------------- layouts
@@ -138,7 +148,7 @@ class Layout(NamedTuple):
 
 
 def _fitting(a, b, lead: tuple):
-    """((copy of a, copy of b), their operands and batch): the cheapest copies, None for none, that the kernels can take."""
+    """((copy of a, copy of b), what `_operands` says then): the cheapest copies, None for none, that the kernels can take."""
     for copy_a, x in _forms(a, lead):
         for copy_b, y in _forms(b, lead):
             operands = _operands(x, y, lead)
@@ -160,18 +170,21 @@ def _layout(t) -> Layout:
 
 
 def _operands(x: Layout, y: Layout, lead: tuple):
-    """(A, B, number of products), or None where the kernels cannot walk these layouts."""
+    """(A, B, number of products, the last dimension of these where there are two), or None where the kernels cannot walk these layouts."""
     left, right = _operand(x, -2), _operand(y, -1)
     if left is None or right is None:
         return None
     if 0 in lead:
-        return left, right, 0
+        return left, right, 0, 1
     sizes, strides = collapse(lead, tuple(_batch_strides(layout, lead) for layout in (x, y)))
-    if len(sizes) > 1:
+    if len(sizes) > 2:
         return None
     if sizes[0] == 1:
-        return left, right, 1
-    return left._replace(batch=strides[0][0]), right._replace(batch=strides[1][0]), sizes[0]
+        return left, right, 1, 1
+    if len(sizes) == 1:
+        return left._replace(batch=strides[0][0]), right._replace(batch=strides[1][0]), sizes[0], 1
+    left, right = (x._replace(batch=outer, inner=inner) for x, (outer, inner) in zip((left, right), strides))
+    return left, right, sizes[0] * sizes[1], sizes[1]
 
 
 def _batch_strides(x: Layout, lead: tuple) -> tuple:

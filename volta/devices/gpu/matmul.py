@@ -16,6 +16,7 @@ class Operand(NamedTuple):
     batch: int = 0              # from one product of the batch to the next; 0 repeats one matrix
     offset: int = 0
     padded: bool = False        # every row is followed by other elements, of any value
+    inner: int = 0              # of a batch of two dimensions, along its last one; `batch` is then along its first
 
 
 class Windows(NamedTuple):
@@ -119,18 +120,18 @@ VECTOR_SPLITS = 256         # most of the product of two vectors
 
 
 def plan(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, bias: int | None = None, element: str = "f32",
-         tile: Tile | None = None, splits: int | None = None, units: int = 132, windows: Windows | None = None) -> Plan:
+         tile: Tile | None = None, splits: int | None = None, units: int = 132, windows: Windows | None = None, inner: int = 1) -> Plan:
     """Launches for out[batch, m, n] = A[batch, m, k] @ B[batch, k, n] + bias[n].
 
     IN: bias is the offset of the bias in its buffer, None for no bias; element is what memory holds: f32, f16, i32, or u8 (in
     32-bit words).
     `tile` and `splits` overrule the choice made here; `units` is the number of the GPU's multiprocessors; `windows` says that B is
-    these, of a product with more than one row and column.
+    these, of a product with more than one row and column. `inner` is the last dimension of a batch that has two.
     """
     if m == 0 or n == 0 or batch == 0:
         return Plan((), 0)
     if tile is None and (m == 1 or n == 1) and k > 1:
-        return _vector_plan(m, n, k, batch, a, b, bias, element, splits)
+        return _vector_plan(m, n, k, batch, a, b, bias, element, splits, inner)
     if tile is None and windows and 32 < m <= 64 and batch * (n // 128) >= 4 * units:
         tile = WIDE
     elif tile is None:
@@ -145,8 +146,8 @@ def plan(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, bias: int |
         OUT_WORD=1 if n & 3 else 4, GUARD_K=int(k % tile.k != 0), BIAS=int(bias is not None and splits == 1),
         **_by_words("a", 1 if a.along_k else word(m, a)), **_by_words("b", 1 if b.along_k else word(n, b))) | (
             windows.overrides if windows else {})
-    params = struct.pack("<15I4x8I", a.offset, b.offset, bias or 0, m, n, k, batch, a.stride, b.stride, a.batch, b.batch,
-                         tiles_m, tiles_n, chunk, groups, *(windows.words if windows else (0,) * 8))
+    params = struct.pack("<18I8x8I", a.offset, b.offset, bias or 0, m, n, k, batch, a.stride, b.stride, a.batch, b.batch,
+                         tiles_m, tiles_n, chunk, groups, inner, a.inner, b.inner, *(windows.words if windows else (0,) * 8))
     return _finish(Step("matmul/matmul", overrides, params, groups, (A, B, None, OUT), (A, B, BIAS)), splits, m, n, batch, bias, element)
 
 
@@ -185,7 +186,7 @@ def _cost(tile: Tile, groups: int, steps: int, a: Operand, b: Operand, m: int, n
     return cost.start + steps * slower * step
 
 
-def _vector_plan(m, n, k, batch, a, b, bias, element, splits) -> Plan:
+def _vector_plan(m, n, k, batch, a, b, bias, element, splits, inner) -> Plan:
     """A product with one row or one column: `matrix` is the larger operand, its outer index the output."""
     (outer, matrix, vector) = (n, b, a) if m == 1 else (m, a, b)
     width = word(k if matrix.along_k else outer, matrix._replace(padded=False))
@@ -200,10 +201,10 @@ def _vector_plan(m, n, k, batch, a, b, bias, element, splits) -> Plan:
     overrides = dict(_types(element, splits > 1), ALONG_K=int(matrix.along_k), WORD=width, LANES=lanes,
                      BIAS=int(bias is not None and splits == 1))
     apart = 1 if vector.along_k else vector.stride
-    if matrix.along_k and width == 4 and apart == 1 and not (vector.offset | vector.batch) & 3:
+    if matrix.along_k and width == 4 and apart == 1 and not (vector.offset | vector.batch | vector.inner) & 3:
         overrides |= {"W": "vec4<S>", "gather": "T4(vector[i / 4u])", "single": "T(vector[i / 4u][i % 4u])"}
-    params = struct.pack("<14I", matrix.offset, vector.offset, bias or 0, int(m == 1), outer, k, batch, blocks, matrix.stride,
-                         apart, matrix.batch, vector.batch, chunk, groups)
+    params = struct.pack("<17I", matrix.offset, vector.offset, bias or 0, int(m == 1), outer, k, batch, blocks, matrix.stride,
+                         apart, matrix.batch, vector.batch, chunk, groups, inner, matrix.inner, vector.inner)
     inputs = (B, A) if m == 1 else (A, B)
     step = Step("matmul/matvec", overrides, params, groups, (*inputs, None, OUT), (*inputs, BIAS))
     return _finish(step, splits, m, n, batch, bias, element)
@@ -225,27 +226,39 @@ def _finish(step: Step, splits: int, m, n, batch, bias, element) -> Plan:
 
 def word(extent: int, x: Operand) -> int:
     """4 where the operand can be read four elements at a time, else 1. Buffers end with a whole four."""
-    return 1 if ((0 if x.padded else extent) | x.stride | x.batch | x.offset) & 3 else 4
+    return 1 if ((0 if x.padded else extent) | x.stride | x.batch | x.inner | x.offset) & 3 else 4
 
 
-def align(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, units: int = 132) -> tuple[Operand, Operand]:
+def align(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, units: int = 132, inner: int = 1) -> tuple[Operand, Operand]:
     """The operands as they are, or as copies with padded rows where those, copies included, take less time."""
     if m == 1 or n == 1 or 0 in (m, n, k, batch):
         return a, b
-    left = [(0.0, a)] + _padded(a, k, m, batch)
-    right = [(0.0, b)] + _padded(b, k, n, batch)
+    left = [(0.0, a)] + _padded(a, k, m, batch, inner)
+    right = [(0.0, b)] + _padded(b, k, n, batch, inner)
     return min((ca + cb + estimate(m, n, k, batch, x, y, units)[0], i, j, x, y)
                for i, (ca, x) in enumerate(left) for j, (cb, y) in enumerate(right))[3:]
 
 
-def _padded(x: Operand, rows: int, extent: int, batch: int) -> list:
+def is_copied(m: int, n: int, k: int, batch: int, inner: int, a: Operand, b: Operand, units: int = 132) -> bool:
+    """Whether A's rows, copied to lie behind one another and multiplied by their one B at once, take less time than as they lie."""
+    if n == 1 or 0 in (m, n, k, batch) or not a.batch or not a.inner:
+        return False
+    copying = COPY_START + 8 * m * k * batch / COPY_BYTES_PER_US
+    return copying + estimate(m * batch, n, k, 1, Operand(True, k), b, units)[0] < estimate(m, n, k, batch, a, b, units)[0]
+
+
+def _padded(x: Operand, rows: int, extent: int, batch: int, inner: int) -> list:
     """[(microseconds of the copy, the operand then)], or nothing where a copy does not help (along k, reading by fours gains next to
-    nothing) or rows overlap."""
+    nothing) or the matrices have a memory in common."""
     if x.along_k or word(extent, x) == 4 or x.stride < extent or (x.batch and x.batch < rows * x.stride):
+        return []
+    if inner > 1 and (x.batch or x.inner) and (x.inner < rows * x.stride or x.batch < inner * x.inner):
         return []
     stride = ceil_div(extent, 4) * 4
     count = rows * extent * (batch if x.batch else 1)
-    return [(COPY_START + 8 * count / COPY_BYTES_PER_US, Operand(x.along_k, stride, rows * stride if x.batch else 0, 0, True))]
+    size = rows * stride
+    apart = (size * inner, size if inner > 1 else 0) if x.batch else (0, 0)
+    return [(COPY_START + 8 * count / COPY_BYTES_PER_US, Operand(x.along_k, stride, apart[0], 0, True, apart[1]))]
 
 
 def _by_words(name: str, count: int) -> dict:

@@ -12,10 +12,10 @@ from volta.nn.functional.dropouts import dropout
 from volta.nn.functional.other import linear
 from volta.ops.join import cat, pad
 from volta.ops.linalg import matmul
-from volta.ops.parts import chunk
+from volta.ops.parts import chunk, unbind
 from volta.ops.records.attention import attention_op, np_attention, probabilities, weighted
 from volta.ops.records.copy import cast
-from volta.ops.records.math import logical_not, where_op
+from volta.ops.records.math import where_op
 from volta.ops.records.view import expand_op, permute_op, reshape_op, row_major
 from volta.ops.reduce import mean, softmax
 from volta.ops.repeats import repeat_interleave
@@ -139,9 +139,11 @@ def _as_added(mask, dtype, lead, apart):
     return reshape_op(mask, shape=(math.prod(shape[:-3]), *((1,) + shape)[-3:]))
 
 
-def _added(mask, dtype):
-    """A mask of numbers: of a bool one 0 where it is True, else -inf."""
-    return cast(where_op(mask, 0.0, -math.inf), dtype) if mask.dtype is bool_ else cast(mask, dtype)
+def _added(mask, dtype, seen=True):
+    """A mask of numbers: of a bool one 0 where it is `seen`, else -inf."""
+    if mask.dtype is not bool_:
+        return cast(mask, dtype)
+    return cast(where_op(mask, 0.0, -math.inf) if seen else where_op(mask, -math.inf, 0.0), dtype)
 
 
 def _composed(q, k, v, mask, dropout_p, causal, scale):
@@ -213,10 +215,10 @@ def multi_head_attention_forward(
         key_padding_mask = None if key_padding_mask is None else unsqueeze(key_padding_mask, 0)
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else (in_proj_weight,) * 3
     _check_mha(query, key, value, embed_dim_to_check, num_heads, weights, bias_k, bias_v, static_k, static_v)
-    q, k, v = _projections((query, key, value), weights if use_separate_proj_weight else in_proj_weight, in_proj_bias)
+    q, k, v = _projections((query, key, value), weights if use_separate_proj_weight else in_proj_weight, in_proj_bias, num_heads)
     if bias_k is not None:
-        k, v = (cat([x, expand(b, (len(x), 1, -1))], 1) for x, b in ((k, bias_k), (v, bias_v)))
-    q, k, v = (transpose(unflatten(x, 2, (num_heads, -1)), 1, 2) for x in (q, k, v))
+        k, v = (cat([x, expand(unflatten(b, 2, (num_heads, -1)), (len(x), 1, -1, -1))], 1) for x, b in ((k, bias_k), (v, bias_v)))
+    q, k, v = (transpose(x, 1, 2) for x in (q, k, v))
     k, v = (x if s is None else reshape_op(s, shape=(*x.shape[:2], *s.shape[1:])) for x, s in ((k, static_k), (v, static_v)))
     if add_zero_attn:
         k, v = (pad(x, (0, 0, 0, 1)) for x in (k, v))
@@ -260,25 +262,28 @@ def each_once(function, *given):
     return [made[id(x)] for x in given]
 
 
-def _projections(given, weights, bias):
-    """Of query, key and value, as (N, L, E): of those that are one tensor by one product, where the weights are one."""
+def _projections(given, weights, bias, heads):
+    """Of query, key and value, as (N, L, heads, E / heads): of those that are one tensor by one product, where the weights are one."""
     query, key, value = given
     if isinstance(weights, (tuple, list)):
         biases = (None,) * 3 if bias is None else chunk(bias, 3)
-        return [_projected(x, w, b) for x, w, b in zip(given, weights, biases)]
+        return [_projected(x, w, b, 1, heads)[0] for x, w, b in zip(given, weights, biases)]
     if query is key is value:
-        return chunk(_projected(query, weights, bias), 3, 2)
+        return _projected(query, weights, bias, 3, heads)
     first, biases = weights.shape[0] // 3, (None,) * 3 if bias is None else chunk(bias, 3)
     if key is value:
-        q = _projected(query, weights[:first], biases[0])
-        return q, *chunk(_projected(key, weights[first:], None if bias is None else bias[first:]), 2, 2)
-    return [_projected(x, w, b) for x, w, b in zip(given, chunk(weights, 3), biases)]
+        q, = _projected(query, weights[:first], biases[0], 1, heads)
+        return q, *_projected(key, weights[first:], None if bias is None else bias[first:], 2, heads)
+    return [_projected(x, w, b, 1, heads)[0] for x, w, b in zip(given, chunk(weights, 3), biases)]
 
 
-def _projected(x, weight, bias):
-    """The projection of x (L, N, E) as (N, L, E), made in the order in which x lies in memory."""
+def _projected(x, weight, bias, parts, heads):
+    """The projections of x (L, N, E) by so many weights, as (N, L, heads, E / heads), made in the order in which x lies in memory."""
     turned = transpose(x, 0, 1)
-    return linear(turned, weight, bias) if turned.is_contiguous() else transpose(linear(x, weight, bias), 0, 1)
+    made = linear(turned, weight, bias) if turned.is_contiguous() else transpose(linear(x, weight, bias), 0, 1)
+    if parts == 1:
+        return (unflatten(made, 2, (heads, -1)),)
+    return unbind(unflatten(made, 2, (parts, heads, -1)), 2)    # heads before parts: gradients are joined without a copy of each
 
 
 def _merged(attn_mask, padding_mask, q, keys, extra):
@@ -286,14 +291,17 @@ def _merged(attn_mask, padding_mask, q, keys, extra):
     n, heads, length, _ = q.shape
     allowed = (("attn_mask", attn_mask, {(length, keys): (1, 1, length, keys), (n * heads, length, keys): (n, heads, length, keys)}),
                ("key_padding_mask", padding_mask, {(n, keys): (n, 1, 1, keys)}))
-    masks = [_by_score(name, mask, shapes, q.dtype, extra) for name, mask, shapes in allowed if mask is not None]
+    masks = [_by_score(name, mask, shapes, extra) for name, mask, shapes in allowed if mask is not None]
+    if len(masks) == 2 and masks[0].dtype is masks[1].dtype is bool_:
+        return cast(where_op(masks[0], -math.inf, where_op(masks[1], -math.inf, 0.0)), q.dtype)
+    masks = [_added(mask, q.dtype, False) for mask in masks]
     return masks[0] + masks[1] if len(masks) == 2 else masks[0] if masks else None
 
 
-def _by_score(name, mask, shapes, dtype, extra):
+def _by_score(name, mask, shapes, extra):
     if mask.dtype is not bool_ and not mask.dtype.is_floating_point:
         raise DTypeError(f"multi_head_attention_forward: {name} must be bool or floating point, got {mask.dtype.name}")
     if mask.shape not in shapes:
         raise ShapeError(f"multi_head_attention_forward: {name} must have shape {' or '.join(map(str, shapes))}, got {mask.shape}")
-    mask = reshape_op(_added(logical_not(mask) if mask.dtype is bool_ else mask, dtype), shape=shapes[mask.shape])
+    mask = reshape_op(mask, shape=shapes[mask.shape])
     return pad(mask, (0, extra)) if extra else mask
