@@ -8,7 +8,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import graph, indexing
 from volta._kernels.core.call import run_kernel
-from volta._kernels.core.direct import all_bare, bare
+from volta._kernels.core.direct import all_bare, bare, of_one_dtype
 from volta.dtypes import float16, result_type
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops import reduce
@@ -18,6 +18,7 @@ from volta.ops.creation import zeros
 from volta.ops.join import cat
 from volta.ops.parts import _split, apart, diagonal, select, slice_view, tensor_split
 from volta.ops.records.copy import cast, copy_into_op
+from volta.ops.records.create import full_op
 from volta.ops.records.strided import as_strided_op
 from volta.ops.records.view import contiguous_op, flat, on_diagonal, permute_op, reshape_op, row_major
 from volta.ops.table import Many, case, composed
@@ -236,6 +237,8 @@ def block_diag(*tensors: Tensor) -> Tensor:
     tensor([[1., 1., 0.],
             [0., 0., 3.]])
     """
+    if (found := _bare_blocks(tensors)) is not None:
+        return found
     if any(x.ndim > 2 for x in tensors):
         raise ShapeError(f"block_diag: needs matrices, vectors and numbers, got shapes {[x.shape for x in tensors]}")
     if not tensors:
@@ -245,12 +248,8 @@ def block_diag(*tensors: Tensor) -> Tensor:
     width, rows = sum(b.shape[1] for b in blocks), []
     if all(map(core.host_sees, blocks)) and not any(map(graph.wants_derivative, blocks)):
         out, row = blocks[0].new_zeros((sum(b.shape[0] for b in blocks), width)), 0
-        alone = all_bare(tuple(blocks))
         for b in blocks:
-            if alone and b._size:
-                run_kernel(copy_into_op, b.device, (core.view(out, b._shape, (width, 1), out.offset + row * width + column), b))
-            else:
-                copy_into_op(slice_view(out, (slice(row, row + b.shape[0]), slice(column, column + b.shape[1]))), b)
+            copy_into_op(slice_view(out, (slice(row, row + b.shape[0]), slice(column, column + b.shape[1]))), b)
             row, column = row + b.shape[0], column + b.shape[1]
         return out
     for b in blocks:
@@ -258,6 +257,24 @@ def block_diag(*tensors: Tensor) -> Tensor:
         rows.append(cat([b.new_zeros(before), b, b.new_zeros(after)], 1))
         column += b.shape[1]
     return cat(rows, 0)
+
+
+def _bare_blocks(blocks):
+    """The same of matrices of one dtype that nobody records or watches; else None."""
+    rows = columns = row = column = 0
+    if not of_one_dtype(blocks, False) or not all_bare(blocks):
+        return None
+    for b in blocks:
+        if len(b._shape) != 2:
+            return None
+        rows, columns = rows + b._shape[0], columns + b._shape[1]
+    device, dtype = blocks[0].device, blocks[0].dtype
+    out = run_kernel(full_op, device, ((rows, columns), 0), {"dtype": dtype, "device": device})
+    for b in blocks:
+        if b._size:
+            run_kernel(copy_into_op, device, (core.view(out, b._shape, (columns, 1), row * columns + column), b))
+        row, column = row + b._shape[0], column + b._shape[1]
+    return out
 
 
 # ---------------------------------------------------------------- diagonals

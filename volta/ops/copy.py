@@ -10,7 +10,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
-from volta._kernels.core.direct import bare, of_one_dtype
+from volta._kernels.core.direct import bare, diagonal_sum, of_one_dtype
 from volta._kernels.core.halves import widened
 from volta._kernels.core.order import by_pixels, dense_strides
 from volta.device import as_device
@@ -385,9 +385,8 @@ def trace(input: Tensor) -> Tensor:
     >>> volta.trace(volta.ones(2, 2)).item()
     2.0
     """
-    shape, dtype = input._shape, input.dtype
-    if len(shape) == 2 and (dtype is float32 or dtype is float64) and bare(input):
-        return run_kernel(sum_op, input.device, (indexing.diagonal_view(input, offset=0),), _ALL_OF_ONE)
+    if (found := diagonal_sum(sum_op, input, _ALL_OF_ONE)) is not None:
+        return found
     if input.ndim != 2:
         raise ShapeError(f"trace: needs a matrix, got shape {input.shape}")
     if input.dtype.code == 0:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import TensorBase
+from volta._kernels.core.direct import steps
 from volta.dtypes import HALVES, bool_, float32, result_type, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.copy import clone
 from volta.ops.join import cat
 from volta.ops.parts import cut, narrow, select
 from volta.ops.records.copy import cast
-from volta.ops.records.math import logical_xor
+from volta.ops.records.math import logical_xor, sub_op
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.view import reshape_op
 from volta.ops.reduce import sum
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 def _steps(x, d):
     """What each element exceeds the one before it by."""
+    if (found := steps(sub_op, x, d)) is not None:
+        return found
     n = x.shape[d] - 1
     later, earlier = cut(x, d, ((1, n), (0, n)))
     return logical_xor(later, earlier) if x.dtype.code == 0 else later - earlier

@@ -105,6 +105,10 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = PAIRED[0])
     if p == 2 and (compute_mode == PAIRED[1] or compute_mode == PAIRED[0] and many) and not _better_apart(x1, x2):
         squares = unsqueeze(sum(x1 * x1, -1), -1) + unsqueeze(sum(x2 * x2, -1), -2) - 2.0 * matmul(x1, transpose(x2, -1, -2))
         return root(clamp_min(squares, 0.0), 0.5)
+    if len(x1._shape) == len(x2._shape) == 2 and x1._contiguous and x2._contiguous and p in (0, 1, 2, math.inf) and (
+            x1._size and x2._size and bare(x1, x2)):
+        first, second = core.reshaped(x1, (1, *x1._shape)), core.reshaped(x2, (1, *x2._shape))
+        return core.reshaped(run_kernel(distances_op, x1.device, (first, second), {"p": float(p)}), (x1._shape[0], x2._shape[0]))
     if not _has_kernel(x1, p, max(math.prod(x1._shape[:-1]) * x2._shape[-2], x1._shape[-2] * math.prod(x2._shape[:-1]))):
         rows = max(BLOCK // max(math.prod(x1.shape[:-2]) * x2.shape[-2] * x2.shape[-1], 1), 1)      # whose differences stay in caches
         if x1.shape[-2] <= rows or not core.host_sees(x1):

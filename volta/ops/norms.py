@@ -16,7 +16,7 @@ from volta.ops.copy import widened
 from volta.ops.math import where
 from volta.ops.records.copy import cast
 from volta.ops.records.decomposition import svd_op
-from volta.ops.records.math import floor, where_op
+from volta.ops.records.math import add_op, div_op, floor, gt, mul, where_op
 from volta.ops.records.reduce import amax_op, norm2_op, sum_op
 from volta.ops.records.view import permute_op, reshape_op, row_major
 from volta.ops.reduce import amax, amin, root, shared_extreme, sum
@@ -273,6 +273,15 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     return norm(v, float(pow), tuple(i for i in range(v.ndim) if i != d), True)
 
 
+def _limited(x, over, most):
+    """`renorm` of what nobody records or watches, by the kernels alone."""
+    device = x.device
+    sizes = run_kernel(norm2_op, device, (x,), {"dim": over, "keepdim": True})
+    factors = run_kernel(div_op, device, (most, run_kernel(add_op, device, (sizes, 1e-7))))
+    factors = run_kernel(where_op, device, (run_kernel(gt, device, (sizes, most)), factors, 1.0))
+    return run_kernel(mul, device, (row_major(x), factors))
+
+
 def _np_renorm(x, p, dim, maxnorm):
     sizes = _np_norm(x, p, tuple(d for d in range(x.ndim) if d != dim), True)
     return np.where(sizes > maxnorm, x * (maxnorm / (sizes + 1e-7)), x)
@@ -294,8 +303,10 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     if not p > 0 or not maxnorm >= 0:
         raise ArgumentError(f"renorm: p must be above 0 and maxnorm at least 0, got {p} and {maxnorm}")
     d = as_dim("renorm", dim, input.ndim)
-    over = [i for i in range(input.ndim) if i != d]
+    over = tuple([i for i in range(input.ndim) if i != d])
+    if p == 2 and bare(input) and not _alone(input, over):
+        return _limited(input, over, maxnorm)
     sizes = norm(input.detach(), p, over, True)
     if graph.wants_derivative(input):          # a slice that is not scaled has no part in the derivative of the norms: it may hold NaN
         sizes = where(sizes > maxnorm, norm(where(sizes > maxnorm, input, 0.0), p, over, True), 0.0)
-    return row_major(input) * where(sizes > maxnorm, maxnorm / (sizes + 1e-7), 1.0)
+    return row_major(input) * where_op(sizes > maxnorm, maxnorm / (sizes + 1e-7), 1.0)

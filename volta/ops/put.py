@@ -1,6 +1,7 @@
 """Writing by tuples of indices, by masks, and at positions among the elements in their order: index_put, put, masked_scatter."""
 from __future__ import annotations
 
+import math
 import operator
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from volta.ops.join import stack
 from volta.ops.parts import unbind
 from volta.ops.positions import Positions
 from volta.ops.records.copy import cast
-from volta.ops.records.index import index_add_op, index_put_op, index_select_op
+from volta.ops.records.index import index_add_into_op, index_add_op, index_put_op, index_select_op
 from volta.ops.records.math import add_op, clamp_op, where_op
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.sort import searchsorted_op
@@ -59,6 +60,12 @@ def _put_expanded(input, indices, values, accumulate=False):
 def _added(input, indices, values, accumulate=False):
     """`index_put` that adds one slice at each position of a vector, which is `index_add` (row-major, as `index_put` of such an input is);
     else None."""
+    if isinstance(values, TensorBase) and values.dtype is input.dtype and input._contiguous and type(indices) in (tuple, list) and (
+            input._shape and values.device is input.device and bare(input, values) and input.dtype.itemsize > 2):
+        found = indexing.neighbours(input, tuple(indices))
+        if found is not None and found[1] == 0 and len(found[3]) == 1 and values._size > 1 and (
+                values._shape == found[3] + input._shape[found[2]:]):
+            return _put_rows(clone_op(input), values, accumulate, *found)
     if not accumulate or not input._contiguous or len(indices) != 1 or (
             not isinstance(values, TensorBase) or not isinstance(index := indices[0], TensorBase)):
         return None
@@ -67,6 +74,16 @@ def _added(input, indices, values, accumulate=False):
             or values.device is not input.device or index.device is not input.device):
         return None
     return index_add(input, 0, positions("index_put", index, input._shape[0], wrap=True), values)
+
+
+def _put_rows(out, values, accumulate, rows, first, count, shape):
+    """One value or slice for each of the positions, in place."""
+    if not accumulate:
+        run_kernel(index_put_op, out.device, (out, rows, values), {"rank": count})
+    else:
+        lines = reshaped(out, (math.prod(out._shape[:count]), *out._shape[count:]))
+        run_kernel(index_add_into_op, out.device, (lines, values, rows), {"dim": 0})
+    return out
 
 
 @writing(_added, copy=clone_op, expanded=_put_expanded, untested="tests/test_scatter.py: its indices are a tuple of tensors")

@@ -149,6 +149,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     >>> volta.kthvalue(volta.tensor([3.0, 1.0, 2.0]), 2).values
     tensor(2.)
     """
+    if type(k) is int and type(dim) is int and (found := _at_place(input, k, dim, keepdim)) is not None:
+        return found
     if input.ndim or input.dtype.code:                  # of a number, also of bool, there is nothing to compare
         _check_line("kthvalue", input, dim)
     elif k == 1:
@@ -168,6 +170,19 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
         values, indices, d = _sorted("kthvalue", input, dim, count=k)
         found = _shaped(input, d, keepdim, narrow(values, d, k - 1, 1), narrow(indices, d, k - 1, 1))
     return ValuesIndices(*(clone(x, memory_format=contiguous_format) for x in found))      # a slice would keep all that was sorted
+
+
+def _at_place(input, k, dim, keepdim):
+    """`kthvalue` of what nobody records or watches, by one call of its kernel; else None."""
+    shape, dtype = input._shape, input.dtype
+    d = dim + len(shape) if dim < 0 else dim
+    if dtype is not float32 and dtype is not float64 or not 0 <= d < len(shape) or not 1 <= k <= shape[d] < 1 << 32 or not bare(input):
+        return None
+    found = run_kernel(middle_op, input.device, (input,), {"dim": d, "place": k - 1})
+    if not keepdim:
+        shape = shape[:d] + shape[d + 1:]
+        found = reshaped(found[0], shape), reshaped(found[1], shape)
+    return tuple.__new__(ValuesIndices, found)
 
 
 def _as_floats(input):

@@ -58,6 +58,29 @@ def of_one_dtype(tuple tensors not None, bint halves):
     return True
 
 
+def diagonal_sum(Primitive op not None, TensorBase x not None, dict params):
+    """The sum of a matrix' diagonal by `op`; None where that is no matrix of floats, or a graph is wanted."""
+    cdef int code = x.dtype.code
+    if len(x.shape) != 2 or code != FLOAT32 and code != FLOAT64 or not _bare(x):
+        return None
+    cdef Py_ssize_t rows = x.shape[0], columns = x.shape[1]
+    cdef tuple strides = (<Py_ssize_t>x._strides[0] + <Py_ssize_t>x._strides[1],)
+    return call_kernel(op, x.storage.device, (make_tensor(x.storage, (min(rows, columns),), strides, x.offset, x.dtype),), params, None)
+
+
+def steps(Primitive op not None, TensorBase x not None, Py_ssize_t d):
+    """What each element along d and the one before it give by `op`; None where x is not row-major and of 32 or 64 bits, or a graph is wanted.
+    IN: no dimension that is empty."""
+    cdef int code = x.dtype.code
+    if code != FLOAT32 and code != FLOAT64 and code != INT64 and code != INT32 or not x.contiguous or not _bare(x):
+        return None
+    cdef Py_ssize_t length = x.shape[d], stride = x._strides[d]
+    cdef tuple shape = x.shape[:d] + (length - 1,) + x.shape[d + 1:]
+    cdef TensorBase earlier = make_tensor(x.storage, shape, x._strides, x.offset, x.dtype)
+    cdef TensorBase later = make_tensor(x.storage, shape, x._strides, x.offset + stride, x.dtype)
+    return call_kernel(op, x.storage.device, (later, earlier), None, None)
+
+
 def flat_product(Primitive op not None, TensorBase a not None, TensorBase b not None):
     """The product of a matrix and a vector, either first, or of contiguous matrices of a batch and the same vector or matrix, as one of two
     matrices by `op`; None where that is not so or a graph is wanted. IN: of one inner size."""

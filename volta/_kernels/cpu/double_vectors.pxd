@@ -54,65 +54,71 @@ cdef extern from * nogil:
           return _mm512_div_pd(W_PICK(_mm512_movepi64_mask(_mm512_castpd_si512(x)), e, W_SET(1)), W_ADD(W_SET(1), e));
       }
 
-      /* x = 2**e m with m from 0.734 to 1.469, and m = (1 + f) / r of the table; what is 0 or infinite has an infinite e, what is negative
-         or NaN a NaN f. Then log(x) = e log(2) - log(r) + log(1 + f), of which the first two add without rounding. */
-      static const double volta_inverses[16] = {1.0, 0.9411764705882353, 0.8888888888888888, 0.8421052631578947, 0.8, 0.7619047619047619,
-          0.7272727272727273, 0.6956521739130435, 1.3333333333333333, 1.28, 1.2307692307692308, 1.1851851851851851, 1.1428571428571428,
-          1.103448275862069, 1.0666666666666667, 1.032258064516129};
-      static const double volta_logs[16] = {0.0, 0.06062462181648698, 0.11778303565643, 0.17185025692674571, 0.22314355131425145,
-          0.2719337154835557, 0.31845373111855224, 0.3629054936893681, -0.28768207245184385, -0.2468600779316148, -0.20763936477828793,
-          -0.16989903679541385, -0.13353139262449076, -0.09844007281321865, -0.0645385211375924, -0.03174869831468641};
-      static const double volta_logs_low[16] = {0.0, -5.2122328603557226e-14, -4.649178632475319e-14, -8.643688492088945e-14,
-          -4.175347699650321e-14, 8.609857887931859e-14, -1.765318688778829e-14, 3.9484127277912274e-16, 6.297908504131321e-14,
-          8.897769688389272e-14, 4.3369911444011306e-14, 1.643178756532876e-14, -3.1804225197847076e-14, -3.38573632414336e-14,
-          2.1239485832617812e-14, 1.061342829278565e-13};
-      static const double volta_logs2[16] = {0.0, 0.0874628412502716, 0.16992500144237965, 0.24792751344352837, 0.3219280948874257,
-          0.39231742277866033, 0.4594316186373817, 0.5235619560569376, -0.41503749927892386, -0.356143810225376, -0.29956028185893047,
-          -0.2451124978365442, -0.1926450779424158, -0.14201900487250896, -0.09310940439149817, -0.045803689613194365};
-      static const double volta_logs2_low[16] = {0.0, 6.783365796585726e-14, -6.720987860981189e-14, 5.720492649791384e-14,
-          -6.341868091945697e-14, 1.0003934052788237e-13, -8.447288438987944e-14, 7.535154862377412e-14, 8.012194124800777e-14,
-          1.006664528060356e-13, 2.2546425693437238e-14, 1.2831976975600503e-14, 1.999748494246997e-14, 8.109895608291058e-14,
-          1.6723281744199646e-14, 6.961378690854781e-14};
-      static const double volta_logs10[16] = {0.0, 0.026328938722372186, 0.051152522447409865, 0.07463361829695714, 0.09691001300802782,
-          0.11809931207790214, 0.13830269816617147, 0.15760785336169647, -0.12493873660832833, -0.10720996964778351,
-          -0.09017663034910584, -0.07378621416091846, -0.05799194697760868, -0.04275198042091688, -0.02802872360030051,
-          -0.013788284485599434};
-      static const double volta_logs10_low[16] = {0.0, -2.3032308687011413e-14, -2.855192370164799e-14, -5.293343773429509e-14,
-          2.85725458818173e-14, 9.237023332270849e-14, 1.0997589035860502e-13, -2.8360461926153406e-14, 2.8397813827793453e-14,
-          -8.486596470569766e-14, 1.7799437131058865e-14, -1.7821806051836752e-16, -7.805370459108214e-14, -3.300304276318716e-14,
-          5.697638675627672e-14, -3.385081032441929e-14};
-      VOLTA_INLINE volta_w d_log_parts(volta_w x, volta_w *e, __m512i *at, volta_w *tail) {
-          volta_w m = _mm512_getmant_pd(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_nan), k = _mm512_getexp_pd(x), f;
-          volta_w p = W_SET(0.09111883558889744);
-          __mmask8 above = _mm512_cmp_pd_mask(m, W_SET(1.46875), _CMP_GE_OQ);
-          m = _mm512_mask_mul_pd(m, above, m, W_SET(0.5));
-          *e = _mm512_mask_add_pd(k, above, k, W_SET(1));
-          *at = _mm512_srli_epi64(_mm512_add_epi64(_mm512_castpd_si512(m), _mm512_set1_epi64((int64_t)1 << 47)), 48);
-          f = W_FMA(m, W_OF_16(*at, volta_inverses), W_SET(-1));
-          p = W_FMA(p, f, W_SET(-0.10022721957080076)); p = W_FMA(p, f, W_SET(0.11111091115293052));
-          p = W_FMA(p, f, W_SET(-0.12499978338345441)); p = W_FMA(p, f, W_SET(0.14285714293492935));
-          p = W_FMA(p, f, W_SET(-0.16666666675093328)); p = W_FMA(p, f, W_SET(0.1999999999999894));
-          p = W_FMA(p, f, W_SET(-0.24999999999998854)); p = W_FMA(p, f, W_SET(0.3333333333333333)); p = W_FMA(p, f, W_SET(-0.5));
-          *tail = W_MUL(p, W_MUL(f, f));                                /* log(1 + f) - f */
+      /* x = 2**e m with m from 3/4 to 3/2, and m = (1 + f) / r of the table by its first four bits; -1/32 <= f < 1/16. Of what is 0 or
+         infinite e is infinite, of what is negative or NaN f is NaN. log(x) = e log(2) - log(r) + log(1 + f), of which the first two,
+         but for a factor next to 1, add without rounding: each r is where -log(r) is nearest to a multiple of 2**-42. Where m < 1, e is one
+         less than 2's exponent, which the table of logarithms makes up for. */
+      static const double volta_log_inverses[16] = {1.0, 0.9150327010883414, 0.8654970904960511, 0.821052631469299, 0.7809524098243484,
+          0.7445887120503029, 0.7114624486114225, 0.6811594456862766, 1.3066666994915044, 1.2553846623731582, 1.207977254845555,
+          1.1640211262435425, 1.1231526589331515, 1.0850574357725218, 1.0494623486868278, 1.0};
+      static const double volta_log_of[16] = {0.0, 0.08879547545086552, 0.14445126601674474, 0.1971680650444796, 0.24724106592304906,
+          0.294923277408202, 0.340432640622339, 0.3839588656030628, 0.4256677903046011, 0.46570515105588584, 0.5041999099947816,
+          0.541266681721595, 0.577007575544485, 0.6115142587726723, 0.6448691964019417, 0.6931471805598903};
+      static const double volta_log_tails[10] = {-0.5, 0.33333333333333376, -0.25000000000018174, 0.1999999999980953, -0.16666666590130597,
+          0.14285713842652514, -0.12500104591721953, 0.11112868129847008, -0.09961767832849687, 0.07922051730045795};
+      static const double volta_log2_inverses[16] = {1.0, 0.9150327025924874, 0.8654970264986609, 0.8210526114154091, 0.7809523922173922,
+          0.7445887784764036, 0.7114624372383914, 0.68115939928276, 1.30666664253861, 1.2553845768398797, 1.2079771546032745,
+          1.1640210978785408, 1.123152755238441, 1.0850574587924227, 1.0494623466531792, 1.0};
+      static const double volta_log2_of[16] = {0.0, 0.12810478971482553, 0.20839923180960795, 0.28445342489862924, 0.3566934922375822,
+          0.4254842210541483, 0.49114050544471866, 0.5539356495935408, 0.6141088730205411, 0.6718706102401484, 0.7274068294861991,
+          0.7808827926739923, 0.832445844088852, 0.882228557956978, 0.9303495944668612, 1.0};
+      static const double volta_log2_tails[10] = {-0.7213475204444817, 0.4808983469629884, -0.3606737602225031, 0.2885390081750448,
+          -0.2404491723773118, 0.20609928516353598, -0.1803383890507062, 0.16032479740983285, -0.14371793050939438, 0.11429104744602901};
+      static const double volta_log10_inverses[16] = {1.0, 0.9150326895908364, 0.865497092414238, 0.8210526357978194, 0.7809523611349892,
+          0.7445887134240815, 0.7114624722353529, 0.6811594000774944, 1.306666730697383, 1.2553846621024805, 1.2079771645450497,
+          1.1640211921740544, 1.123152673946709, 1.085057438041775, 1.0494623713124056, 1.0};
+      static const double volta_log10_of[16] = {0.0, 0.038563390463252745, 0.06273438677249032, 0.08562900036679366, 0.1073754577068371,
+          0.1280835511619216, 0.14784800286139443, 0.1667512456885447, 0.18486516208139392, 0.20225317739112825, 0.21897127115187232,
+          0.23506910851119756, 0.25059120026998016, 0.2655772672818557, 0.28006312418369816, 0.30102999566395283};
+      static const double volta_log10_tails[10] = {-0.2171472409516259, 0.14476482730108411, -0.10857362047589189, 0.08685889637982316,
+          -0.07238241331815004, 0.06204206691912886, -0.054287264473983445, 0.04826257306911065, -0.043263407998079345,
+          0.03440503351710998};
+      /* OUT: e; at, the table's place; z, f*f; tail, (log(1 + f) - f) / z times the base's factor. Even and odd powers apart wait less. */
+      VOLTA_INLINE volta_w d_log_parts(volta_w x, const double *inverses, const double *c, volta_w *e, __m512i *at, volta_w *square,
+                                       volta_w *tail) {
+          volta_w m = _mm512_getmant_pd(x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_nan), f, p = W_SET(c[8]), q = W_SET(c[9]), z;
+          int i;
+          *at = _mm512_srli_epi64(_mm512_castpd_si512(m), 48);
+          *e = _mm512_getexp_pd(x);
+          f = W_FMA(m, W_OF_16(*at, inverses), W_SET(-1));
+          *square = z = W_MUL(f, f);
+          VOLTA_UNROLL
+          for (i = 6; i >= 0; i -= 2) p = W_FMA(p, z, W_SET(c[i])), q = W_FMA(q, z, W_SET(c[i + 1]));
+          *tail = W_FMA(q, f, p);
           return f;
       }
-      VOLTA_INLINE volta_w d_log(volta_w x) {
+      VOLTA_INLINE volta_w d_log_pair(volta_w x, volta_w *rest) {        /* log(x) is their sum, of which the first has at most 53 bits */
           __m512i at;
-          volta_w e, tail, f = d_log_parts(x, &e, &at, &tail), high = W_FMA(e, W_SET(0.6931471804855391), W_OF_16(at, volta_logs));
-          volta_w low = W_FMA(e, W_SET(7.440617110012397e-11), W_OF_16(at, volta_logs_low));
-          return W_ADD(high, W_ADD(f, W_ADD(tail, low)));
+          volta_w e, tail, z, f = d_log_parts(x, volta_log_inverses, volta_log_tails, &e, &at, &z, &tail);
+          volta_w high = W_FMA(e, W_SET(0.6931471805598903), W_OF_16(at, volta_log_of));
+          *rest = W_ADD(f, W_FMA(tail, z, W_MUL(high, W_SET(7.931826274280476e-14))));
+          return high;
+      }
+      VOLTA_INLINE volta_w d_log(volta_w x) {
+          volta_w rest, high = d_log_pair(x, &rest);
+          return W_ADD(high, rest);
       }
       VOLTA_INLINE volta_w d_log2(volta_w x) {
           __m512i at;
-          volta_w e, tail, f = d_log_parts(x, &e, &at, &tail), high = W_ADD(e, W_OF_16(at, volta_logs2));
-          volta_w low = W_FMA(tail, W_SET(1.4426950408889634), W_FMA(f, W_SET(2.0355273740931033e-17), W_OF_16(at, volta_logs2_low)));
-          return W_ADD(high, W_FMA(f, W_SET(1.4426950408889634), low));
+          volta_w e, tail, z, f = d_log_parts(x, volta_log2_inverses, volta_log2_tails, &e, &at, &z, &tail);
+          volta_w low = W_FMA(tail, z, W_MUL(f, W_SET(2.0355273740931033e-17)));
+          return W_ADD(W_ADD(e, W_OF_16(at, volta_log2_of)), W_FMA(f, W_SET(1.4426950408889634), low));
       }
       VOLTA_INLINE volta_w d_log10(volta_w x) {
           __m512i at;
-          volta_w e, tail, f = d_log_parts(x, &e, &at, &tail), high = W_FMA(e, W_SET(0.3010299955494702), W_OF_16(at, volta_logs10));
-          volta_w low = W_FMA(e, W_SET(1.1451100898021838e-10), W_OF_16(at, volta_logs10_low));
-          low = W_FMA(tail, W_SET(0.4342944819032518), W_FMA(f, W_SET(1.098319650216765e-17), low));
+          volta_w e, tail, z, f = d_log_parts(x, volta_log10_inverses, volta_log10_tails, &e, &at, &z, &tail);
+          volta_w high = W_FMA(e, W_SET(0.30102999566395283), W_OF_16(at, volta_log10_of));
+          volta_w low = W_FMA(tail, z, W_FMA(f, W_SET(1.098319650216765e-17), W_MUL(high, W_SET(9.422115722550027e-14))));
           return W_ADD(high, W_FMA(f, W_SET(0.4342944819032518), low));
       }
 
@@ -203,41 +209,38 @@ cdef extern from * nogil:
           return __builtin_expect(far != 0, 0) ? _mm512_mask_sqrt_pd(g, far, x) : g;
       }
 
-      /* A root that is near enough where what is missing is added: OUT: half, 1 / (2 sqrt(x)) to 28 bits, of 0 a number. */
-      VOLTA_INLINE volta_w d_near_root(volta_w x, volta_w *half) {
-          volta_w y = W_MIN(W_SET(1e200), _mm512_rsqrt14_pd(x)), g = W_MUL(x, y), h = W_MUL(y, W_SET(0.5)), r = W_NEG_FMA(g, h, W_SET(0.5));
-          g = W_FMA(g, r, g);
-          *half = W_FMA(h, r, h);
-          return W_FMA(W_NEG_FMA(g, g, x), *half, g);
-      }
-
-      /* asin(r) / r - 1 for r = sqrt(z), z = x**2 or, beyond 1/2 (`above`), (1 - |x|) / 2. OUT: s, half: r = s + (z - s**2) half. */
-      VOLTA_INLINE volta_w d_asin_parts(volta_w x, __mmask8 *above, volta_w *square, volta_w *s, volta_w *half) {
-          volta_w a = W_ABS(x), z, p = W_SET(0.02886097438799853);
+      /* asin(r) / r - 1 for r = sqrt(z), z = x**2 or, beyond 1/2 (`above`), (1 - |x|) / 2. OUT: s, the root to 27 bits, of which it has
+         29, so that sums with it are exact; more, of what is beyond 1/2, what two roots are more than two s; else 0. */
+      VOLTA_INLINE volta_w d_asin_parts(volta_w a, __mmask8 *above, volta_w *s, volta_w *more) {
+          static const double c[12] = {0.16666666666665383, 0.07500000000343011, 0.04464285682350239, 0.030381959330568947,
+              0.022371753538209763, 0.0173597708933913, 0.01388460050098058, 0.012173266483694135, 0.006510906666690156,
+              0.019573765641073115, -0.01629386068407985, 0.03195882427675099};
+          volta_w u = W_NEG_FMA(W_SET(0.5), a, W_SET(0.5)), y = W_MIN(W_SET(1e200), _mm512_rsqrt14_pd(u)), g = W_MUL(u, y), z, w;
+          volta_w p = W_SET(c[10]), q = W_SET(c[11]), r = W_NEG_FMA(g, W_MUL(y, W_SET(0.5)), W_SET(0.5));
+          int i;
           *above = _mm512_cmp_pd_mask(a, W_SET(0.5), _CMP_GT_OQ);
-          *square = z = W_PICK(*above, W_NEG_FMA(W_SET(0.5), a, W_SET(0.5)), W_MUL(a, a));
-          *s = d_near_root(z, half);
-          p = W_FMA(p, z, W_SET(-0.014999855783811349)); p = W_FMA(p, z, W_SET(0.017493569476248205));
-          p = W_FMA(p, z, W_SET(0.005424230839804001)); p = W_FMA(p, z, W_SET(0.010330370295404406));
-          p = W_FMA(p, z, W_SET(0.011478047472510145)); p = W_FMA(p, z, W_SET(0.013971325328728771));
-          p = W_FMA(p, z, W_SET(0.017352385393480947)); p = W_FMA(p, z, W_SET(0.022372173243832207));
-          p = W_FMA(p, z, W_SET(0.0303819441312372)); p = W_FMA(p, z, W_SET(0.04464285714644605));
-          p = W_FMA(p, z, W_SET(0.07499999999998389)); p = W_FMA(p, z, W_SET(0.16666666666666669));
-          return W_MUL(p, z);
+          *s = g = _mm512_castsi512_pd(_mm512_and_epi64(_mm512_castpd_si512(W_FMA(g, r, g)), _mm512_set1_epi64(-(1 << 24))));
+          *more = _mm512_maskz_mul_pd(*above, W_NEG_FMA(g, g, u), W_FMA(y, r, y));
+          z = W_PICK(*above, u, W_MUL(a, a));
+          w = W_MUL(z, z);
+          VOLTA_UNROLL
+          for (i = 8; i >= 0; i -= 2) p = W_FMA(p, w, W_SET(c[i])), q = W_FMA(q, w, W_SET(c[i + 1]));
+          return W_MUL(W_FMA(q, z, p), z);
       }
-      VOLTA_INLINE volta_w d_asin(volta_w x) {                           /* beyond 1/2 pi / 2 - 2 asin(s) */
+      VOLTA_INLINE volta_w d_asin(volta_w x) {                           /* beyond 1/2 pi / 2 - 2 asin(root), but for the sign */
           __mmask8 above;
-          volta_w z, s, half, r = d_asin_parts(x, &above, &z, &s, &half);
-          volta_w more = W_FMA(W_NEG_FMA(s, s, z), half, W_SET(-3.061616997868383e-17));
-          volta_w q = W_NEG_FMA(W_SET(2), s, W_SET(1.5707963267948966)), rest = W_NEG_FMA(W_SET(2), s, W_SUB(W_SET(1.5707963267948966), q));
-          q = W_ADD(q, W_NEG_FMA(W_SET(2), W_FMA(s, r, more), rest));
-          return W_PICK(above, W_WITH_SIGN(q, x), W_FMA(x, r, x));
+          volta_w a = W_ABS(x), s, more, r = d_asin_parts(a, &above, &s, &more), twice = _mm512_mask_add_pd(a, above, s, s);
+          volta_w q = _mm512_mask_sub_pd(twice, above, twice, W_SET(1.5707963267948966)), low;
+          low = W_ADD(more, _mm512_maskz_mov_pd(above, W_SET(-6.123233995736766e-17)));
+          return W_WITH_SIGN(W_ADD(q, W_FMA(W_ADD(twice, more), r, low)), x);
       }
       VOLTA_INLINE volta_w d_acos(volta_w x) {
           __mmask8 above;
-          volta_w z, s, half, r = d_asin_parts(x, &above, &z, &s, &half), more = W_FMA(s, r, W_MUL(W_NEG_FMA(s, s, z), half));
-          volta_w near = W_ADD(s, more), far = W_ADD(s, W_SUB(more, W_SET(6.123233995736766e-17)));
-          far = W_PICK(_mm512_movepi64_mask(_mm512_castpd_si512(x)), W_NEG_FMA(W_SET(2), far, W_SET(3.141592653589793)), W_ADD(near, near));
+          volta_w s, more, r = d_asin_parts(W_ABS(x), &above, &s, &more), near, far;
+          s = W_ADD(s, s);
+          more = W_FMA(W_ADD(s, more), r, more);
+          near = W_ADD(s, more), far = W_ADD(s, W_SUB(more, W_SET(1.2246467991473532e-16)));
+          far = W_PICK(_mm512_movepi64_mask(_mm512_castpd_si512(x)), W_SUB(W_SET(3.141592653589793), far), near);
           near = W_SUB(W_SET(1.5707963267948966), W_SUB(x, W_NEG_FMA(x, r, W_SET(6.123233995736766e-17))));
           return W_PICK(above, far, near);
       }

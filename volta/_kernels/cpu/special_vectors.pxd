@@ -186,9 +186,7 @@ cdef extern from * nogil:
           static const double c[6] = {0.0833333333333333, -0.002777777777606244, 0.0007936506649488252, -0.0005952025951802712,
                                       0.0008372834512071336, -0.0016526004455595122};
           const __mmask8 none = _mm512_fpclass_pd_mask(x, 0xdf);
-          __m512i at;
-          volta_w e, tail, f = d_log_parts(x, &e, &at, &tail), high = W_FMA(e, W_SET(0.6931471804855391), W_OF_16(at, volta_logs));
-          volta_w rest = W_ADD(f, W_ADD(tail, W_FMA(e, W_SET(7.440617110012397e-11), W_OF_16(at, volta_logs_low)))), y, s, l, less, b;
+          volta_w rest, high = d_log_pair(x, &rest), y, s, l, less, b;
           near = _mm512_mask_sub_pd(near, W_BELOW(x, W_SET(0.5)), near, W_ADD(high, rest));
           y = _mm512_rcp14_pd(x);
           y = W_FMA(y, W_NEG_FMA(x, y, W_SET(1)), y);
