@@ -30,6 +30,7 @@ from volta._kernels.cpu.turn cimport turn8, turn8_double, turn_few
 cdef enum:
     MC = 384                    # rows of a of inner products at a time
     FAR = 2048                  # distance of rows of b from which two tiles do not read it where it lies
+    FIRST = 512                 # vectors of b that the first cache holds: any number of tiles read them there, if they are whole
     HIGH = 16                   # rows at a time of strips of columns, where k is short
     LINE = 1024                 # columns whose sums are held at a time
     SPREAD = 16384              # elements of parts that threads add: most lie in the caches of others
@@ -183,9 +184,11 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
     s.rows, s.columns, s.tiles, s.vectors = rows, columns, (rows + TILE_ROWS - 1) // TILE_ROWS, (columns + lanes(out) - 1) // lanes(out)
     s.panels, s.k0, s.height, s.higher = (s.vectors + 2) // 3, 0, rows // s.tiles, rows % s.tiles
     s.turn_a, s.copy_b = s.panels > 1 and turns_a(p, lanes(out)), p.b_column != 1 or not plan.few and s.tiles > (1 if p.b_row >= FAR else 2)
+    if p.b_column == 1 and p.b_row % lanes(out) == 0 == columns % lanes(out) and k * p.b_row <= FIRST * lanes(out):
+        s.copy_b = False
     s.sweep, s.ahead = not plan.few, plan.far
     if s.sweep and p.a_column == 1 and p.a_row == k <= depth:
-        s.ahead = p.count * p.m * k > FETCHED
+        s.ahead = p.count * p.m * k * sizeof(real) > FETCHED
     while s.k0 < k:
         s.depth = min(depth, k - s.k0)
         s.stretch = max((s.depth + 2 * TILE_ROWS) // TILE_ROWS // 4 * 4, 4)                         # in whole groups of steps

@@ -46,7 +46,7 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
         transpose(p, &q)
         p = &q
     plan.few = p.b_column == 1 and p.m <= FEW and (p.k <= KC or p.n >= WIDE)
-    plan.far = plan.few and p.count * p.k * p.n > FETCHED
+    plan.far = plan.few and p.count * p.k * p.n * sizeof(real) > FETCHED
     plan.depth = NEAR if plan.far else KC
     plan.wide = max((OUT // p.m if plan.few else SWEPT // min(plan.depth, p.k)) // (3 * width), 1) * 3 * width
     if plan.turned:
