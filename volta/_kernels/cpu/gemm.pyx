@@ -3,8 +3,9 @@
 # Layout: operands with any strides; out is row-major. The register tile of tile.pxd (TILE_ROWS x 3 vectors) reads rows of a where they
 #   lie, and panels of b (KC x 3 vectors) packed one after another, where that pays: by the first tile that reads them, or where transposed
 #   operands are turned. Each tile of a then meets SWEPT elements of them.
-#   Few rows read b where it lies, in blocks of NEAR of its rows. Where a or b is hardly more than a vector, thin.pxd reads the other one
-#   once; where few rows or columns have long sums, lines.pxd multiplies lines by lines; where k is short b stays in registers.
+#   Few rows read b where it lies, in blocks of NEAR of its rows, half a tile of them in panels of BROAD vectors. Where a or b is hardly
+#   more than a vector, thin.pxd reads the other one once; where few rows or columns have long sums, lines.pxd multiplies lines by lines;
+#   where k is short b stays in registers.
 #   Where b.T @ a.T has less to turn or fills the tiles better, it is computed instead and turned block by block.
 # Threads: each product is cut into blocks of rows and columns, and into parts of k where it is long and the rest small. A sum's order
 #   follows from the sizes: k in parts, these in blocks of at most KC; blocks of out may therefore follow the number of threads. Blocks of
@@ -24,12 +25,13 @@ from volta._kernels.cpu.multiply cimport multiply_ahead
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.thin cimport add_rows, interleave, deinterleave, short_rows
-from volta._kernels.cpu.tile cimport MASKED, TILE_ROWS, copy_line, copy_run, lanes
+from volta._kernels.cpu.tile cimport BROAD, MASKED, TILE_ROWS, copy_line, copy_run, lanes
 from volta._kernels.cpu.turn cimport turn8, turn8_double, turn_few
 
 cdef enum:
     MC = 384                    # rows of a of inner products at a time
     FAR = 2048                  # distance of rows of b from which two tiles do not read it where it lies
+    FIRST = 512                 # vectors of b that the first cache holds: any number of tiles read them there, if they are whole
     HIGH = 16                   # rows at a time of strips of columns, where k is short
     LINE = 1024                 # columns whose sums are held at a time
     SPREAD = 16384              # elements of parts that threads add: most lie in the caches of others
@@ -97,15 +99,11 @@ cdef void pack(Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* 
                 out[p * full + j] = 0
 
 
-cdef inline Py_ssize_t panel_start(Py_ssize_t panel, Py_ssize_t vectors) noexcept nogil:
-    """First vector of a panel: 3 each, but 2 and 2 rather than 3 and 1 at the end."""
-    return vectors - 2 if vectors % 3 == 1 and 3 * panel + 1 == vectors and panel > 0 else min(3 * panel, vectors)
-
-
 # A block of a product, of which `depth` of k from `k0` on are multiplied.
 cdef struct Block:
     Py_ssize_t rows, columns, tiles, vectors, panels, k0, depth
     Py_ssize_t height, higher               # rows of a tile, and how many tiles have one more
+    Py_ssize_t wide, wider                  # vectors of a panel, and how many panels have one more
     Py_ssize_t stretch, room                # of k between two lines fetched ahead; elements of what is packed of a
     bint turn_a, copy_b                     # what is packed
     bint sweep                              # each tile of a meets all panels of b; else each panel of b all tiles of a
@@ -123,6 +121,11 @@ cdef inline const real* packed(bint fresh, Py_ssize_t width, Py_ssize_t full, Py
 cdef inline Py_ssize_t tile_start(const Block* s, Py_ssize_t q) noexcept nogil:
     """First row of a tile."""
     return q * s.height + min(q, s.higher)
+
+
+cdef inline Py_ssize_t panel_start(const Block* s, Py_ssize_t j) noexcept nogil:
+    """First vector of a panel."""
+    return j * s.wide + min(j, s.wider)
 
 
 cdef void turn_tiles(const Products* p, const Block* s, Py_ssize_t q, const real* a, real* out) noexcept nogil:
@@ -145,7 +148,7 @@ cdef inline void tile(const Products* p, const Block* s, Py_ssize_t q, Py_ssize_
                       real* out, real* space) noexcept nogil:
     """Tile q of a times panel j of b. A tile that is the first to read a panel copies it meanwhile."""
     cdef Py_ssize_t i = tile_start(s, q), end = tile_start(s, q + 1), b_step = p.b_row, next_step = p.n
-    cdef Py_ssize_t first = lanes(out) * panel_start(j, s.vectors), last = lanes(out) * panel_start(j + 1, s.vectors)
+    cdef Py_ssize_t first = lanes(out) * panel_start(s, j), last = lanes(out) * panel_start(s, j + 1)
     cdef Py_ssize_t count = min(last, s.columns) - first, stretch = s.stretch
     cdef bint whole = False
     cdef real* copy = space + s.room + (first * s.depth if s.sweep else 0)
@@ -179,13 +182,17 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
                 const real* bias, real* out, real* space) noexcept nogil:
     """out[rows][columns] = a[rows][k] @ b[k][columns] + bias; IN: strides of p."""
     cdef Py_ssize_t blocks = (k + plan.depth - 1) // plan.depth, depth = (k + blocks - 1) // blocks, q, j
+    cdef Py_ssize_t span = BROAD if plan.few and rows <= TILE_ROWS // 2 else 3
     cdef Block s
     s.rows, s.columns, s.tiles, s.vectors = rows, columns, (rows + TILE_ROWS - 1) // TILE_ROWS, (columns + lanes(out) - 1) // lanes(out)
-    s.panels, s.k0, s.height, s.higher = (s.vectors + 2) // 3, 0, rows // s.tiles, rows % s.tiles
+    s.panels, s.k0, s.height, s.higher = (s.vectors + span - 1) // span, 0, rows // s.tiles, rows % s.tiles
+    s.wide, s.wider = s.vectors // s.panels, s.vectors % s.panels
     s.turn_a, s.copy_b = s.panels > 1 and turns_a(p, lanes(out)), p.b_column != 1 or not plan.few and s.tiles > (1 if p.b_row >= FAR else 2)
+    if p.b_column == 1 and p.b_row % lanes(out) == 0 == columns % lanes(out) and k * p.b_row <= FIRST * lanes(out):
+        s.copy_b = False
     s.sweep, s.ahead = not plan.few, plan.far
     if s.sweep and p.a_column == 1 and p.a_row == k <= depth:
-        s.ahead = p.count * p.m * k > FETCHED
+        s.ahead = p.count * p.m * k * sizeof(real) > FETCHED
     while s.k0 < k:
         s.depth = min(depth, k - s.k0)
         s.stretch = max((s.depth + 2 * TILE_ROWS) // TILE_ROWS // 4 * 4, 4)                         # in whole groups of steps

@@ -6,7 +6,7 @@ from volta._kernels.cpu.tile cimport MASKED
 cdef enum:
     PAD = 64
     THIN = 3                    # rows or columns up to which reading the other operand is all that counts
-    FETCHED = 1048576           # elements from which on b is fetched ahead there, and all rows of a elsewhere,
+    FETCHED = 2359296           # bytes from which on b is fetched ahead there, and all rows of a elsewhere,
     FORESEEN = 32               # vectors between columns of a up to which the processor sees the next ones coming
 
 # A batch of products out = a @ b + bias. Strides in elements; those of the matrices' dimensions stand apart from those of the batch's.

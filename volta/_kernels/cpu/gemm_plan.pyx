@@ -34,7 +34,7 @@ cdef enum:
     DEAL = 524288               # and where there are more products than that of at least so many multiplications
     MOST = 8                    # parts up to which as many rounds of blocks are tried, so that all threads have as many
     TALL = 128                  # rows of a transpose at a time, at least
-    SHALLOW = 32                # k up to which writing out takes longest: threads then write whole rows of it
+    APART = 64                  # cycles that a row of out takes longer whose columns several threads write
 
 
 cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogil:
@@ -46,7 +46,7 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
         transpose(p, &q)
         p = &q
     plan.few = p.b_column == 1 and p.m <= FEW and (p.k <= KC or p.n >= WIDE)
-    plan.far = plan.few and p.count * p.k * p.n > FETCHED
+    plan.far = plan.few and p.count * p.k * p.n * sizeof(real) > FETCHED
     plan.depth = NEAR if plan.far else KC
     plan.wide = max((OUT // p.m if plan.few else SWEPT // min(plan.depth, p.k)) // (3 * width), 1) * 3 * width
     if plan.turned:
@@ -162,14 +162,14 @@ cdef void choose_blocks(Plan* plan, const Products* p, Py_ssize_t width) noexcep
         return
     for rows in range(1, max(1, min(2 * p.m // TILE_ROWS, 2 * threads if plan.dealt else threads)) + 1):
         for turns in range(1, (TURNS if plan.dealt else max(2, parts) if parts <= MOST else 2) + 1):
-            if p.k <= SHALLOW and rows < threads and p.m >= 4 * TILE_ROWS * threads:
-                continue
             bands = min(vectors, max(1, turns * threads // (parts * rows)))
             high, wide = (p.m + rows - 1) // rows, (vectors + bands - 1) // bands
             tiles = (high + TILE_ROWS - 1) // TILE_ROWS
             # In cycles by k: a row of a tile by a vector takes 1/2, or alone 5/8, reading a tile of a 2, or turned 4, a vector of b
-            # 4, or turned 8. Of equals, threads write whole rows of out: parts of them bring those of others along.
+            # 4, or turned 8. Parts of rows of out bring those of others along, which counts the more, the shorter k is.
             cost = high * wide / 2. + (high / 8. if wide == 1 else 0) + reading * tiles + (4 if p.b_column == 1 else 8) * wide
+            if bands > 1 and not plan.turned:
+                cost += <double>APART * high / p.k
             cost *= (parts * rows * bands + threads - 1) // threads + (0.25 if plan.dealt else 0)   # a part of the last is waited for
             if least < 0 or cost < least or cost == least and not plan.dealt:
                 least, plan.row_blocks, plan.column_blocks = cost, rows, bands

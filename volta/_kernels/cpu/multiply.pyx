@@ -30,7 +30,7 @@ cdef extern from *:
     #endif
 
     /* out[rows][N * LANES], of whose last vector `last` numbers exist, = products of a and b over p < k, + out if `add`, + bias; `rows`
-       are at most ROWS. Meanwhile, every `stretch` of k, three cache lines of what is read next are fetched, `next_step` apart.
+       are at most ROWS. Meanwhile, every `stretch` of k, three cache lines, or N, of what is read next are fetched, `next_step` apart.
        EDGE: the last vector is masked, and b is copied in whole vectors, unless `copy` is NULL. */
     #define VOLTA_EXISTS(ROWS, i) (ROWS > VOLTA_TILE_ROWS / 2 || i < rows)      /* of others all are used */
     #define VOLTA_STEP(T, V, LANES, ROWS, N, S, EDGE) {                                                             \\
@@ -62,7 +62,7 @@ cdef extern from *:
             VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = (V){0};                                                \\
         }                                                                                                           \\
         for (; p < k; next += next_step) {                                                                          \\
-            VOLTA_UNROLL for (j = 0; j < 3; j++) VOLTA_PREFETCH((const char*)next + 64 * j);                        \\
+            VOLTA_UNROLL for (j = 0; j < (N > 3 ? N : 3); j++) VOLTA_PREFETCH((const char*)next + 64 * j);                        \\
             end = k - p < stretch ? k : p + stretch;                                                                \\
             for (; p + 4 <= end; p += 4) VOLTA_UNROLL for (u = 0; u < 4; u++) VOLTA_STEP(T, V, LANES, ROWS, N, S, EDGE)  \\
             for (; p < end; p++) VOLTA_STEP(T, V, LANES, ROWS, N, S, EDGE)                                          \\
@@ -92,6 +92,13 @@ cdef extern from *:
     #define VOLTA_MULTIPLIES(S, T, ROWS) VOLTA_WIDTH(S, T, ROWS, 1) VOLTA_WIDTH(S, T, ROWS, 2) VOLTA_WIDTH(S, T, ROWS, 3)
     #define VOLTA_WIDTH_OF(S, ROWS, N) {volta_multiply##S##_##ROWS##_##N, volta_multiply##S##_##ROWS##_##N##_edge}
     #define VOLTA_HEIGHT(S, ROWS) {VOLTA_WIDTH_OF(S, ROWS, 1), VOLTA_WIDTH_OF(S, ROWS, 2), VOLTA_WIDTH_OF(S, ROWS, 3)}
+    #if VOLTA_BROAD > 3
+      #define VOLTA_BROADS(S, T) VOLTA_WIDTH(S, T, 4, 4) VOLTA_WIDTH(S, T, 4, 5) VOLTA_WIDTH(S, T, 4, 6)
+      #define VOLTA_BROADS_OF(S) VOLTA_WIDTH_OF(S, 4, 4), VOLTA_WIDTH_OF(S, 4, 5), VOLTA_WIDTH_OF(S, 4, 6)
+    #else
+      #define VOLTA_BROADS(S, T)
+      #define VOLTA_BROADS_OF(S) {0}
+    #endif
     #if VOLTA_TILE_ROWS == 8
       #define VOLTA_HEIGHTS(S, T) VOLTA_MULTIPLIES(S, T, 4) VOLTA_MULTIPLIES(S, T, 5) VOLTA_MULTIPLIES(S, T, 6)     \\
                                   VOLTA_MULTIPLIES(S, T, 7) VOLTA_MULTIPLIES(S, T, 8)
@@ -103,14 +110,17 @@ cdef extern from *:
     /* By the least height that has `rows` rows, of those from half a tile on. */
     #define VOLTA_MULTIPLY_OF(S, T)                                                                                 \\
     VOLTA_HEIGHTS(S, T)                                                                                             \\
+    VOLTA_BROADS(S, T)                                                                                              \\
     static void volta_multiply##S(Py_ssize_t k, const T* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const T* b, Py_ssize_t b_step, \\
                                   const T* next, Py_ssize_t next_step, Py_ssize_t stretch, T* out, Py_ssize_t out_row, int columns,   \\
                                   const T* bias, int add, T* copy, int whole) {                                     \\
-        static void (*const of[][3][2])(Py_ssize_t, const T*, Py_ssize_t, Py_ssize_t, int, const T*, Py_ssize_t, const T*, Py_ssize_t,   \\
-                                     Py_ssize_t, T*, Py_ssize_t, int, const T*, int, T*) = {VOLTA_HEIGHTS_OF(S)};       \\
+        typedef void (*const tile)(Py_ssize_t, const T*, Py_ssize_t, Py_ssize_t, int, const T*, Py_ssize_t, const T*, Py_ssize_t,        \\
+                                   Py_ssize_t, T*, Py_ssize_t, int, const T*, int, T*);                             \\
+        static tile of[][3][2] = {VOLTA_HEIGHTS_OF(S)}, broad[][2] = {VOLTA_BROADS_OF(S)};                          \\
         const int n = (columns + VOLTA_LANES##S - 1) / VOLTA_LANES##S, low = VOLTA_TILE_ROWS / 2;                   \\
         const int last = columns - (n - 1) * VOLTA_LANES##S;                                                        \\
-        of[rows > low ? rows - low : 0][n - 1][last < VOLTA_LANES##S && !whole || copy](k, a, a_row, a_step, rows, b, b_step, next, next_step,  \\
+        const int edge = (last < VOLTA_LANES##S && !whole) || copy;                                                 \\
+        (n > 3 ? broad[n - 4] : of[rows > low ? rows - low : 0][n - 1])[edge](k, a, a_row, a_step, rows, b, b_step, next, next_step,  \\
                                                                               stretch, out, out_row, last, bias, add, copy);          \\
     }
     VOLTA_MULTIPLY_OF(32, float)

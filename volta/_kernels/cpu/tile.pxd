@@ -21,6 +21,11 @@ cdef extern from *:
     #else
       #define VOLTA_TILE_ROWS 4
     #endif
+    #if defined(__AVX512F__)
+      #define VOLTA_BROAD 6                               /* vectors of a tile of half the rows */
+    #else
+      #define VOLTA_BROAD 3
+    #endif
     #if defined(__GNUC__) || defined(__clang__)
       typedef float volta_v32 __attribute__((vector_size(VOLTA_VECTOR_BYTES), aligned(4), may_alias));
       typedef double volta_v64 __attribute__((vector_size(VOLTA_VECTOR_BYTES), aligned(8), may_alias));
@@ -164,6 +169,7 @@ cdef extern from *:
     VOLTA_ZERO(volta_zero64, double, volta_v64, VOLTA_LANES64)
     """
     const int TILE_ROWS "VOLTA_TILE_ROWS"
+    const int BROAD "VOLTA_BROAD"
     const int LANES32 "VOLTA_LANES32"
     const int LANES64 "VOLTA_LANES64"
     const bint MASKED "VOLTA_MASKED"                    # whether `multiply` reads no more of b than its columns
