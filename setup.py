@@ -80,7 +80,7 @@ LOOPING = re.compile(r"for \(__pyx_t|while \(|#pragma omp")
 UNSPARED = {"copy", "qr", "resample", "row_norm", "scatter"}
 GCC = "#if defined(__GNUC__) && !defined(__clang__)\n#pragma GCC {}\n#endif\n"
 DIRECTIVES = {"language_level": 3, "boundscheck": CHECKED, "wraparound": False, "initializedcheck": CHECKED,
-              "cdivision": True}
+              "cdivision": True, "auto_pickle": False}
 
 
 def variants() -> list[str]:
