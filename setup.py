@@ -34,6 +34,7 @@ from setuptools.errors import CompileError, LinkError
 KERNELS = Path("volta/_kernels")
 GENERATED = Path("build/cython")
 VARIED = KERNELS / "cpu"
+SHARED = "volta._kernels.shared"        # Cython's own functions that do not depend on the module: compiled once, taken by all
 CHECKED = os.environ.get("VOLTA_BOUNDSCHECK", "") not in ("", "0")
 # What has been compiled, by all that changes the result but the sources.
 SWITCHES = [str(CHECKED), *(os.environ.get(name, "") for name in ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS", "ARCHFLAGS"))]
@@ -79,7 +80,7 @@ LOOPING = re.compile(r"for \(__pyx_t|while \(|#pragma omp")
 UNSPARED = {"copy", "qr", "resample", "row_norm", "scatter"}
 GCC = "#if defined(__GNUC__) && !defined(__clang__)\n#pragma GCC {}\n#endif\n"
 DIRECTIVES = {"language_level": 3, "boundscheck": CHECKED, "wraparound": False, "initializedcheck": CHECKED,
-              "cdivision": True}
+              "cdivision": True, "auto_pickle": False}
 
 
 def variants() -> list[str]:
@@ -124,7 +125,7 @@ def variant_c_path(source: Path, variant: str) -> Path:
 
 def extensions() -> list[Extension]:
     """One extension per module, or per module and variant. The C files appear when `build_ext` runs."""
-    result = []
+    result = [Extension(SHARED, [str(GENERATED / KERNELS / "shared.c")])]
     for name, source in module_sources().items():
         common = str(c_path(source))
         if not is_varied(source):
@@ -180,7 +181,7 @@ def generate_c(parallel: int) -> None:
     from Cython.Compiler import Options
 
     Options.emit_code_comments = False          # they are half of the C
-    modules = {True: [], False: []}
+    modules = {True: [], False: [Extension(SHARED, [str(KERNELS / "shared.c")])]}
     for name, source in module_sources().items():
         path = pyx_path(source)
         if path != source:
@@ -189,19 +190,19 @@ def generate_c(parallel: int) -> None:
         for variant in variants() if is_varied(source) else ():
             include = Path("..", c_path(source).relative_to(GENERATED)).as_posix()
             write_if_changed(variant_c_path(source, variant), f'#include "{include}"\n')
-    # A change of mode has to translate everything anew.
-    stamp = GENERATED / ("checked" if CHECKED else "unchecked")
+    # A change of mode, or of how Cython is told to translate, has to translate everything anew.
+    stamp, made_by = GENERATED / "made_by", f"{CHECKED} {zlib.crc32(Path(__file__).read_bytes()):08x}"
+    anew = not stamp.exists() or stamp.read_text() != made_by
     gc.set_threshold(20_000, 10, 10)        # syntax trees are large, and Python looks through them for garbage a fifth of the time
     # Where processes start by other ways than forking, they would run this file again.
     processes = parallel if multiprocessing.get_start_method() == "fork" else 0
     for varied, some in modules.items():        # without what only introspection of kernels needs, there is a tenth less to compile
         cythonize(some, compiler_directives={**DIRECTIVES, "binding": not varied}, include_path=["."], build_dir=str(GENERATED), quiet=True,
-                  force=not stamp.exists(), nthreads=processes)
+                  force=anew, nthreads=processes, shared_utility_qualified_name=SHARED,
+                  shared_utility_features_disabled=["MemoryView"])
     for source in module_sources().values():
         spare_glue(source)
-    for mode in ("checked", "unchecked"):
-        (GENERATED / mode).unlink(missing_ok=True)
-    stamp.touch()
+    stamp.write_text(made_by)
 
 
 def write_stubs(root: Path) -> None:

@@ -5,7 +5,6 @@ carries the buffer object that keeps its bytes alive.
 """
 import threading
 
-cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
@@ -259,7 +258,6 @@ def array_storage(object array):
 
 # ---------------------------------------------------------------- tensors
 
-@cython.auto_pickle(False)
 cdef class TensorBase:
     """A strided view of a storage, with its place in the autograd graph."""
 

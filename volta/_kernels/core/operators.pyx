@@ -4,7 +4,6 @@ to Python, by NotImplemented: it may have the reflected operator, and `==` is fa
 """
 import warnings
 
-cimport cython
 from cpython.object cimport PyObject
 
 from volta.errors import AutogradError, DTypeError
@@ -100,7 +99,6 @@ cdef str _NO_LEAF = (
     "Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead.")
 
 
-@cython.auto_pickle(False)
 cdef class Operators(TensorBase):
     """A tensor with the arithmetic operators, in C so that `a + b` costs no Python frame."""
 

@@ -2,6 +2,7 @@
 """Where random numbers come from: streams, the position that each has reached, and calls of the kernels that draw from them. Small draws
 are made of little else. Knows no distribution.
 """
+cimport cython
 from libc.stdint cimport uint64_t
 
 from volta._kernels.core.base cimport DType, Device, FLOAT32, FLOAT64, TensorBase
@@ -25,12 +26,14 @@ def configure(Source default not None, mapped, as_device):
     _default, _mapped, _as_device = default, mapped, as_device
 
 
+@cython.auto_pickle(True)                  # as generators are copied
 cdef class Stream:
     """A seed and the position in its stream of random numbers."""
     cdef public uint64_t seed
     cdef public uint64_t offset
 
 
+@cython.auto_pickle(True)
 cdef class Source:
     """A stream that all threads share, or beside it one for each that has its own: `threads.stream`, where `threads` is not None."""
     cdef public Stream shared
