@@ -133,10 +133,11 @@ cdef class Operators(TensorBase):
             g = <TensorBase>value
             if g is t:
                 raise AutogradError("grad: a tensor cannot be its own gradient")
+            kept = t.dtype if t._hooks is None or t._node is not None else self.grad_dtype         # None for any
             if t.storage.version >= 0 and g.storage.version >= 0 and (
-                    g.shape != t.shape or g.dtype is not (t.dtype if t._hooks is None else self.grad_dtype or g.dtype) or g.storage.device is not t.storage.device):
-                raise AutogradError(f"grad: must be like the tensor, {self.grad_dtype or g.dtype} of shape {t.shape} on {t.storage.device}, got {g.dtype} of "
-                                    f"shape {g.shape} on {g.storage.device}")
+                    g.shape != t.shape or kept is not None and g.dtype is not kept or g.storage.device is not t.storage.device):
+                raise AutogradError(f"grad: must be like the tensor, {kept or 'of any dtype,'} of shape {t.shape} on {t.storage.device}, "
+                                    f"got {g.dtype} of shape {g.shape} on {g.storage.device}")
         elif value is not None and not hasattr(value, "to_dense"):          # a sparse tensor is no Tensor
             raise DTypeError(f"grad: must be a tensor or None, got {type(value).__name__}")
         t.grad = value

@@ -299,11 +299,11 @@ def ldl(TensorBase a not None):
 
 
 def ldl_solve(TensorBase a not None, TensorBase pivots not None, TensorBase b not None):
-    """X of A X = b by the factors of A, or None; also where A and b have other batches."""
+    """X of A X = b by the factors of A, or None; also where they, the exchanges and b have not one batch."""
     cdef Batch p
     cdef Task task
     cdef tuple lead = batch_of(a)
-    if lead != batch_of(b):
+    if lead != batch_of(b) or pivots.shape != a.shape[:-1]:
         return None
     plan(&p, a, b, lead)
     pivots = packed(pivots)
