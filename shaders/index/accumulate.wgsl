@@ -1,7 +1,7 @@
 // index_accumulate: the sums of the entries of each place, of some columns or of a bucket of places, in workgroup memory.
 //
 // Floats are added exactly, and so with one result in any order: as integers of 64 bits, whose unit is 2^-34 of the least power of two
-// above all magnitudes that go to the place.
+// above all magnitudes that go to the place. The largest of these are found first, where the sums come then; of them exponents are kept.
 // Up to 2^14 entries of a workgroup are added as two numbers of 17 bits each, which have room for as many; more with a carry.
 // LINES: out[outer, j, inner] = the sum of g[outer, k, inner] over the k with index[outer, k, inner] == j, without FULL index[k] == j. A
 // workgroup has WINDOW of the places of COLUMNS neighbouring columns; it looks at all their entries and skips those of other places.
@@ -38,6 +38,7 @@ const EACH: u32 = 4u;                   // entries of a thread that are on their
 const NONE: u32 = 0xffffffffu;
 const OWN: u32 = (PLACES + THREADS - 1u) / THREADS;
 const INFINITE: u32 = 0x7f800000u;
+const ENDLESS: u32 = 255u;
 const FEW: u32 = 16384u;                // entries that two numbers of 17 bits have room for
 const KEPT: u32 = 4u;                   // blocks of a thread of which it keeps the first two entries
 const WORDS: u32 = PLACES + select(0u, 32u, BLOCKS);
@@ -57,8 +58,8 @@ var<immediate> p: Params;
 @group(0) @binding(3) var<storage, read> base: array<O>;
 @group(0) @binding(4) var<storage, read_write> out: array<O>;
 
-var<workgroup> tops: array<atomic<u32>, select(1u, WORDS, FLOAT)>;      // largest magnitude, as bits
-var<workgroup> lows: array<atomic<u32>, WORDS + select(0u, 2u, BLOCKS)>;
+var<workgroup> exponents: array<u32, select(1u, (WORDS + 127u) / 128u * 32u, FLOAT)>;   // of the largest magnitude, of four places each
+var<workgroup> lows: array<atomic<u32>, WORDS + select(0u, 2u, BLOCKS)>;                // first the bits of that
 var<workgroup> highs: array<atomic<u32>, select(1u, WORDS, FLOAT)>;
 var<private> seen: u32;                                                 // bits of atomics' results
 
@@ -85,14 +86,34 @@ fn scaled(v: f32, exponent: i32) -> f32 {
     return v * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(exponent - half + 127) << 23u);
 }
 
-// Puts `one` into the sum of a place in the place's unit. IN: top, the place's.
-fn add(place: u32, one: u32, top: u32, few: bool) {
+// The exponent of the largest magnitude of a place; that of infinity and NaN is ENDLESS.
+fn exponent_of(place: u32) -> u32 { return exponents[place / 128u * 32u + place % 32u] >> (place / 32u % 4u * 8u) & 255u; }
+
+// Keeps the exponents of all largest magnitudes, and clears these.
+fn keep_exponents(local: u32) {
+    workgroupBarrier();
+    for (var j = local; j < (WORDS + 127u) / 128u * 32u; j += THREADS) {
+        var word = 0u;
+        for (var c = 0u; c < 4u; c++) {
+            let place = j / 32u * 128u + c * 32u + j % 32u;
+            if (place < WORDS) {
+                word |= atomicLoad(&lows[place]) >> 23u << (8u * c);
+                atomicStore(&lows[place], 0u);
+            }
+        }
+        exponents[j] = word;
+    }
+    workgroupBarrier();
+}
+
+// Puts `one` into the sum of a place in the place's unit. IN: exponent, of the place.
+fn add(place: u32, one: u32, exponent: u32, few: bool) {
     let magnitude = one & 0x7fffffffu;
-    if (top >= INFINITE) {              // which infinities, 1 and 2, and 4 for NaN
+    if (exponent == ENDLESS) {              // which infinities, 1 and 2, and 4 for NaN
         if (magnitude >= INFINITE) { seen |= atomicOr(&lows[place], select(1u << (one >> 31u), 4u, magnitude > INFINITE)); }
         return;
     }
-    let v = scaled(bitcast<f32>(one), 160 - i32(max(top >> 23u, 1u)));
+    let v = scaled(bitcast<f32>(one), 160 - i32(max(exponent, 1u)));
     let upper = i32(v * (1.0 / 131072.0));
     let lower = i32(round(v - f32(upper) * 131072.0));
     if (few) {
@@ -106,9 +127,9 @@ fn add(place: u32, one: u32, top: u32, few: bool) {
 }
 
 fn sum_of(place: u32, few: bool) -> f32 {
-    let top = atomicLoad(&tops[place]);
+    let exponent = exponent_of(place);
     let low = atomicLoad(&lows[place]);
-    if (top >= INFINITE) { return select(select(nan(), -inf(), low == 2u), inf(), low == 1u); }
+    if (exponent == ENDLESS) { return select(select(nan(), -inf(), low == 2u), inf(), low == 1u); }
     let high = bitcast<i32>(atomicLoad(&highs[place]));
     var sum = f32(high) * 131072.0 + f32(bitcast<i32>(low));
     if (!few) {                         // of what is negative the opposite, so that nothing is lost between the words
@@ -116,7 +137,7 @@ fn sum_of(place: u32, few: bool) -> f32 {
         let upper = select(high, select(~high, -high, low == 0u), high < 0);
         sum = (f32(upper) * 4294967296.0 + f32(opposite)) * select(1.0, -1.0, high < 0);
     }
-    return scaled(sum, i32(max(top >> 23u, 1u)) - 160);
+    return scaled(sum, i32(max(exponent, 1u)) - 160);
 }
 
 // Entries of this thread from `first` on, 'NONE' where there are no more or they are of other places; without branches, so that all reads
@@ -145,8 +166,8 @@ fn entries_at(first: u32, end: u32, group: u32) -> array<vec2<u32>, EACH> {
 }
 
 fn visit(entry: vec2<u32>, adding: bool, few: bool) {
-    if (!adding) { seen |= atomicMax(&tops[entry.x], entry.y & 0x7fffffffu); } else if (FLOAT) {
-        add(entry.x, entry.y, atomicLoad(&tops[entry.x]), few);
+    if (!adding) { seen |= atomicMax(&lows[entry.x], entry.y & 0x7fffffffu); } else if (FLOAT) {
+        add(entry.x, entry.y, exponent_of(entry.x), few);
     } else {
         seen |= atomicAdd(&lows[entry.x], entry.y);
     }
@@ -217,11 +238,11 @@ fn sum_blocks(local: u32, group: u32, spans: array<vec2<u32>, KEPT>) -> bool {
     let more = longest > 2u * LANES || KEPT * (THREADS / LANES) < p.entries || long;
     if (FLOAT) {
         if (more) { visit_others(local, group, false, few, long); }
-        workgroupBarrier();
+        keep_exponents(local);
     }
     if (FLOAT) {
         var largest: array<u32, 2u * KEPT>;
-        for (var j = 0u; j < 2u * KEPT; j++) { largest[j] = atomicLoad(&tops[kept[j].x]); }
+        for (var j = 0u; j < 2u * KEPT; j++) { largest[j] = exponent_of(kept[j].x); }
         for (var j = 0u; j < 2u * KEPT; j++) { add(kept[j].x, kept[j].y, largest[j], few); }
     } else {
         for (var j = 0u; j < 2u * KEPT; j++) { visit(kept[j], true, few); }
@@ -244,7 +265,7 @@ fn sum_line(local: u32, group: u32) -> bool {
     if (FLOAT) {
         compare(kept);
         for (var first = start + THREADS * EACH; first < end; first += THREADS * EACH) { compare(entries_at(first + local, end, group)); }
-        workgroupBarrier();
+        keep_exponents(local);
     }
     add_all(kept, few);
     for (var first = start + THREADS * EACH; first < end; first += THREADS * EACH) { add_all(entries_at(first + local, end, group), few); }
@@ -282,10 +303,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     if (BLOCKS) { spans = spans_of(local, group); }
     for (var j = local; j < WORDS; j += THREADS) {
         atomicStore(&lows[j], 0u);
-        if (FLOAT) {
-            atomicStore(&tops[j], 0u);
-            atomicStore(&highs[j], 0u);
-        }
+        if (FLOAT) { atomicStore(&highs[j], 0u); }
     }
     if (BLOCKS && local == 0u) {
         atomicStore(&lows[ALL], 0u);

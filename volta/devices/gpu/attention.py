@@ -117,20 +117,24 @@ TILES = {
                128: Tile(128, 64, 16, 16, 16, 16), 256: Tile(64, 64, 16, 16, 16, 8)},
 }
 OTHERS = Tile(64, 64, 16, 8, 16, 16), Tile(32, 32, 8, 8, 8, 8)
-# By the widest head: another tile where that of TILES gives a number of workgroups within this range.
+# By the widest head: another tile where that of TILES gives a number of workgroups within this range, with a causal mask alone where
+# tiles are given for a pair, at most so many.
 FEW = {
-    FORWARD: {96: (range(UNITS // 2, 2 * UNITS), Tile(64, 128, 8, 16, 8, 32)),
-              128: (range(UNITS // 4 + 1), Tile(32, 128, 16, 8, 16, 16))},
-    BACKWARD: {},
+    FORWARD: {96: ((range(UNITS // 2, 2 * UNITS), 0, Tile(64, 128, 8, 16, 8, 32)),),
+              128: ((range(UNITS // 8 + 1), 0, Tile(32, 64, 16, 8, 16, 16)), (range(UNITS // 4 + 1), 0, Tile(64, 128, 16, 8, 16, 16)),
+                    (range(UNITS), 8, Tile(64, 128, 16, 8, 16, 16)))},
+    BACKWARD: {128: ((range(UNITS // 8 + 1), 0, Tile(64, 64, 16, 16, 16, 16)),)},
 }
 
 
-def tile_of(kind: int, width: int, limit: int, pairs: int, length: int) -> Tile:
+def tile_of(kind: int, width: int, limit: int, pairs: int, length: int, causal: bool = False) -> Tile:
     """The tile for heads of up to `width` elements. IN: limit, bytes of workgroup memory; length, rows of each of the pairs."""
     widest, first = next((widest, tile) for widest, tile in TILES[kind].items() if widest >= width)
-    workgroups, another = FEW[kind].get(widest, ((), first))
-    if pairs * ceil_div(length, first.rows) in workgroups:
-        first = another
+    each = ceil_div(length, first.rows)
+    for workgroups, most, another in FEW[kind].get(widest, ()):
+        if pairs * each in workgroups and (not most or causal and each <= most):
+            first = another
+            break
     return next(t for t in (first, *OTHERS) if t.shared(kind, width) <= limit)
 
 
@@ -215,7 +219,8 @@ class _Step:
         _, heads, queries, width = q.shape
         groups, keys, values = v.shape[1:]
         owners, length = (groups, keys) if kind == BACKWARD else (heads, queries)
-        self.tile = tile_of(kind, max(width, values), plan.ctx.limits["max-compute-workgroup-storage-size"], q.shape[0] * owners, length)
+        self.tile = tile_of(kind, max(width, values), plan.ctx.limits["max-compute-workgroup-storage-size"], q.shape[0] * owners, length,
+                            causal)
         of_mask = (0,) * 5
         if mask is not None:
             strides = [0 if n == 1 else s for n, s in zip(mask.shape, mask._strides)]

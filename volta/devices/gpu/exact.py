@@ -20,7 +20,8 @@ ACROSS = 1 << 21            # entries from which columns of many places are copi
 BUCKETS = 1024              # of places, where there are as many blocks of them
 COUNTED = 2048              # buckets that workgroup memory counts
 FEWEST_OF_STRIP = 1 << 15   # entries of some columns from which they have buckets of their own,
-OF_STRIP = 2048             # of about so many places
+OF_STRIP = 1024             # of about so many places
+SHARED = 2048               # places of a bucket up to which several workgroups find room for theirs on a multiprocessor
 ITEMS = 16                  # entries of a thread that moves each of them by itself,
 MOVERS, MOVED = 512, 8      # threads that put theirs together, and entries of each of some columns, of others twice as many
 
@@ -148,7 +149,8 @@ def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
                   DIRECT=direct, ALONE=what.outer == 1, **column, **_bits_of(what.dtype))
         if entry == "count":
             add_scan(plan, ends, buckets)
-    here, threads = 8 * ceil_div(stretches, buckets), min(4 * THREADS, most_threads)
+    here = 8 * ceil_div(stretches, buckets)
+    threads = min((2 if here <= SHARED else 4) * THREADS, most_threads)
     lanes = 1 << min(max(block // buckets, 1), 32).bit_length() - 1
     how = {"I": "vec2<u32>", "named": "index[i]"} if direct else {
         "I": "u32", "named": "return vec2<u32>((index[p.behind + (i >> 1u)] >> ((i & 1u) << 4u)) & 0xffffu, index[i]);", "BLOCKS": True,

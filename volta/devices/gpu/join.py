@@ -1,4 +1,4 @@
-"""Joining and extending on the GPU: one dispatch each, where what is joined lies in lines; else a copy for each tensor.
+"""Joining and extending on the GPU: one dispatch each, where what is joined lies in lines or is small; else a copy for each tensor.
 
 Must not know derivatives.
 """
@@ -19,6 +19,7 @@ from volta.devices.gpu.plans import At, Kernel, Plan, unsigned
 from volta.devices.gpu.pool import shared_planes
 
 TOGETHER = 4                # tensors that a dispatch joins
+AT_ONCE = 1 << 18           # elements up to which these may lie in any way; of more, each tensor is copied by itself
 MODES = ("constant", "reflect", "replicate", "circular")
 
 
@@ -44,7 +45,8 @@ def _made(a, b, c, d, *, dim):
     """Up to four tensors, one after another along dim, as a new one."""
     tensors = [t for t in (a, b, c, d) if t is not None]
     plan, shape = Plan(a, b, c, d), _shape_of(tensors, dim)
-    return plan if _add_joined(plan, tensors, 0, plan.output(shape, a.dtype), shape, dim, 0) else _into_new
+    out = plan.output(shape, a.dtype)
+    return plan if _add_joined(plan, tensors, 0, out, shape, dim, 0) or _add_strided(plan, tensors, out, shape, dim) else _into_new
 
 
 def _add_joined(plan: Plan, tensors: list, operand: int, target: int, shape: tuple, dim: int, first: int) -> bool:
@@ -64,6 +66,23 @@ def _add_joined(plan: Plan, tensors: list, operand: int, target: int, shape: tup
                   (*ends, *[ends[-1]] * missing, *[At(i, width) for i in places], *[0] * missing,
                    *unsigned([stride // width for stride in strides]), *[0] * missing, count, ends[-1], out_line // width, first // width),
                   ceil_div(count, THREADS * 4 // width), E=f"vec4<{element}>" if width == 4 else element, LINES=lines > 1, EACH=4 // width)
+    return True
+
+
+def _add_strided(plan: Plan, tensors: list, target: int, shape: tuple, dim: int) -> bool:
+    """Whether the tensors, which do not all lie in lines, are so few elements that one step reads each of these by itself."""
+    count, missing = prod(shape), TOGETHER - len(tensors)
+    outer, of_outer = collapse(shape[:dim], tuple([t._strides[:dim] for t in tensors]))
+    inner, of_inner = collapse(shape[dim + 1:], tuple([t._strides[dim + 1:] for t in tensors]))
+    if not 0 < count <= AT_ONCE or len(outer) > 2 or len(inner) > 2:
+        return False
+    ends = list(accumulate(t.shape[dim] for t in tensors))
+    strides = [[0, *s][-2:] for s in of_outer], [[t._strides[dim]] for t in tensors], [[0, *s][-2:] for s in of_inner]
+    words = [word for of in strides for k in range(len(of[0])) for word in (*unsigned([s[k] for s in of]), *[0] * missing)]
+    places = range(len(tensors))
+    plan.step("join/strided", (*places, *[0] * missing, target),
+              (*ends, *[ends[-1]] * missing, *[At(i) for i in places], *[0] * missing, *words, outer[-1], prod(inner), inner[-1], count),
+              ceil_div(count, THREADS), E="f16" if STORED[tensors[0].dtype.code] == "f16" else "u32")
     return True
 
 

@@ -18,7 +18,8 @@ from volta.ops.creation import full
 from volta.ops.join import pad
 from volta.ops.norms import norm
 from volta.ops.records.copy import cast
-from volta.ops.records.math import clamp_min, reciprocal
+from volta.ops.records.math import clamp_min, mulacc, reciprocal
+from volta.ops.records.math import pow as pow_op
 from volta.ops.records.norm import batch_norm_given, batch_norm_op, batch_norm_update, column, np_batch_norm
 from volta.ops.records.reduce import mean_op
 from volta.ops.records.row_norm import row_norm_op
@@ -323,9 +324,12 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 0.0001, beta: f
         return input
     if size < 1:
         raise ArgumentError(f"local_response_norm: size must be at least 1, got {size}")
-    squares = reshape_op(input * input, shape=(input.shape[0], 1, input.shape[1], math.prod(input.shape[2:])))
-    means = avg_pool2d(pad(squares, (0, 0, size // 2, (size - 1) // 2)), (size, 1), stride=1)
-    return input / (reshape_op(means, shape=input.shape) * alpha + k) ** beta
+    squares = reshape_op(pow_op(input, 2), shape=(input.shape[0], 1, input.shape[1], math.prod(input.shape[2:])))
+    if size % 2:
+        means = avg_pool2d(squares, (size, 1), stride=1, padding=(size // 2, 0))
+    else:
+        means = avg_pool2d(pad(squares, (0, 0, size // 2, (size - 1) // 2)), (size, 1), stride=1)
+    return input * pow_op(mulacc(reshape_op(means, shape=input.shape), alpha, k), -beta)
 
 
 @composed(out="cast", samples=(case((3, 4)), case((2, 3, 4), p=1, dim=-1)), domain=(0.3, 2.0), function=False, method=False,
