@@ -26,7 +26,6 @@ struct Params {
     g_offset: u32,
     size_offset: u32,
     eps: f32,
-    within: f32,                // added to the square of a length
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<V>;
@@ -73,7 +72,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
         }
         return;
     }
-    let size = sqrt(sum + p.within);
+    let size = sqrt(sum);
     let scale = V(1.0) / limited(size);
     for (var i = lane; i < count; i += LANES) {
         let k = at + i * p.stride;

@@ -114,9 +114,8 @@ resample     windowed(x, places[K, L], weights[K, L], dim)   along dim, L sums o
              windowed_bytes(x, places, weights, dim, bits)   of uint8, by int32 weights times 2**bits; rounded up from the half, from 0
                                                    to 255
 
-unit         unit(x, dim: int, eps, within=0.0) -> (out, size)   x divided by its length along dim, or by eps where that is more; the
-                                                   lengths, to whose squares `within` was added
-             unit_grad(g, x, size, dim, eps, within=0.0)   of x
+unit         unit(x, dim: int, eps) -> (out, size)       x divided by its length along dim, or by eps where that is more; the lengths
+             unit_grad(g, x, size, dim, eps)             of x
 
 distance     distances(x1[b, n, m], x2[b, r, m] or None, p)   [b, n, r]: norms of what rows differ by; without x2 [b, n (n - 1) / 2],
                                                       of the rows (0, 1), (0, 2), ..., (1, 2), ... of x1

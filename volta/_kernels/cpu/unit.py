@@ -4,16 +4,14 @@ from volta._kernels.cpu.moments import KERNELS as MOMENTS
 from volta._kernels.cpu.reduce import KERNELS as REDUCED
 
 
-def unit(x, *, dim, eps, within=0.0):
-    """(x divided by its length along dim, or by eps where that is more, the lengths), whose squares are more by `within`."""
+def unit(x, *, dim, eps):
+    """(x divided by its length along dim, or by eps where that is more, the lengths)."""
     size = MOMENTS["norm2"](x, (dim,), True)
-    if within:
-        size = EACH["sqrt"](EACH["mulacc"](size, size, within))
     return EACH["mul"](x, EACH["reciprocal"](EACH["clamp_min"](size, eps))), size
 
 
-def unit_grad(g, x, size, *, dim, eps, within=0.0):
-    """The gradient of x. IN: within, which `size` has in it."""
+def unit_grad(g, x, size, *, dim, eps):
+    """The gradient of x."""
     scale = EACH["reciprocal"](EACH["clamp_min"](size, eps))
     along = EACH["mul"](EACH["mul"](REDUCED["sum"](EACH["mul"](g, x), (dim,), True), scale), scale)
     along = EACH["root_grad"](EACH["clamp_grad"](along, size, eps, float("inf")), size)

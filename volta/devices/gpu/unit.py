@@ -12,7 +12,7 @@ from volta.devices.gpu.reduce import column_lanes, row_lanes
 LONG, FEW = 1 << 16, 64     # rows this long, when there are fewer workgroups than this, are split
 
 
-def _plan(plan, x, dim: int, eps: float, bound: tuple, whole, within: float = 0.0):
+def _plan(plan, x, dim: int, eps: float, bound: tuple, whole):
     """IN: bound, the operands g and size of the gradient; whole, the composed way."""
     count, inner, kept = x.shape[dim], math.prod(x.shape[dim + 1:]), x._size // x.shape[dim]
     rows = inner == 1
@@ -29,19 +29,19 @@ def _plan(plan, x, dim: int, eps: float, bound: tuple, whole, within: float = 0.
         special["limited"] = "max_nan(v, p.eps)"
     offsets = (At(1, width), At(0, width), At(2, 1 if rows else width)) if grad else (At(0, width), 0, 0)
     layout = (kept, inner, units if rows else units * inner, 1 if rows else inner, units)
-    plan.step("unit/unit", ((1, 0, 2) if grad else (0, None, None)) + (out, sizes), (*layout, *offsets, float(eps), float(within)), blocks,
+    plan.step("unit/unit", ((1, 0, 2) if grad else (0, None, None)) + (out, sizes), (*layout, *offsets, float(eps)), blocks,
               V=vector_type(width), S="f32" if rows else vector_type(width), LANES=lanes, ADJACENT=rows, GRAD=grad, **special)
     return plan
 
 
-def _unit(x, *, dim, eps, within=0.0):
-    """(x divided by its length along dim, or by eps where that is more, the lengths), whose squares are more by `within`."""
+def _unit(x, *, dim, eps):
+    """(x divided by its length along dim, or by eps where that is more, the lengths)."""
     need_float32("unit", x)
-    return _plan(Plan(x), x, dim, eps, (), cuts.composed_unit, within) if x._size else cuts.composed_unit
+    return _plan(Plan(x), x, dim, eps, (), cuts.composed_unit) if x._size else cuts.composed_unit
 
 
-def _unit_grad(g, x, size, *, dim, eps, within=0.0):
-    """The gradient of x. IN: within, which `size` has in it."""
+def _unit_grad(g, x, size, *, dim, eps):
+    """The gradient of x."""
     need_float32("unit_grad", g, x, size)
     return _plan(Plan(g, x, size), x, dim, eps, (g, size), cuts.composed_unit_grad) if x._size else cuts.composed_unit_grad
 

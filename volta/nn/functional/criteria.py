@@ -36,7 +36,6 @@ from volta.ops.records.math import (
     xlogy,
 )
 from volta.ops.records.scan import cumsum_op
-from volta.ops.records.unit import unit_op
 from volta.ops.records.view import reshape_op
 from volta.ops.reduce import sum
 from volta.ops.table import Derived, Labels, case, composed
@@ -445,13 +444,6 @@ def _triplet(anchor, positive, negative, distance, margin, swap, reduction):
     return _reduce("triplet_margin_loss", clamp_min(near + margin - far, 0.0), reduction)
 
 
-def _cosine(x, y):
-    """Along the last dimension: on a GPU in few kernels, on a CPU without arrays that the gradient would keep."""
-    if x.device.is_gpu:
-        return sum(unit_op(x, dim=x.ndim - 1, eps=0.0, within=1e-12)[0] * unit_op(y, dim=y.ndim - 1, eps=0.0, within=1e-12)[0], -1)
-    return sum(x * y, -1) / ((sum(x * x, -1) + 1e-12) * (sum(y * y, -1) + 1e-12)).sqrt()
-
-
 def _np_cosine_embedding(a, b, target, margin=0.0):
     cosine = (a * b).sum(-1) / np.sqrt(((a * a).sum(-1) + 1e-12) * ((b * b).sum(-1) + 1e-12))
     return np.where(target == 1, 1 - cosine, 0) + np.where(target == -1, np.maximum(0, cosine - margin), 0)
@@ -473,8 +465,8 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
                          f"{input2.shape} and {target.shape}")
     dtype = result_type(input1, input2)                     # in which the target has no part
     input1, input2 = (cast(x, float32 if dtype in HALVES else dtype) for x in (input1, input2))
-    cosine = _cosine(input1, input2)
-    far = clamp_min(cosine - +margin if margin else cosine, 0.0)
-    losses = where_op(target == 1, 1.0 - cosine, where_op(target == -1, far, 0.0))
+    size1, size2 = sum(input1 * input1, -1) + 1e-12, sum(input2 * input2, -1) + 1e-12
+    cosine = sum(input1 * input2, -1) / (size1 * size2).sqrt()
+    losses = where_op(target == 1, 1.0 - cosine, 0.0) + where_op(target == -1, clamp_min(cosine - +margin, 0.0), 0.0)
     out = _reduce("cosine_embedding_loss", losses, reduction)
     return cast(out, dtype) if dtype in HALVES else out

@@ -329,7 +329,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 0.0001, beta: f
         means = avg_pool2d(squares, (size, 1), stride=1, padding=(size // 2, 0))
     else:
         means = avg_pool2d(pad(squares, (0, 0, size // 2, (size - 1) // 2)), (size, 1), stride=1)
-    return input * pow_op(mulacc(reshape_op(means, shape=input.shape), alpha, k), -beta)
+    return input / pow_op(mulacc(reshape_op(means, shape=input.shape), alpha, k), beta)
 
 
 @composed(out="cast", samples=(case((3, 4)), case((2, 3, 4), p=1, dim=-1)), domain=(0.3, 2.0), function=False, method=False,

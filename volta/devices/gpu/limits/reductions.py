@@ -52,15 +52,13 @@ def composed_softmax(name: str, *operands, dim):
     return call("sub", below, call("log", total)) if name == "log_softmax" else call("div", powers, total)
 
 
-def composed_unit(x, *, dim, eps, within=0.0):
+def composed_unit(x, *, dim, eps):
     """Vectors divided by their lengths, and these."""
     size = call("norm2", x, (dim,), True)
-    if within:
-        size = call("sqrt", call("mulacc", size, size, within))
     return call("mul", x, call("reciprocal", call("clamp_min", size, eps))), size
 
 
-def composed_unit_grad(g, x, size, *, dim, eps, within=0.0):
+def composed_unit_grad(g, x, size, *, dim, eps):
     """The gradient of x."""
     scale = call("reciprocal", call("clamp_min", size, eps))
     along = call("mul", call("mul", call("sum", call("mul", g, x), (dim,), True), scale), scale)
