@@ -20,7 +20,7 @@ from volta.ops.parts import _split, apart, diagonal, select, slice_view, tensor_
 from volta.ops.records.copy import cast, copy_into_op
 from volta.ops.records.create import full_op
 from volta.ops.records.strided import as_strided_op
-from volta.ops.records.view import contiguous_op, flat, on_diagonal, permute_op, reshape_op, row_major
+from volta.ops.records.view import contiguous_op, flat, on_diagonal, permute_op, place, reshape_op, row_major
 from volta.ops.table import Many, case, composed
 from volta.ops.view import movedim, transpose, unsqueeze
 from volta.shapes import as_dim, as_shape, broadcasts_to, exchanged
@@ -254,7 +254,10 @@ def block_diag(*tensors: Tensor) -> Tensor:
         return out
     for b in blocks:
         before, after = ((b.shape[0], n) for n in (column, width - column - b.shape[1]))
-        rows.append(cat([b.new_zeros(before), b, b.new_zeros(after)], 1))
+        if b._size and dtype.code:
+            rows.append(place(b, value=0.0 if dtype.is_floating_point else 0, shape=(b.shape[0], width), starts=(0, column), steps=(1, 1)))
+        else:
+            rows.append(cat([b.new_zeros(before), b, b.new_zeros(after)], 1))
         column += b.shape[1]
     return cat(rows, 0)
 

@@ -10,6 +10,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import TensorBase, graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import bare
 from volta.dtypes import as_integer, bool_, check_held, held, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, IndexTypeError, RankError, ShapeError
 from volta.ops.copy import to
@@ -31,7 +32,7 @@ from volta.ops.records.places import changes_op, true_starts
 from volta.ops.records.places import true_places as true_places_op
 from volta.ops.records.places import true_values as true_values_op
 from volta.ops.records.reduce import amax_op, amin_op, sum_op
-from volta.ops.records.view import contiguous_op, expand_op, flat, permute_op, reshape_op, row_major
+from volta.ops.records.view import clone_op, contiguous_op, expand_op, flat, permute_op, reshape_op, row_major
 from volta.ops.table import Flags, Labels, case, composed
 from volta.shapes import as_dim, broadcast_shapes, broadcasts_to
 
@@ -271,6 +272,11 @@ def _slices_to_add(input, dim, index, source, alpha):
     return as_vector(source if factor == 1 else source * factor), index, d, size
 
 
+def _adds_alone(input, index, source):
+    """Whether the CPU's kernel may add slices to the input, or a copy, one by one: nobody records or watches."""
+    return input._shape and input._size and bare(input, source) and index.device is input.device and not core.stands_in(index)
+
+
 def _slices_added(input, dim, index, source, alpha):
     """What index_add adds to the input: zeros of its shape, to which alpha * source has been added."""
     source, index, d, size = _slices_to_add(input, dim, index, source, alpha)
@@ -283,7 +289,7 @@ def _slices_added(input, dim, index, source, alpha):
 def _add_slices_in_place(input, dim, index, source, *, alpha=1):
     for x in (index, source):
         inplace.check_apart("index_add_", input, x, whole=True)
-    if not _takes_sums(input, index, source):
+    if not _takes_sums(input, index, source) and not (isinstance(source, TensorBase) and _adds_alone(input, index, source)):
         return add_op, (input, _slices_added(input, dim, index, source, alpha))
     source, index, d, _ = _slices_to_add(input, dim, index, source, alpha)
     inplace.check_elements("index_add", input)
@@ -301,6 +307,11 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     >>> volta.index_add(volta.zeros(3), 0, volta.tensor([2, 2]), volta.ones(2)).tolist()
     [0.0, 0.0, 2.0]
     """
+    if _adds_alone(input, index, source):
+        source, index, d, _ = _slices_to_add(input, dim, index, source, alpha)
+        out = clone_op(row_major(input))
+        run_kernel(index_add_into_op, out.device, (out, source, index), {"dim": d})
+        return out
     return row_major(input) + _slices_added(input, dim, index, source, alpha)
 
 

@@ -69,8 +69,8 @@ def diagonal_sum(Primitive op not None, TensorBase x not None, dict params):
 
 
 def steps(Primitive op not None, TensorBase x not None, Py_ssize_t d):
-    """What each element along d and the one before it give by `op`; None where x is not row-major and of 32 or 64 bits, or a graph is wanted.
-    IN: no dimension that is empty."""
+    """What each element along d and the one before it give by `op`; None where x is not row-major and of 32 or 64 bits, or a graph is
+    wanted. IN: no empty dimension d."""
     cdef int code = x.dtype.code
     if code != FLOAT32 and code != FLOAT64 and code != INT64 and code != INT32 or not x.contiguous or not _bare(x):
         return None

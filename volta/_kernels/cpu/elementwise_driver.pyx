@@ -25,7 +25,13 @@ POWERS = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
 KERNELS = {}
 
 cdef enum:
-    TRANSPOSED_SIZE = 262144                    # from here on a transposed operand is copied first
+    TRANSPOSED_SIZE = 262144                    # from here on a transposed operand is copied first,
+    TURNED_SIZE = 1024                          # or from here
+    TURNED_MOST = 65536                         # to here, where rows are of at least
+    TURNED_ROW = 32                             # elements; 16-bit floats
+    HALF_SIZE = 512                             # from here on, where rows are of less than
+    HALF_ROW = 64                               # elements
+    SAME_SETS = 1024                            # bytes by which elements lie apart that share few sets of a cache
 
 
 # ---------------------------------------------------------------- kernels
@@ -50,6 +56,18 @@ cdef inline int put_operand(char* out, int code, object value, Kernel kernel) ex
     else:
         return put_number(out, code, value, kernel.name)
     return 0
+
+
+cdef bint turned_first(TensorBase x) noexcept:
+    """Whether a transposed operand is read faster when its tiles have been turned: element by element, each from a line of its own, it also
+    depends on where the operands lie how long that takes. A copy that leaves no room in the caches takes longer."""
+    cdef Py_ssize_t rank = len(x.shape), row = x.shape[rank - 1], apart = x._strides[rank - 1] * x.dtype.itemsize
+    if x.size >= TRANSPOSED_SIZE:
+        return True
+    if x.dtype.code == FLOAT16 or x.dtype.code == BFLOAT16:
+        return row < HALF_ROW
+    return TURNED_SIZE <= x.size <= TURNED_MOST and row >= TURNED_ROW and (
+        x.dtype.itemsize == 4 or x.dtype.itemsize == 8 and apart % SAME_SETS == 0)
 
 
 cdef tuple broadcast_shape(str name, tuple a, tuple b):
@@ -210,7 +228,7 @@ cdef class Kernel:
 
     cdef TensorBase operand(self, TensorBase out, TensorBase x):
         """x, or a copy of it where writing `out` would change it or reading it in rows would waste the cache."""
-        if clashes(out, x) or (x.size == out.size and x.size >= TRANSPOSED_SIZE and is_transposed(x) and
+        if clashes(out, x) or (x.size == out.size and x.size >= HALF_SIZE and is_transposed(x) and turned_first(x) and
                                not is_transposed(out)):
             return contiguous_copy(x)
         return x

@@ -274,18 +274,22 @@ def batch_norm_grad(TensorBase g not None, TensorBase x not None, TensorBase wei
     return gradients("batch_norm_grad", g, x, weight, mean, rstd, False)
 
 
+cdef void inverse_roots(const real* var, Py_ssize_t n, double eps, real* rstd) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        rstd[i] = <real>(1.0 / sqrt(var[i] + eps))
+
+
 def batch_norm_given_grad(TensorBase g not None, TensorBase x not None, TensorBase weight, TensorBase mean not None,
                           TensorBase var not None, double eps):
     """Gradients of batch_norm_given with respect to x, weight and bias."""
     cdef int code = float_code("batch_norm_given_grad", g, x, mean, var, weight)
     cdef TensorBase rstd = empty_host(var.shape, var.dtype)
-    cdef Py_ssize_t c
     var = packed(var)
-    for c in range(var.size):
-        if code == FLOAT32:
-            (<float*>address(rstd))[c] = <float>(1.0 / sqrt((<const float*>address(var))[c] + eps))
-        else:
-            (<double*>address(rstd))[c] = 1.0 / sqrt((<const double*>address(var))[c] + eps)
+    if code == FLOAT32:
+        inverse_roots(<const float*>address(var), var.size, eps, <float*>address(rstd))
+    else:
+        inverse_roots(<const double*>address(var), var.size, eps, <double*>address(rstd))
     return gradients("batch_norm_given_grad", g, x, weight, mean, rstd, True)
 
 

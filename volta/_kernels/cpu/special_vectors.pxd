@@ -185,8 +185,8 @@ cdef extern from * nogil:
       static __attribute__((noinline)) volta_w d_lgamma_apart(volta_w x, volta_w near) {
           static const double c[6] = {0.0833333333333333, -0.002777777777606244, 0.0007936506649488252, -0.0005952025951802712,
                                       0.0008372834512071336, -0.0016526004455595122};
-          const __mmask8 none = _mm512_fpclass_pd_mask(x, 0xdf);
-          volta_w rest, high = d_log_pair(x, &rest), y, s, l, less, b;
+          const __mmask8 none = _mm512_fpclass_pd_mask(x, 0x9f);           /* zeros, infinities, NaN */
+          volta_w rest, high = d_log_pair(W_ABS(x), &rest), y, s, l, less, b;
           near = _mm512_mask_sub_pd(near, W_BELOW(x, W_SET(0.5)), near, W_ADD(high, rest));
           y = _mm512_rcp14_pd(x);
           y = W_FMA(y, W_NEG_FMA(x, y, W_SET(1)), y);
@@ -196,7 +196,34 @@ cdef extern from * nogil:
           y = W_PICK(W_BELOW(x, W_SET(8)), near, W_FMA(b, l, W_FMA(b, less, s)));
           return none ? d_again(y, x, none, lgamma) : y;
       }
-      VOLTA_INLINE volta_w d_lgamma(volta_w x) {
+      /* Of x below -1/2, of which y is lgamma(a) for a = |x|: with r = a less the nearest integer, lgamma(x) is -y - log(a |r| q), q =
+         sin(pi r) / (pi r). What is rounded off of the product is added; what is small beside y, next to a root, is the C library's. */
+      static __attribute__((noinline)) volta_w d_lgamma_mirrored(volta_w x, __mmask8 far, volta_w y) {
+          static const double c[9] = {-1.6449340668482264, 0.8117424252833536, -0.19075182412208275, 0.02614784781761525,
+              -0.002346081034849444, 0.00014842878741490033, -6.975841607291517e-06, 2.5301141883243277e-07, -7.094447281049012e-09};
+          volta_w a = W_ABS(x), r = W_ABS(W_SUB(a, _mm512_roundscale_pd(a, 0))), z = W_MUL(r, r), s = w_poly(c, 9, z);
+          volta_w q, q_low, m, w, low, high, rest, sum;
+          __mmask8 again;
+          q = W_FMA(z, s, W_SET(1));
+          q_low = W_FMA(z, s, W_SUB(W_SET(1), q));
+          q_low = W_FMA(z, W_SET(-3.024231164102779e-17), W_FMA(_mm512_fmsub_pd(r, r, z), W_SET(-1.6449340668482264), q_low));
+          m = W_MUL(a, r);
+          w = W_MUL(m, q);
+          low = W_ADD(_mm512_fmsub_pd(m, q, w), W_FMA(m, q_low, W_MUL(_mm512_fmsub_pd(a, r, m), q)));
+          high = d_log_pair(w, &rest);
+          rest = W_FMA(low, _mm512_rcp14_pd(w), rest);
+          sum = W_ADD(high, y);
+          low = W_SUB(sum, y);
+          low = W_ADD(W_SUB(high, low), W_SUB(y, W_SUB(sum, low)));
+          q = W_SUB(W_SET(0), W_ADD(sum, W_ADD(low, rest)));
+          again = far & (W_BELOW(W_ABS(q), W_MUL(W_SET(0.5), W_ABS(y))) | W_BELOW(W_ABS(q), W_SET(0.0625)));
+          q = W_PICK(_mm512_cmp_pd_mask(r, W_SET(0), _CMP_GT_OQ), q, W_SET(INFINITY));           /* not at poles */
+          y = W_PICK(far, q, y);
+          return again ? d_again(y, x, again, lgamma) : y;
+      }
+      VOLTA_INLINE volta_w d_lgamma(volta_w number) {
+          const __mmask8 far = W_BELOW(number, W_SET(-0.5));
+          const volta_w x = _mm512_mask_sub_pd(number, far, W_SET(0), number);
           const __mmask8 below = W_BELOW(x, W_SET(0.5)), near = W_BELOW(x, W_SET(8));
           volta_w u = _mm512_mask_sub_pd(x, (__mmask8)~below, x, W_SET(1)), y = W_ADD(u, W_SET(1));
           const __m512i bits = _mm512_castpd_si512(y), at = _mm512_srli_epi64(bits, 50);
@@ -204,7 +231,8 @@ cdef extern from * nogil:
           low = W_FMA(d_table(volta_lgamma_near, 11, at, r), r, W_OF_16(at, volta_lgamma_low));
           p = W_ADD(first, low), low = W_SUB(low, W_SUB(p, first)), y = W_MUL(u, v);
           y = W_FMA(y, p, W_FMA(y, low, W_MUL(_mm512_fmsub_pd(u, v, y), p)));          /* 0 at the roots, without a sign */
-          return below | (__mmask8)~near ? d_lgamma_apart(x, y) : y;
+          if (below | (__mmask8)~near) y = d_lgamma_apart(x, y);
+          return __builtin_expect(far, 0) ? d_lgamma_mirrored(number, far, y) : y;
       }
 
       /* As volta_bessel_i. */
