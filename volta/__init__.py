@@ -182,7 +182,7 @@ def _all_names() -> list[str]:
     _import_module("volta.nn")
     _publish()
     modules = (autograd, errors, gpu, linalg, ops, random, special)
-    names = (name for name, value in globals().items() if value in modules or not isinstance(value, type(ops)))
+    names = (name for name, value in [*globals().items()] if value in modules or not isinstance(value, type(ops)))
     return sorted({*(name for name in names if not name.startswith("_")), *_LATE_PACKAGES, *_LATE_NAMES, "__version__"} - {"io"})
 
 
