@@ -1,5 +1,7 @@
 """PyTorch's module names below `volta`, for scripts in which "torch" was replaced by it."""
 import importlib
+import subprocess
+import sys
 
 import pytest
 
@@ -23,6 +25,18 @@ def test_deep_modules_give_the_names_of_those_that_are_here(module, name, same):
     assert found is not None and (same is None or found is same)
     package, _, last = module.rpartition(".")
     assert getattr(importlib.import_module(package), last) is importlib.import_module(module)
+
+
+def test_deep_modules_need_no_import():
+    """As after `import torch` alone."""
+    names = ("nn.modules.batchnorm._BatchNorm", "nn.modules.utils._pair", "utils.data.dataloader.default_collate",
+             "utils.data.distributed.DistributedSampler", "distributions.normal.Normal", "optim.adam.Adam", "functional.einsum",
+             "nn.utils.clip_grad.clip_grad_norm_",
+             "autograd.grad_mode.no_grad", "utils.dlpack.to_dlpack", "utils.hooks.RemovableHandle", "amp.grad_scaler.GradScaler")
+    asked = "".join(f"print(callable(volta.{name}))\n" for name in names)
+    asked += "print([hasattr(p, 'bogus') for p in (volta, volta.nn, volta.nn.modules, volta.autograd, volta.utils.data) for _ in 'ab'])\n"
+    done = subprocess.run([sys.executable, "-c", f"import volta\n{asked}"], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split("\n") == ["True"] * len(names) + [str([False] * 10), ""], done.stderr
 
 
 @pytest.mark.parametrize("module", ["volta.bogus", "volta.nn.bogus", "volta.optim.bogus", "volta.distributions.bogus", "volta.fft",

@@ -16,7 +16,7 @@ ROOT = Path(volta.__file__).parent
 
 # Layers from the lowest; a module belongs to the longest name that fits. A module knows its own layer and those below.
 LAYERS = (
-    ("errors", ("volta.errors",)),
+    ("errors", ("volta.errors", "volta.late")),
     ("core", ("volta._kernels.core",)),
     ("types", ("volta.types", "volta.dtypes", "volta.layout", "volta.shapes", "volta.node_names", "volta.random", "volta.random_states",
                "volta.printing", "volta.autograd", "volta.custom", "volta.saved", "volta.storage", "volta.results")),

@@ -56,6 +56,7 @@ from volta.dtypes import float_ as float
 from volta.dtypes import int_ as int
 from volta.errors import DTypeError as _DTypeError
 from volta.errors import OutOfMemoryError
+from volta.late import modules_of as _modules_of
 from volta.layout import channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
 from volta.ops.table import FUNCTIONS as _FUNCTIONS
 from volta.ops.table import PLACES as _PLACES
@@ -160,6 +161,9 @@ def _publish() -> None:
     globals().update({name: getattr(Tensor, name) for name in ("detach", "detach_", "index_put_")})
 
 
+_find_module = _modules_of(__name__)
+
+
 def __getattr__(name: str):
     """What is loaded late. A name that nobody knows may be one of the operations that volta.nn.functional declares."""
     if name in _LATE_PACKAGES:
@@ -171,16 +175,14 @@ def __getattr__(name: str):
     elif not name.startswith("__"):
         _import_module("volta.nn")
         _publish()
-    if name not in globals():
-        raise AttributeError(f"module 'volta' has no attribute {name!r}")
-    return globals()[name]
+    return globals()[name] if name in globals() else _find_module(name)
 
 
 def _all_names() -> list[str]:
     _import_module("volta.nn")
     _publish()
     modules = (autograd, errors, gpu, linalg, ops, random, special)
-    names = (name for name, value in globals().items() if value in modules or not isinstance(value, type(ops)))
+    names = (name for name, value in [*globals().items()] if value in modules or not isinstance(value, type(ops)))
     return sorted({*(name for name in names if not name.startswith("_")), *_LATE_PACKAGES, *_LATE_NAMES, "__version__"} - {"io"})
 
 

@@ -20,6 +20,7 @@ from volta._kernels.core.paths import paths
 from volta._kernels.core.record import Primitive
 from volta.custom import Function, FunctionCtx, as_gradient
 from volta.errors import ArgumentError, AutogradError, CallError, ShapeError
+from volta.late import modules_of as _modules_of
 from volta.saved import AccumulateGrad, GradientEdge, RemovableHandle
 
 if TYPE_CHECKING:
@@ -35,11 +36,12 @@ __path__: list[str] = []        # PyTorch's modules in it are found by name: vol
 # What is loaded when it is first asked for: it stands on tensors and ops, which this module does not know.
 _LATE = {**dict.fromkeys(("GradcheckError", "gradcheck", "gradgradcheck"), "volta.testing"), "functional": "volta.autograd.functional",
          "forward_ad": "volta.autograd.forward_ad", "function": "volta.autograd.function"}
+_find_module = _modules_of(__name__)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _find_module(name)
     module = import_module(_LATE[name])
     return getattr(module, name) if name.endswith(("check", "Error")) else module
 

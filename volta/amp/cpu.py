@@ -4,6 +4,7 @@ from __future__ import annotations
 import warnings
 
 from volta.amp import mode, scaler
+from volta.late import modules_of as _modules_of
 
 __all__ = ["GradScaler", "autocast"]
 
@@ -23,3 +24,6 @@ class GradScaler(scaler.GradScaler):
                  enabled: bool = True) -> None:
         warnings.warn("cpu.amp.GradScaler is deprecated; write amp.GradScaler('cpu')", FutureWarning, stacklevel=2)
         super().__init__("cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+
+
+__getattr__ = _modules_of(__name__)

@@ -26,7 +26,7 @@ __all__ = ["autocast", "autocast_decrement_nesting", "autocast_increment_nesting
            "set_autocast_dtype", "set_autocast_enabled"]
 
 _HALF = """addbmm addmm addmv addr attention baddbmm bmm chain_matmul conv1d conv2d conv3d conv_transpose1d conv_transpose2d
-    conv_transpose3d einsum gru gru_cell linear lstm lstm_cell matmul mm multi_dot mv prelu rnn rnn_relu rnn_relu_cell rnn_tanh
+    conv_transpose3d einsum gru gru_cell linear lstm lstm_cell matmul mm multi_dot mv prelu recurrent rnn rnn_relu rnn_relu_cell rnn_tanh
     rnn_tanh_cell scaled_dot_product_attention vecdot"""
 _WIDE = """acos asin bce binary_cross_entropy binary_cross_entropy_with_logits cdist cosh cosine_embedding_loss cosine_similarity
     cross_entropy ctc_loss cumprod cumsum dist erfinv exp expm1 float_power gaussian_nll_loss group_norm gumbel_softmax
@@ -36,6 +36,7 @@ _WIDE = """acos asin bce binary_cross_entropy binary_cross_entropy_with_logits c
     soft_margin_loss softmax softmin softplus sum sum_dim tan triplet_margin_loss triplet_margin_with_distance_loss vector_norm"""
 _WIDEST = "addcdiv addcmul atan2 bilinear cross dot grid_sample index_put scatter_add tensordot vdot"
 _INSIDE = "batch_norm instance_norm"                    # float32 within, since it has statistics to keep; the result as the input
+_ALIKE = "multi_head_attention_forward"                 # the products in it are converted, so that its inputs may differ
 # What is computed here by functions that are listed, in PyTorch by one that is not.
 _AS_GIVEN = "celu huber_loss logit mean mean_dim nanmean nansum selu square std std_mean trace var var_mean"
 # On CPUs fewer functions are kept from half precision: those that need its range, and those that have no kernels there in PyTorch.
@@ -46,16 +47,17 @@ _WIDE_ON_CPUS = """adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d bce binary
     max_unpool3d mse_loss multi_margin_loss multilabel_margin_loss nanquantile nll_loss orgqr ormqr pinverse poisson_nll_loss prod qr
     quantile smooth_l1_loss soft_margin_loss solve svd svdvals tensorinv tensorsolve trace triangular_solve triplet_margin_loss"""
 _HALF_ON_CPUS = """addbmm addmm attention baddbmm bmm chain_matmul conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
-    conv_transpose3d einsum gru gru_cell linear lstm lstm_cell matmul mm multi_dot prelu rnn rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell
-    scaled_dot_product_attention vecdot"""
+    conv_transpose3d einsum gru gru_cell linear lstm lstm_cell matmul mm multi_dot prelu recurrent rnn rnn_relu rnn_relu_cell rnn_tanh
+    rnn_tanh_cell scaled_dot_product_attention vecdot"""
 
 
 def _policies(**lists):
     return {name: policy for policy, names in lists.items() for name in names.split()}
 
 
-POLICIES = {"gpu": _policies(half=_HALF, wide=_WIDE, widest=_WIDEST, inside=_INSIDE, given=_AS_GIVEN),
-            "cpu": _policies(half=_HALF_ON_CPUS, wide=_WIDE_ON_CPUS, inside=_INSIDE, given="bilinear")}
+POLICIES = {"gpu": _policies(half=_HALF, wide=_WIDE, widest=_WIDEST, inside=_INSIDE, given=_AS_GIVEN, alike=_ALIKE),
+            "cpu": _policies(half=_HALF_ON_CPUS, wide=_WIDE_ON_CPUS, widest="index_copy", inside=_INSIDE,
+                            given="bilinear mv tensordot", alike=_ALIKE)}
 _KINDS = (float16, bfloat16, float32)
 
 
@@ -91,6 +93,10 @@ class _Watcher(Observer):
         policy = POLICIES[_kind(first)].get(op.__name__)
         if policy is None:
             return NotImplemented
+        if policy == "alike":
+            if len({t.dtype for t in _tensors(args[:3])}) < 2:
+                return NotImplemented
+            return op(*_converted("half", args[:3], _state.dtype[_kind(first)]), *args[3:], **options)
         if policy != "given" and options.get("dtype") is None and options.get("out") is None:
             args, options = _converted(policy, (args, options), _state.dtype[_kind(first)])
         previous = set_adapting(False)

@@ -12,6 +12,7 @@ from types import ModuleType
 
 from volta.compat.inner import NAMES, OWN
 from volta.compat.modules import is_served, place
+from volta.late import modules_of as _modules_of
 
 
 def _theirs(name: str) -> str:
@@ -27,14 +28,20 @@ class Deep(ModuleType):
 
     def __getattr__(self, name: str) -> object:
         try:
-            return getattr(self._target, name)
+            found = getattr(self._target, name)
+            return self._module(name, found) if isinstance(found, ModuleType) else found
         except AttributeError:
             own = OWN.get(_theirs(self.__name__), {})
             if name in own:
                 return getattr(importlib.import_module(own[name]), name)
-            if name not in NAMES:
-                raise
-            return NAMES[name]
+            return NAMES[name] if name in NAMES else _modules_of(self.__name__)(name)
+
+    def _module(self, name: str, otherwise: ModuleType) -> ModuleType:
+        """The module of this name in this one, which has another than the target where PyTorch has: `nn.modules.utils` is no `nn.utils`."""
+        try:
+            return _modules_of(self.__name__)(name)
+        except AttributeError:
+            return otherwise
 
     def __dir__(self) -> list[str]:
         return dir(self._target)

@@ -31,6 +31,7 @@ from volta.distributions.matrix import *  # noqa: F403 (as its __all__ says)
 from volta.distributions.tails import *  # noqa: F403 (as its __all__ says)
 from volta.distributions.transformed import *  # noqa: F403 (as its __all__ says)
 from volta.distributions.transforms import *  # noqa: F403 (as its __all__ says)
+from volta.late import modules_of as _modules_of
 
 __all__ = ["Distribution", "ExponentialFamily", "biject_to", "constraint_registry", "constraints", "kl",
            "transform_to", "transforms", "utils"]
@@ -46,3 +47,5 @@ __all__ += matrix.__all__
 __all__ += tails.__all__
 __all__ += transformed.__all__
 __all__ += transforms.__all__
+
+__getattr__ = _modules_of(__name__)

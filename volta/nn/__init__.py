@@ -1,5 +1,6 @@
 """Layers, losses, initialisation and the functions behind them, under PyTorch's names. A layer is public by its module's `__all__`."""
 # ruff: noqa: F403  (each module's __all__ says what)
+from volta.late import modules_of as _modules_of
 from volta.nn import (
     activation,
     adaptive,
@@ -60,3 +61,5 @@ __all__ += padding.__all__
 __all__ += pool.__all__
 __all__ += recurrent.__all__
 __all__ += resample.__all__
+
+__getattr__ = _modules_of(__name__)

@@ -212,7 +212,10 @@ class _Backward:
         self.outputs = grads
         if not self.inputs:                     # no input wants a gradient
             for hook in _hooks(self.module, "_backward_hooks").values():
-                hook(self.module, (None,), grads)
+                given = hook(self.module, (None,), grads)
+                if given is not None and not (isinstance(given, tuple) and all(g is None for g in given)):
+                    raise ArgumentError("register_full_backward_hook: no input of the module wants a gradient, a hook gives None, "
+                                        f"got {type(given).__name__}")
         return grads
 
     def passed_inputs(self, grads):

@@ -134,3 +134,8 @@ class UninitializedBuffer(Uninitialized, Buffer):
 
 def _rebuild(cls, array, dtype, device, requires_grad):
     return cls(tensor(array, dtype=dtype, device=device), requires_grad)
+
+
+def is_lazy(param: object) -> bool:
+    """Whether this is a parameter or buffer that has no shape yet."""
+    return isinstance(param, (UninitializedParameter, UninitializedBuffer))

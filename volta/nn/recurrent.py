@@ -5,6 +5,7 @@ import warnings
 from math import sqrt
 
 from volta._kernels.core.order import owned
+from volta.amp.mode import is_autocast_enabled
 from volta.errors import ArgumentError, CallError, DTypeError, ShapeError
 from volta.nn import init
 from volta.nn.functional.recurrent import layers, recurrence
@@ -149,7 +150,7 @@ class RNNBase(_Recurrent):
         """(out, last states) of rows, after checks."""
         name, weights = self._name(), self._weights()
         dtype = weights[0][0].dtype
-        if x.dtype is not dtype:
+        if x.dtype is not dtype and not is_autocast_enabled("gpu" if x.device.is_gpu else "cpu"):
             raise DTypeError(f"{name}: input dtype ({x.dtype}) does not match weight dtype ({dtype}). Convert input: input.to({dtype}), or "
                              f"convert model: model.to({x.dtype})")
         if x.ndim != 2:

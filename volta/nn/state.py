@@ -114,7 +114,10 @@ class StateMethods:
             destination[prefix + _EXTRA] = self.get_extra_state()
 
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
-        """Called before the module's values are taken out of `state_dict`, which subclasses may change: name keys anew, fill gaps."""
+        """Called before the module's values are taken out of `state_dict`, which subclasses may change: name keys anew, fill gaps. One that
+        does not call this has loaded what is its own, and answers for its keys."""
+        if isinstance(error_msgs, _Problems):
+            error_msgs.sources[prefix] = state_dict
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> LoadResult:
         """Copy the values of `state_dict` into the parameters and buffers, on the device and in the dtype that these have. With
@@ -126,18 +129,19 @@ class StateMethods:
         """
         if not hasattr(state_dict, "keys"):
             raise CallError(f"load_state_dict: needs a dict of tensors, got {type(state_dict).__name__}")
-        given, missing, unexpected, problems = OrderedDict(state_dict), [], [], []
+        given, missing, unexpected, problems = OrderedDict(state_dict), [], [], _Problems()
         modules, metadata = list(self.named_modules(remove_duplicate=False)), getattr(state_dict, "_metadata", None) or {}
         for path, module in modules:
             arguments = given, f"{path}." if path else "", metadata.get(path, {}), strict, missing, unexpected, problems
             for hook in tuple(module.__dict__.get("_load_pre_hooks", {}).values()):
                 hook(module, *arguments)
             module._load_from_state_dict(*arguments)
-        own = dict(self._named_state(""))
+        done = {path for path, _ in modules if (f"{path}." if path else "") not in problems.sources}        # by themselves
+        own = {key: t for key, t in self._named_state("") if key.rpartition(".")[0] not in done}
         extra = {f"{path}.{_EXTRA}" if path else _EXTRA: module for path, module in modules
-                 if type(module).set_extra_state is not StateMethods.set_extra_state}
+                 if path not in done and type(module).set_extra_state is not StateMethods.set_extra_state}
         missing += [key for key in (*own, *extra) if key not in given]
-        unexpected += [key for key in given if key not in own and key not in extra]
+        unexpected += [key for key in given if key not in own and key not in extra and not (done and _owner(key, dict(modules)) in done)]
         values, misfits = _matched(own, given, assign)
         problems += misfits
         result = LoadResult(missing, unexpected)
@@ -160,6 +164,22 @@ class StateMethods:
             if key in given:
                 module.set_extra_state(given[key])
         return result
+
+
+class _Problems(list):
+    """What does not fit, and the dict that each prefix was loaded from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sources: dict[str, Mapping[str, Any]] = {}
+
+
+def _owner(key, paths):
+    """The path of the innermost module that a key lies in."""
+    path = key.rpartition(".")[0]
+    while path not in paths:
+        path = path.rpartition(".")[0]
+    return path
 
 
 class WithoutModule:
@@ -208,6 +228,10 @@ def _matched(own, given, assign):
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Take a prefix, such as the "module." of DataParallel, off the names of a state dict, in place and in order."""
-    for name in list(state_dict):
-        state_dict[name.removeprefix(prefix)] = state_dict.pop(name)
+    """Take a prefix, such as the "module." of DataParallel, off the names of a state dict and of its `_metadata`, in place; those that
+    had it come last."""
+    for name in [name for name in state_dict if name.startswith(prefix)]:
+        state_dict[name[len(prefix):]] = state_dict.pop(name)
+    versions = getattr(state_dict, "_metadata", {})
+    for path in [path for path in versions if path and (path == prefix.replace(".", "") or path.startswith(prefix))]:
+        versions[path[len(prefix):]] = versions.pop(path)

@@ -1,5 +1,6 @@
 """Helpers over the parameters of a model, under PyTorch's names: clipping of gradients, parameters as one vector, parameters computed from
 others (weight and spectral normalisation, parametrizations, pruning), packed sequences (rnn), layers joined with the next one."""
+from volta.late import modules_of as _modules_of
 from volta.nn.utils import parametrizations, parametrize, prune, rnn, stateless
 from volta.nn.utils.fusion import fuse_conv_bn_eval, fuse_conv_bn_weights, fuse_linear_bn_eval, fuse_linear_bn_weights
 from volta.nn.utils.parameters import (
@@ -21,3 +22,5 @@ __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_
            "fuse_linear_bn_weights", "get_total_norm", "parameters_to_vector", "parametrizations",
            "parametrize", "prune", "remove_spectral_norm", "remove_weight_norm", "rnn", "skip_init", "spectral_norm",
            "stateless", "vector_to_parameters", "weight_norm"]
+
+__getattr__ = _modules_of(__name__)

@@ -109,12 +109,12 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
     if not isinstance(module, Module) or not isinstance(parametrization, Module):
         raise ArgumentError("register_parametrization: needs two Modules, the one that holds the tensor and the one that computes it, got "
                             f"{type(module).__name__} and {type(parametrization).__name__}")
+    parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
         registered = module.parametrizations[tensor_name]
-        if hasattr(parametrization, "right_inverse"):
-            with no_grad():
-                registered.right_inverse(parametrization.right_inverse(registered()))
-        registered.append(parametrization)
+        if not unsafe:
+            _check_further(parametrization, registered())
+        registered.append(parametrization)              # its right_inverse serves assignments alone, as in PyTorch
         return module
     held = next((table for table in (module._parameters, module._buffers) if table.get(tensor_name) is not None), None)
     if held is None:
@@ -128,6 +128,19 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
     module.parametrizations[tensor_name] = made
     setattr(type(module), tensor_name, _property(tensor_name))
     return module
+
+
+def _check_further(parametrization, now):
+    """Raise where a parametrization, or its inverse, does not give what it is given: a tensor of this shape and dtype."""
+    found = [("a parametrization", parametrization(now))]
+    if hasattr(parametrization, "right_inverse"):
+        with contextlib.suppress(NotImplementedError):
+            found.append(("right_inverse", parametrization.right_inverse(found[0][1])))
+    for what, value in found:
+        if not isinstance(value, Tensor):
+            raise ArgumentError(f"register_parametrization: {what} must return a tensor, got {type(value).__name__}")
+        if value.shape != now.shape or value.dtype is not now.dtype:
+            raise ShapeError(f"register_parametrization: {what} gives {value.dtype} {value.shape} of a tensor of {now.dtype} {now.shape}")
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:

@@ -113,12 +113,12 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 
 
 def _host(name: str, values: Tensor | Sequence[int]) -> np.ndarray:
-    """Lengths as an array. Raises: DeviceError, ShapeError, DTypeError."""
+    """Lengths as an array; of other numbers the whole part, as in PyTorch. Raises: DeviceError, ShapeError."""
     if isinstance(values, core.TensorBase) and values.device.type != "cpu":
         raise DeviceError(f"{name}: lengths must be on the CPU, got a tensor on {values.device}; move it with .cpu()")
     found = values.detach().numpy() if isinstance(values, core.TensorBase) else np.asarray(values, np.int64)
-    if found.ndim != 1 or found.dtype.kind not in "iu":
-        raise ShapeError(f"{name}: lengths must be a vector of integers, got {found.dtype} of shape {found.shape}")
+    if found.ndim != 1 or found.dtype.kind not in "iufb":
+        raise ShapeError(f"{name}: lengths must be a vector of numbers, got {found.dtype} of shape {found.shape}")
     return found.astype(np.int64)
 
 
