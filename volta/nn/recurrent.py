@@ -1,11 +1,11 @@
 """Recurrent layers, RNN, LSTM and GRU, over whole sequences, packed ones too, and their cells, which take one step."""
 from __future__ import annotations
 
+import sys
 import warnings
 from math import sqrt
 
 from volta._kernels.core.order import owned
-from volta.amp.mode import is_autocast_enabled
 from volta.errors import ArgumentError, CallError, DTypeError, ShapeError
 from volta.nn import init
 from volta.nn.functional.recurrent import layers, recurrence
@@ -150,7 +150,7 @@ class RNNBase(_Recurrent):
         """(out, last states) of rows, after checks."""
         name, weights = self._name(), self._weights()
         dtype = weights[0][0].dtype
-        if x.dtype is not dtype and not is_autocast_enabled("gpu" if x.device.is_gpu else "cpu"):
+        if x.dtype is not dtype and not _under_autocast(x):
             raise DTypeError(f"{name}: input dtype ({x.dtype}) does not match weight dtype ({dtype}). Convert input: input.to({dtype}), or "
                              f"convert model: model.to({x.dtype})")
         if x.ndim != 2:
@@ -201,6 +201,12 @@ class GRU(RNNBase):
         if options:
             raise TypeError(f"GRU.__init__() got an unexpected keyword argument {next(iter(options))!r}")
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device, dtype=dtype)
+
+
+def _under_autocast(x):
+    """Whether what x meets is converted; without an import, which every use of layers would wait for."""
+    amp = sys.modules.get("volta.amp.mode")
+    return amp is not None and amp.is_autocast_enabled("gpu" if x.device.is_gpu else "cpu")
 
 
 # ---------------------------------------------------------------- cells
