@@ -433,3 +433,14 @@ def test_slices_that_renorm_leaves_have_their_own_gradient(device):
     x = volta.tensor([[1.0, float("nan")], [3.0, 4.0], [0.1, 0.1]], device=device).requires_grad_()
     volta.renorm(x, 2, 0, 1.0).sum().backward()
     assert x.grad[0].tolist() == [1, 1] and x.grad[2].tolist() == [1, 1] and x.grad[1, 0].item() == pytest.approx(0.032, abs=1e-4)
+
+
+@pytest.mark.parametrize("power, order", [(2, 3), (3, 4), (4, 5)])
+def test_derivatives_of_powers_end_in_zeros(device, power, order):
+    """As in PyTorch, where the derivative of a constant is 0 and no error: programs differentiate polynomials without counting."""
+    x = volta.tensor([0.5, 1.5], device=device, requires_grad=True)
+    for y in ((x ** power).sum(), *([x.square().sum()] if power == 2 else [])):
+        for _ in range(order):
+            (g,) = volta.autograd.grad(y, x, create_graph=True)
+            y = g.sum()
+        assert g.tolist() == [0, 0]
