@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Node", "Primitive", "Function", "FunctionCtx", "GradientEdge", "RemovableHandle", "backward", "grad", "no_grad", "enable_grad",
            "set_grad_enabled", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "Variable", "detect_anomaly",
            "set_detect_anomaly", "is_anomaly_enabled", "is_anomaly_check_nan_enabled", "once_differentiable", "set_anomaly_enabled",
-           "graph"]
+           "graph", "variable"]
 
 __path__: list[str] = []        # PyTorch's modules in it are found by name: volta.compat.deep
 
@@ -196,6 +196,11 @@ class Variable(metaclass=_Variables):
         if volatile is not None:
             warnings.warn("Variable: volatile has no effect; use `with volta.no_grad():`", stacklevel=2)
         return data.detach().requires_grad_(requires_grad)
+
+
+def variable(*args: Any, **kwargs: Any) -> Tensor:
+    """What made tensors before PyTorch 0.4. Raises: AutogradError, as it does there; write `volta.tensor`."""
+    raise AutogradError("autograd.variable(...) is deprecated; write tensor(...) instead")
 
 
 def is_anomaly_enabled() -> bool:
