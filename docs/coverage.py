@@ -35,7 +35,7 @@ REASONS = (
     (r"grouped_mm|scaled_mm|scaled_grouped_mm", "of element types that Volta has not: float8"),
     (r"set_default_tensor_type|resize|resize_as", "deprecated: set_default_dtype and set_default_device, resize_ and resize_as_ are here"),
     (r"^sym_.*|.*(jit|import_ir|parse_|unify_type|merge_type|fork|^wait$|^cond$|while_loop|classproperty|thread_safe|handle_torch_function|"
-     r"has_torch_function|assert_int|boolean_dispatch|Optional|is_storage|as_subclass|hash_tensor|module_load|^index$|profiler_).*",
+     r"has_torch_function|assert_int|boolean_dispatch|Optional|is_storage|hash_tensor|module_load|^index$|profiler_).*",
      "PyTorch's own machinery"),
     (r"autocast_.*|.*autocast_cpu.*|set_autocast_gpu.*|.*deterministic.*|.*warn_always.*|.*(num_interop|init_num_threads|flush_denormal|matmul_precision).*",
      "a setting that Volta has no use for: its results are deterministic, its arithmetic is float32's"),

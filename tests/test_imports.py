@@ -26,7 +26,7 @@ LAYERS = (
     ("records", ("volta.ops.records",)),
     ("devices", ("volta.devices",)),        # they bind kernels to the records
     ("ops", ("volta.ops",)),
-    ("tensor", ("volta.tensor", "volta.facts", "volta.methods", "volta.typed")),
+    ("tensor", ("volta.tensor", "volta.copying", "volta.facts", "volta.methods", "volta.subclasses", "volta.typed")),
     ("user", ("volta.amp", "volta.nn", "volta.optim", "volta.data", "volta.io", "volta.func", "volta.utils", "volta.linalg", "volta.cuda",
               "volta.accelerator", "volta.backends", "volta.forward_ad", "volta.batching", "volta.batching_functions",
               "volta.batching_rules", "volta.batching_writes",

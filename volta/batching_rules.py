@@ -19,6 +19,7 @@ from volta.ops.join import stack
 from volta.ops.records.index import gather_op, index_select_op, scatter_add_op
 from volta.ops.records.linalg import matmul_op, turned
 from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op
+from volta.subclasses import takes_nothing_over
 from volta.tensor import Tensor
 
 
@@ -46,6 +47,7 @@ class Sample(Tensor):
 
     physical: Tensor
     level: Level
+    __torch_function__ = takes_nothing_over
 
     requires_grad = property(lambda self: self.physical.requires_grad)
     data = property(lambda self: sample(self.physical.data, self.level))

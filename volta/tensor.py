@@ -14,21 +14,23 @@ from volta import autograd
 from volta._kernels import core
 from volta._kernels.core import graph, operators, order
 from volta.autograd import Node
+from volta.copying import copied, for_numpy, rebuild
 from volta.device import as_device
-from volta.dtypes import bfloat16, float32, get_default_dtype, to_numpy
+from volta.dtypes import get_default_dtype, to_numpy
 from volta.errors import ArgumentError, AutogradError, CallError, DTypeError, IndexRangeError, ShapeError, warn_once
 from volta.facts import install as install_facts
 from volta.layout import contiguous_format, strided
 from volta.methods import install
 from volta.ops import copy as copies
 from volta.ops import sparse, subscript
-from volta.ops.from_data import from_numpy, tensor
+from volta.ops.from_data import from_numpy
 from volta.ops.math import where
 from volta.ops.parts import split
 from volta.printing import tensor_repr
 from volta.saved import RemovableHandle, hooked
 from volta.shapes import Size, as_dim, own_dim
 from volta.storage import UntypedStorage
+from volta.subclasses import install as install_subclasses
 from volta.typed import legacy_tensor, type_name, type_of
 
 if TYPE_CHECKING:
@@ -399,7 +401,8 @@ class Tensor(operators.Operators):
     def __deepcopy__(self, memo) -> Tensor:
         if self._node is not None:
             raise AutogradError("deepcopy: only leaves can be copied with their graph; use detach().clone()")
-        out = _copied(self, memo)
+        out = copied(self, memo)
+        out.__class__ = type(self)
         memo[id(self)] = out
         out.grad = copy.deepcopy(self.grad, memo)
         out.__dict__.update(copy.deepcopy(self._attributes or {}, memo))
@@ -410,13 +413,15 @@ class Tensor(operators.Operators):
         if self._node is not None:
             raise AutogradError("copy: only leaves can be copied with their graph; use detach() or clone()")
         out = core.alias(self)
+        out.__class__ = type(self)
         out.__dict__.update(self._attributes or {})
         return out.requires_grad_(self.requires_grad)
 
     def __reduce_ex__(self, protocol):
         dims = order.order_as((self,))
         values = for_numpy(self) if dims is None else for_numpy(self).transpose(dims)
-        return _rebuild, (values, self.dtype, str(self.device), self.requires_grad, dims), self._attributes or None
+        kind = () if type(self) is Tensor else (type(self),)
+        return rebuild, (values, self.dtype, str(self.device), self.requires_grad, dims, *kind), self._attributes or None
 
     # ------------------------------------------------------------ places and types
     def cpu(self, *, memory_format: Layout | None = None) -> Tensor:
@@ -465,35 +470,11 @@ class Tensor(operators.Operators):
         return where(condition, self, other)
 
 
-def for_numpy(t):
-    """The values as an array; of bfloat16, which NumPy has not, as float32."""
-    return (copies.cast(t.detach(), float32) if t.dtype is bfloat16 else t.detach()).numpy()
-
-
 _NUMBER = "a number of a tensor that requires grad has no gradient; write x.detach() first, or x.item()"
 
 
-def _copied(x, memo):
-    """A copy of the same strides. What shares memory in the CPU does so when it is copied, too: the memory is copied once, whole."""
-    storage = x.storage
-    if x.device is not core.CPU or storage.nbytes % x.dtype.itemsize or core.stands_in(x):
-        return core.alias(x).clone()
-    key = "memory", id(storage.root or storage), x.dtype
-    if key not in memo:
-        memo[key] = core.view(x, (storage.nbytes // x.dtype.itemsize,), (1,), 0).clone()
-    return core.view(memo[key], x.shape, x._strides, x.offset)
-
-
-def _rebuild(array, dtype, device, requires_grad, dims=None):
-    """A tensor of these values, whose dimensions came in the order `dims`, in which they lie in memory."""
-    found = tensor(array, dtype=dtype, device=device)
-    if dims is not None:
-        shape, strides = (tuple(each[dims.index(i)] for i in range(len(dims))) for each in (found.shape, found._strides))
-        found = core.view(found, shape, strides, found.offset)
-    return found.requires_grad_(requires_grad)
-
-
 install_facts(Tensor)
+install_subclasses(Tensor)
 install(Tensor)
 operators.use_c_operators(Tensor)
 core.set_tensor_type(Tensor)

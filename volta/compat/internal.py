@@ -2,25 +2,21 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 from volta._kernels import core
 from volta.batching_rules import running
 from volta.errors import LinAlgError
 from volta.nn.module import parse_to
 from volta.random import Generator
+from volta.subclasses import as_tensors as DisableTorchFunctionSubclass
+from volta.subclasses import takes_nothing_over as _disabled_torch_function_impl
 from volta.tensor import Tensor
 
-__all__ = ["Generator"]
+__all__ = ["DisableTorchFunctionSubclass", "Generator", "_disabled_torch_function_impl"]
 
 _TensorMeta = type(Tensor)
 _nn = SimpleNamespace(_parse_to=parse_to)
 _LinAlgError = LinAlgError
-
-
-def _disabled_torch_function_impl(*arguments: Any) -> Any:
-    """What a class has as `__torch_function__` where it takes nothing over."""
-    return NotImplemented
 
 
 def is_fake(x: object) -> bool:

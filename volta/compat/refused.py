@@ -43,7 +43,6 @@ _REASONS = {
     "torch.fx.experimental.proxy_tensor": {"make_fx": _COMPILER},
     "torch._subclasses": {"FakeTensor FakeTensorMode": _FAKES},
     "torch._subclasses.fake_tensor": {"FakeTensor FakeTensorMode": _FAKES},
-    "torch.overrides": {"TorchFunctionMode": _MODES},
     "torch.storage": {"TypedStorage": _MEMORY},
     "torch.utils._python_dispatch": {"TorchDispatchMode": _MODES},
     "torch.utils.data.dataloader": {"_MultiProcessingDataLoaderIter _SingleProcessDataLoaderIter": _WORKERS},

@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 from volta._kernels import core
+from volta.copying import for_numpy
 from volta.errors import ArgumentError, UninitializedError
 from volta.ops.creation import empty
 from volta.ops.from_data import tensor
-from volta.tensor import Tensor, for_numpy
+from volta.subclasses import takes_nothing_over
+from volta.tensor import Tensor
 from volta.types import DeviceLike, DTypeLike
 
 
@@ -16,6 +18,7 @@ class Parameter(Tensor):
     """
 
     __slots__ = ()
+    __torch_function__ = takes_nothing_over
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
@@ -49,7 +52,8 @@ class Parameter(Tensor):
 class Buffer(Tensor):
     """A tensor that moves and, if `persistent`, is saved with the module that it is assigned to, and wants no gradient of itself."""
 
-    __slots__ = ("persistent",)
+    __slots__ = ()
+    __torch_function__ = takes_nothing_over
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         self = super().__new__(cls)

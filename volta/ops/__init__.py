@@ -11,6 +11,7 @@ from volta._kernels.core import graph as _graph
 from volta._kernels.core import halves as _halves
 from volta._kernels.core import inplace as _inplace
 from volta._kernels.core import operators as _operators
+from volta._kernels.core import overriding as _overriding
 from volta._kernels.core import record as _record
 from volta.device import as_device as _device
 from volta.device import mixed_devices as _mixed_devices
@@ -50,8 +51,8 @@ def _operand_of(other, x, reflected):
 
 
 _random.configure(tensor=from_data.tensor, device=_device)
-_record.configure(named=table.named, kinds=checks.kinds, settled=checks.settled, in_float32=copy.widened, fill=outputs.fill,
-                  taken=taking_over.taken)
+_record.configure(named=table.named, kinds=checks.kinds, settled=checks.settled, in_float32=copy.widened, fill=outputs.fill)
+_overriding.configure(taken=taking_over.taken, overridden=taking_over.overridden)
 _call.configure(cast=_copies.cast_op, contiguous=_views.contiguous_op)
 _halves.configure(cast=_copies.cast_op)
 _graph.configure(mixed_devices=_mixed_devices, as_operand=_as_operand)

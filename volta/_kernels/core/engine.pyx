@@ -22,6 +22,7 @@ from volta._kernels.core.heap cimport pop, push
 from volta._kernels.core.hooks cimport anomalies, recorded_at
 from volta._kernels.core.leaves cimport accumulate, after_hooks, is_alone, set_gradient, sum_of
 from volta._kernels.core.order cimport pixelwise
+from volta._kernels.core.overriding cimport switch_as_tensors
 from volta._kernels.core.record cimport (
     ARRIVED, GRADIENT, KEPT, NEEDS, OUTPUT, PARAM, SHAPE, Primitive)
 
@@ -466,6 +467,7 @@ def run_backward(list roots, list gradients, bint retain_graph, bint create_grap
     cdef _Engine engine = _Engine.__new__(_Engine)
     cdef object outer = getattr(_running, "engine", None)
     cdef int previous = switch_grad_mode(create_graph), adapting = switch_adapting(False)     # dtypes are those of forward
+    cdef int plain = switch_as_tensors(True)                        # gradients are of no class of a program's
     global _walks
     _walks += 1
     _running.engine = engine
@@ -478,6 +480,7 @@ def run_backward(list roots, list gradients, bint retain_graph, bint create_grap
         _running.engine = outer
         switch_grad_mode(previous)
         switch_adapting(adapting)
+        switch_as_tensors(plain)
         engine._leave()
 
 

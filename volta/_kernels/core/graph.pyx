@@ -16,7 +16,8 @@ from volta._kernels.core.hooks import refuse_inferred
 from volta._kernels.core.hooks cimport Packed, anomalies, callers, check_alone, hooked, name_of, pack, shown
 from volta._kernels.core cimport hooks
 from volta._kernels.core.order cimport pixelwise
-from volta._kernels.core.record cimport DTYPE, FLOATING, INPUT, OUTPUT, Plan, Primitive, set_apply, taken
+from volta._kernels.core.overriding cimport taken
+from volta._kernels.core.record cimport DTYPE, FLOATING, INPUT, OUTPUT, Plan, Primitive, set_apply
 
 cdef extern from *:
     """
@@ -29,10 +30,8 @@ cdef extern from *:
     int volta_grad_mode
 
 cdef unsigned long long _sequence = 0
-# Set by volta.ops: what recording needs of the layers above.
 cdef long long INFERRED = _core.INFERRED
-cdef object _mixed_devices = None
-cdef object _as_operand = None
+cdef object _mixed_devices = None, _as_operand = None      # set by volta.ops: what recording needs of the layers above
 
 
 def configure(mixed_devices, as_operand):

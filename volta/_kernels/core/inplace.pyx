@@ -15,6 +15,7 @@ from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
 from volta._kernels.core.hooks cimport check_alone
 from volta._kernels.core.graph import custom_node, of_recorded
 from volta._kernels.core.order cimport dense
+from volta._kernels.core.overriding cimport overridden, overriding
 from volta._kernels.core.record cimport Op, Primitive
 
 # Set by volta.ops.
@@ -62,6 +63,11 @@ cdef class InPlace(Op):
 
     def __call__(self, input, *args, **options):
         cdef str record = "-"
+        cdef object found
+        if overriding:
+            found = overridden(self, (input,) + args, options)
+            if found is not NotImplemented:
+                return found
         if not isinstance(input, TensorBase):
             raise DTypeError(f"{self.name}: input must be a tensor, got {type(input).__name__}")
         if options and "out" in options:

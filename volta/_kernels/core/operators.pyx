@@ -9,6 +9,7 @@ from cpython.object cimport PyObject
 from volta.errors import AutogradError, DTypeError
 from volta._kernels.core.base cimport TensorBase
 from volta._kernels.core.graph cimport apply, apply2
+from volta._kernels.core.overriding cimport overridden, overriding
 from volta._kernels.core.record cimport Op, Primitive
 
 cdef extern from "Python.h":
@@ -48,6 +49,11 @@ cdef inline bint _is_common(object other):
 
 
 cdef object _apply(Primitive op, object x, object other, bint reflected=False):
+    cdef object result
+    if overriding:
+        result = overridden(op, (other, x) if reflected else (x, other), {})
+        if result is not NotImplemented:
+            return result
     if not _is_common(other):
         other = _as_operand(other, x, reflected)
         if other is NotImplemented:

@@ -118,7 +118,6 @@ cdef class Primitive(Op):
 
 ctypedef object (*apply_t)(Primitive, tuple, dict)
 ctypedef int (*check_t)(Primitive, tuple) except -1
-cdef object taken(Op op, tuple args, dict options)
 cdef void set_apply(apply_t function) noexcept
 cdef void set_check(check_t function) noexcept
 cdef void set_composed(object function)

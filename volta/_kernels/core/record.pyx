@@ -13,6 +13,7 @@ from libc.stdlib cimport calloc, free
 from volta.errors import ArgumentError, CallError, DTypeError, VoltaError
 from volta._kernels.core.base cimport BOOL_MASK, DTYPES, DType, Device, FLOAT32, FLOAT_MASK, INTEGER_MASK, TensorBase, dtype_of, is_half
 from volta._kernels.core.order cimport disown, relabel
+from volta._kernels.core.overriding cimport overridden, overriding, taken
 
 cdef extern from "Python.h":
     object PyMethod_New(object function, object instance)
@@ -28,18 +29,12 @@ cdef object _kinds = None                   # function -> what may stand at each
 cdef object _settled = None                 # (function, args, options) -> the same with numbers as Python's; or DTypeError
 cdef object _in_float32 = None              # (function, args, options) -> result, computed in float32
 cdef object _fill = None                    # (op, args, options, out) -> out, filled with the result
-cdef object _taken = None                   # (op, args, options) -> what an argument that is no tensor gives, or NotImplemented
 
 
-def configure(named, kinds, settled, in_float32, fill, taken):
+def configure(named, kinds, settled, in_float32, fill):
     """Give this module the pieces of higher layers that it calls."""
-    global _named, _kinds, _settled, _in_float32, _fill, _taken
-    _named, _kinds, _settled, _in_float32, _fill, _taken = named, kinds, settled, in_float32, fill, taken
-
-
-cdef object taken(Op op, tuple args, dict options):
-    """The result of a call that an argument takes over, or NotImplemented."""
-    return _taken(op, args, options)
+    global _named, _kinds, _settled, _in_float32, _fill
+    _named, _kinds, _settled, _in_float32, _fill = named, kinds, settled, in_float32, fill
 
 
 cdef void set_apply(apply_t function) noexcept:
@@ -243,6 +238,10 @@ cdef class Composed(Op):
 
     def __call__(self, *args, **options):
         cdef object x
+        if overriding:
+            x = overridden(self, args, options)
+            if x is not NotImplemented:
+                return x
         if _composed is not None:
             x = _composed(self, args, options)
             if x is not NotImplemented:
@@ -254,7 +253,7 @@ cdef class Composed(Op):
             if x is not _ELSEWHERE:
                 return x
         if not self.typed(args, options):
-            x = _taken(self, args, options)     # what is no tensor may answer itself: a sparse one
+            x = taken(self, args, options)      # what is no tensor may answer itself: a sparse one
             if x is not NotImplemented:
                 return x
             args, options = _settled(self.function, args, options)
@@ -451,6 +450,11 @@ cdef class Primitive(Op):
 
     def __call__(self, *inputs, **params):
         cdef Py_ssize_t n = PyTuple_GET_SIZE(inputs)
+        cdef object x
+        if overriding:
+            x = overridden(self, inputs, params)
+            if x is not NotImplemented:
+                return x
         if (n == self.count or self.variadic and n > self.count) and not ((self.promotion or self.has_out) and PyDict_GET_SIZE(params)):
             return _apply(self, inputs, params)             # all are given, and `params` are options
         return self._call_by_name(inputs, params)
@@ -486,15 +490,11 @@ cdef class Primitive(Op):
     def _bound(self, inputs, params):
         """Inputs given by keyword, in their places."""
         given = dict(zip(self.names, inputs))
-        rest = {}
-        for name, value in params.items():
-            if name not in self.names:
-                rest[name] = value
-            elif name in given:
-                raise CallError(f"{self.name}: {name} was given twice")
-            else:
-                given[name] = value
+        named = {name: value for name, value in params.items() if name in self.names}
+        if twice := named.keys() & given.keys():
+            raise CallError(f"{self.name}: {min(twice)} was given twice")
+        given |= named
         missing = [name for name in self.names if name not in given]
         if missing or len(inputs) > len(self.names):
             raise CallError(f"{self.name}: takes {', '.join(self.names)}, got {', '.join(given)}")
-        return tuple([given[name] for name in self.names]), rest
+        return tuple([given[name] for name in self.names]), {name: params[name] for name in params if name not in named}

@@ -1,0 +1,34 @@
+"""What copies of tensors, and those that are sent to other processes, are made of."""
+from __future__ import annotations
+
+from volta._kernels import core
+from volta.dtypes import bfloat16, float32
+from volta.ops import copy as copies
+from volta.ops.from_data import tensor
+
+
+def for_numpy(t):
+    """The values as an array; of bfloat16, which NumPy has not, as float32."""
+    return (copies.cast(t.detach(), float32) if t.dtype is bfloat16 else t.detach()).numpy()
+
+
+def copied(x, memo):
+    """A copy of the same strides. What shares memory in the CPU does so when it is copied, too: the memory is copied once, whole."""
+    storage = x.storage
+    if x.device is not core.CPU or storage.nbytes % x.dtype.itemsize or core.stands_in(x):
+        return core.alias(x).clone()
+    key = "memory", id(storage.root or storage), x.dtype
+    if key not in memo:
+        memo[key] = core.view(x, (storage.nbytes // x.dtype.itemsize,), (1,), 0).clone()
+    return core.view(memo[key], x.shape, x._strides, x.offset)
+
+
+def rebuild(array, dtype, device, requires_grad, dims=None, kind=None):
+    """A tensor of these values, whose dimensions came in the order `dims`, in which they lie in memory, of the class `kind`."""
+    found = tensor(array, dtype=dtype, device=device)
+    if dims is not None:
+        shape, strides = (tuple(each[dims.index(i)] for i in range(len(dims))) for each in (found.shape, found._strides))
+        found = core.view(found, shape, strides, found.offset)
+    if kind is not None:
+        found.__class__ = kind
+    return found.requires_grad_(requires_grad)
