@@ -15,51 +15,70 @@ from volta._kernels.cpu.vectors cimport away_twice_line, exp_away_line, exp_each
 cdef extern from *:
     """
     #if defined(__GNUC__) || defined(__clang__)
+      /* A vector N is as wide as the registers: GCC makes halves, and detours through memory, of what is wider. 64 bytes of lanes are PARTS
+         of them, and get the same elements on all instruction sets, which so give one result. */
       #if defined(__AVX512F__)
         #include <immintrin.h>
-        #define VOLTA_STRIP_VECTORS 8
+        #define VOLTA_SUM_BYTES 64
         #define VOLTA_MASK ((1u << (n - i)) - 1)
-        #define VOLTA_LEFT_float(p) (V)_mm512_maskz_loadu_ps((__mmask16)VOLTA_MASK, (const float*)(p) + i)
-        #define VOLTA_LEFT_double(p) (V)_mm512_maskz_loadu_pd((__mmask8)VOLTA_MASK, (const double*)(p) + i)
-        #define VOLTA_KEEP_float(v) (V)_mm512_maskz_mov_ps((__mmask16)VOLTA_MASK, (__m512)(v))
-        #define VOLTA_KEEP_double(v) (V)_mm512_maskz_mov_pd((__mmask8)VOLTA_MASK, (__m512d)(v))
-        #define VOLTA_SUM_REST(T, TERM) if (i < n && stop == n) { a += VOLTA_KEEP_##T(TERM(VOLTA_LEFT_##T)); i = n; }
+        #define VOLTA_LEFT_float(p) (N)_mm512_maskz_loadu_ps((__mmask16)VOLTA_MASK, (const float*)(p) + i)
+        #define VOLTA_LEFT_double(p) (N)_mm512_maskz_loadu_pd((__mmask8)VOLTA_MASK, (const double*)(p) + i)
+        #define VOLTA_KEEP_float(v) (N)_mm512_maskz_mov_ps((__mmask16)VOLTA_MASK, (__m512)(v))
+        #define VOLTA_KEEP_double(v) (N)_mm512_maskz_mov_pd((__mmask8)VOLTA_MASK, (__m512d)(v))
+      #elif defined(__AVX2__)
+        #include <immintrin.h>
+        #define VOLTA_SUM_BYTES 32
+        static const int volta_first_lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+        #define VOLTA_MASK(T) _mm256_loadu_si256((const __m256i*)(volta_first_lanes + 8 - (n - i) * (int)(sizeof(T) / 4)))
+        #define VOLTA_LEFT_float(p) (N)_mm256_maskload_ps((const float*)(p) + i, VOLTA_MASK(float))
+        #define VOLTA_LEFT_double(p) (N)_mm256_maskload_pd((const double*)(p) + i, VOLTA_MASK(double))
+        #define VOLTA_KEEP_float(v) (N)_mm256_and_ps((__m256)(v), _mm256_castsi256_ps(VOLTA_MASK(float)))
+        #define VOLTA_KEEP_double(v) (N)_mm256_and_pd((__m256d)(v), _mm256_castsi256_pd(VOLTA_MASK(double)))
       #else
-        /* The same lanes get the same elements, so that all instruction sets give one result. */
         #include <string.h>
-        #define VOLTA_STRIP_VECTORS 4
-        #define VOLTA_LEFT(p) ({ V left = {0}; memcpy(&left, p + i, (n - i) * sizeof(*(p))); left; })
-        #define VOLTA_SUM_REST(T, TERM)                                                                             \\
-            if (i < n && stop == n) {                                                                               \\
-                V rest = TERM(VOLTA_LEFT);                                                                          \\
-                for (k = (int)(n - i); k < W; k++) rest[k] = 0;                                                     \\
-                a += rest;                                                                                          \\
-                i = n;                                                                                              \\
-            }
+        #define VOLTA_SUM_BYTES 16
+        #define VOLTA_LEFT(p) ({ N left = {0}; memcpy(&left, p + i, (n - i) * sizeof(*(p))); left; })
+        #define VOLTA_LEFT_float(p) VOLTA_LEFT(p)
+        #define VOLTA_LEFT_double(p) VOLTA_LEFT(p)
+        #define VOLTA_KEEP_float(v) ({ N kept = v; for (k = (int)(n - i); k < (int)LANES; k++) kept[k] = 0; kept; })
+        #define VOLTA_KEEP_double(v) VOLTA_KEEP_float(v)
       #endif
-      #define VOLTA_LANES_AT(p) (*(const V*)(p + i + k * W))
+      #if VOLTA_SUM_BYTES == 64
+        #define VOLTA_SUM_FOLD { H h = *(H*)a + ((H*)a)[1]; q = *(Q*)&h + ((Q*)&h)[1]; }
+      #elif VOLTA_SUM_BYTES == 32
+        #define VOLTA_SUM_FOLD { H h = a[0] + a[1]; q = *(Q*)&h + ((Q*)&h)[1]; }
+      #else
+        #define VOLTA_SUM_FOLD q = (a[0] + a[2]) + (a[1] + a[3]);
+      #endif
+      #define VOLTA_LANES_AT(p) (*(const N*)(p + i + k * LANES))
+      #define VOLTA_NEXT_AT(p) (*(const N*)(p + i))
       #define VOLTA_SUM_TYPES(T)                                                                                    \\
-        typedef T V __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));                                \\
+        typedef T N __attribute__((vector_size(VOLTA_SUM_BYTES), aligned(sizeof(T)), may_alias));                   \\
         typedef T H __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));                                \\
         typedef T Q __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));                                \\
-        enum { W = sizeof(V) / sizeof(T), PAIRS = sizeof(Q) / sizeof(T) / 2 };
+        enum { LANES = sizeof(N) / sizeof(T), PARTS = 64 / VOLTA_SUM_BYTES, W = PARTS * LANES, PAIRS = sizeof(Q) / sizeof(T) / 2 };
       #define VOLTA_SUM_LANES(T, TERM)                                                                              \\
         VOLTA_SUM_TYPES(T)                                                                                          \\
         while (i < n) {                                                                                             \\
-            V a = {0};                                                                                              \\
-            H h;                                                                                                    \\
+            N a[PARTS] = {{0}};                                                                                     \\
             Q q;                                                                                                    \\
             int k;                                                                                                  \\
             Py_ssize_t stop = n - i < 1024 ? n : i + 1024;                                                          \\
             if (stop - i >= 4 * W) {                                                                                \\
-                V v[4] = {{0}};                                                                                     \\
-                for (; i + 4 * W <= stop; i += 4 * W) for (k = 0; k < 4; k++) v[k] += TERM(VOLTA_LANES_AT);         \\
-                a = (v[0] + v[1]) + (v[2] + v[3]);                                                                  \\
+                N v[4 * PARTS] = {{0}};                                                                             \\
+                for (; i + 4 * W <= stop; i += 4 * W)                                                               \\
+                    _Pragma("GCC unroll 16") for (k = 0; k < 4 * PARTS; k++) v[k] += TERM(VOLTA_LANES_AT);          \\
+                _Pragma("GCC unroll 4") for (k = 0; k < PARTS; k++)                                                 \\
+                    a[k] = (v[k] + v[PARTS + k]) + (v[2 * PARTS + k] + v[3 * PARTS + k]);                           \\
             }                                                                                                       \\
-            for (k = 0; i + W <= stop; i += W) a += TERM(VOLTA_LANES_AT);                                           \\
-            VOLTA_SUM_REST(T, TERM)                                                                                 \\
-            h = *(H*)&a + ((H*)&a)[1];                                                                              \\
-            q = *(Q*)&h + ((Q*)&h)[1];                                                                              \\
+            for (; i + W <= stop; i += W) _Pragma("GCC unroll 4") for (k = 0; k < PARTS; k++) a[k] += TERM(VOLTA_LANES_AT); \\
+            if (i < n && stop == n) {                                                                               \\
+                _Pragma("GCC unroll 4") for (k = 0; k < PARTS; k++) {           /* as long as there is one whole, or a part */ \\
+                    if (i + LANES <= n) { a[k] += TERM(VOLTA_NEXT_AT); i += LANES; }                                \\
+                    else if (i < n) { a[k] += VOLTA_KEEP_##T(TERM(VOLTA_LEFT_##T)); i = n; }                        \\
+                }                                                                                                   \\
+            }                                                                                                       \\
+            VOLTA_SUM_FOLD                                                                                          \\
             total += (double)(q[0] + q[PAIRS]) + (PAIRS > 1 ? (double)(q[1] + q[2 * PAIRS - 1]) : 0);               \\
         }
       /* Columns j on, as long as there are so many vectors: 16 rows at a time in the element type. */
@@ -89,14 +108,14 @@ cdef extern from *:
         }
       #define VOLTA_SUM_COLUMNS(T)                                                                                  \\
         VOLTA_SUM_TYPES(T)                                                                                          \\
-        VOLTA_SUM_STRIP(T, V, VOLTA_STRIP_VECTORS)                                                                  \\
-        VOLTA_SUM_STRIP(T, V, 4)                                                                                    \\
-        VOLTA_SUM_STRIP(T, V, 1)                                                                                    \\
+        VOLTA_SUM_STRIP(T, N, 8)                                                                                    \\
+        VOLTA_SUM_STRIP(T, N, 4)                                                                                    \\
+        VOLTA_SUM_STRIP(T, N, 1)                                                                                    \\
         VOLTA_SUM_LAST(T, Q)                                                                                        \\
-        VOLTA_SUM_LAST(T, H)                                                                                        \\
-        VOLTA_SUM_LAST(T, V)                                                                                        \\
-        VOLTA_SUM_STRIP(T, H, 1)                                                                                    \\
-        VOLTA_SUM_STRIP(T, Q, 1)                                                                                    \\
+        if (VOLTA_SUM_BYTES > 16) VOLTA_SUM_LAST(T, H)                                                              \\
+        if (VOLTA_SUM_BYTES > 32) VOLTA_SUM_LAST(T, N)                                                              \\
+        if (VOLTA_SUM_BYTES > 32) VOLTA_SUM_STRIP(T, H, 1)                                                          \\
+        if (VOLTA_SUM_BYTES > 16) VOLTA_SUM_STRIP(T, Q, 1)                                                          \\
         VOLTA_SUM_LAST(T, Q)
     #else
       #define VOLTA_SUM_LANES(T, TERM)
