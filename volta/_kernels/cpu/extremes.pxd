@@ -2,15 +2,10 @@
 # loop hangs on its version: without them it takes up to fifty times as long.
 # Threads: none. Sizes: the caller's.
 
+from volta._kernels.cpu.vector_lanes cimport LINE_BYTES         # for what the C below takes of it
+
 cdef extern from *:
     """
-    #if defined(__AVX512F__)
-      #define VOLTA_LINE_BYTES 64
-    #elif defined(__AVX__)
-      #define VOLTA_LINE_BYTES 32
-    #else
-      #define VOLTA_LINE_BYTES 16
-    #endif
     /* acc = acc where it is better than b or NaN, else b. */
     #if defined(__AVX512F__) && defined(__GNUC__)
       #include <immintrin.h>
@@ -30,6 +25,30 @@ cdef extern from *:
         return _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_UNORD_Q) ? NAN : _mm512_reduce_##NAME##_ps((__m512)a);
       #define VOLTA_BEST_LANE_double(a, NAME) \\
         return _mm512_cmp_pd_mask((__m512d)a, (__m512d)a, _CMP_UNORD_Q) ? NAN : _mm512_reduce_##NAME##_pd((__m512d)a);
+    #elif defined(__AVX__) && defined(__GNUC__)
+      /* The instruction gives acc where either is NaN, so that only a NaN of b has to be put in. */
+      #define VOLTA_BETTER(acc, b, T, NAME) { const V beside = (V)(b); acc = (V)VOLTA_BETTER_##T(acc, beside, NAME); }
+      #define VOLTA_BETTER_float(acc, b, NAME) \\
+        _mm256_blendv_ps(_mm256_##NAME##_ps((__m256)b, (__m256)acc), (__m256)b, _mm256_cmp_ps((__m256)b, (__m256)b, _CMP_UNORD_Q))
+      #define VOLTA_BETTER_double(acc, b, NAME) \\
+        _mm256_blendv_pd(_mm256_##NAME##_pd((__m256d)b, (__m256d)acc), (__m256d)b, _mm256_cmp_pd((__m256d)b, (__m256d)b, _CMP_UNORD_Q))
+      #define VOLTA_REST(a, T, NAME) VOLTA_REST_##T(a, NAME)
+      #define VOLTA_REST_float(a, NAME) \\
+        if (i < n) VOLTA_BETTER(a, _mm256_blendv_ps((__m256)a, _mm256_maskload_ps(x + i, VOLTA_FIRST(n - i, float)), \\
+                                                    _mm256_castsi256_ps(VOLTA_FIRST(n - i, float))), float, NAME)
+      #define VOLTA_REST_double(a, NAME) \\
+        if (i < n) VOLTA_BETTER(a, _mm256_blendv_pd((__m256d)a, _mm256_maskload_pd(x + i, VOLTA_FIRST(n - i, double)), \\
+                                                    _mm256_castsi256_pd(VOLTA_FIRST(n - i, double))), double, NAME)
+      #define VOLTA_BEST_LANE(a, T, NAME) VOLTA_BEST_LANE_##T(a, NAME)
+      #define VOLTA_BEST_LANE_float(a, NAME) { \\
+        __m128 q = _mm_##NAME##_ps(_mm256_castps256_ps128((__m256)a), _mm256_extractf128_ps((__m256)a, 1)); \\
+        q = _mm_##NAME##_ps(q, _mm_movehl_ps(q, q)); \\
+        q = _mm_##NAME##_ss(q, _mm_movehdup_ps(q)); \\
+        return _mm256_movemask_ps(_mm256_cmp_ps((__m256)a, (__m256)a, _CMP_UNORD_Q)) ? NAN : _mm_cvtss_f32(q); }
+      #define VOLTA_BEST_LANE_double(a, NAME) { \\
+        __m128d q = _mm_##NAME##_pd(_mm256_castpd256_pd128((__m256d)a), _mm256_extractf128_pd((__m256d)a, 1)); \\
+        q = _mm_##NAME##_sd(q, _mm_unpackhi_pd(q, q)); \\
+        return _mm256_movemask_pd(_mm256_cmp_pd((__m256d)a, (__m256d)a, _CMP_UNORD_Q)) ? NAN : _mm_cvtsd_f64(q); }
     #else
       #define VOLTA_BETTER(acc, b, T, NAME) { M m = (M)(acc VOLTA_##NAME (b)) | (M)(acc != acc); acc = (V)((m & (M)acc) | (~m & (M)(b))); }
       #define VOLTA_REST(a, T, NAME) if (n >= WIDTH) { VOLTA_BETTER(a, *(const V*)(x + n - WIDTH), T, NAME) i = n; }

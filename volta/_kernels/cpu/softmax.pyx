@@ -11,6 +11,7 @@ from libc.string cimport memset
 from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host
 from volta._kernels.core.threads cimport PARALLEL_SIZE, threads_for
 from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.fetch cimport fetch      # part of a row each: what comes next lies far away
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.short_lines cimport SHORT, short_softmax, short_softmax_grad
 from volta._kernels.cpu.sums cimport (
@@ -101,6 +102,7 @@ cdef void softmax_columns(const real* x, real* out, Py_ssize_t length, Py_ssize_
         at = i * stride
         if kind == SOFTMAX:
             to = out + at
+        fetch(x + at + stride, n)
         line_exp_each(to, x + at, <const real*>top, n)
         for j in range(n):
             total[j] += to[j]
@@ -131,6 +133,8 @@ cdef void softmax_grad_columns(const real* g, const real* y, real* out, Py_ssize
     for i in range(length):
         at = i * stride
         if logarithm:
+            fetch(y + at + stride, n)
+            fetch(g + at + stride, n)
             line_exp(out + at, y + at, <real>0, n)
             for j in range(n):
                 out[at + j] = g[at + j] - out[at + j] * total[j]

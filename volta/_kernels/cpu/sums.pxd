@@ -10,7 +10,9 @@ from volta._kernels.cpu.extremes cimport best_amax_f32, best_amax_f64
 from volta._kernels.cpu.doubles cimport exp_f64, log_f64
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.scalar cimport exp_f32, log_f32
-from volta._kernels.cpu.vectors cimport away_twice_line, exp_away_line, exp_each_line, exp_sum_line, times_line
+from volta._kernels.cpu.exp_lines cimport exp_away_line, exp_each_line, exp_sum_line
+from volta._kernels.cpu.vector_lanes cimport LINE_BYTES         # for what the C below takes of it
+from volta._kernels.cpu.vectors cimport away_twice_line, times_line
 
 cdef extern from *:
     """
@@ -19,33 +21,27 @@ cdef extern from *:
          of them, and get the same elements on all instruction sets, which so give one result. */
       #if defined(__AVX512F__)
         #include <immintrin.h>
-        #define VOLTA_SUM_BYTES 64
         #define VOLTA_MASK ((1u << (n - i)) - 1)
         #define VOLTA_LEFT_float(p) (N)_mm512_maskz_loadu_ps((__mmask16)VOLTA_MASK, (const float*)(p) + i)
         #define VOLTA_LEFT_double(p) (N)_mm512_maskz_loadu_pd((__mmask8)VOLTA_MASK, (const double*)(p) + i)
         #define VOLTA_KEEP_float(v) (N)_mm512_maskz_mov_ps((__mmask16)VOLTA_MASK, (__m512)(v))
         #define VOLTA_KEEP_double(v) (N)_mm512_maskz_mov_pd((__mmask8)VOLTA_MASK, (__m512d)(v))
-      #elif defined(__AVX2__)
-        #include <immintrin.h>
-        #define VOLTA_SUM_BYTES 32
-        static const int volta_first_lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
-        #define VOLTA_MASK(T) _mm256_loadu_si256((const __m256i*)(volta_first_lanes + 8 - (n - i) * (int)(sizeof(T) / 4)))
-        #define VOLTA_LEFT_float(p) (N)_mm256_maskload_ps((const float*)(p) + i, VOLTA_MASK(float))
-        #define VOLTA_LEFT_double(p) (N)_mm256_maskload_pd((const double*)(p) + i, VOLTA_MASK(double))
-        #define VOLTA_KEEP_float(v) (N)_mm256_and_ps((__m256)(v), _mm256_castsi256_ps(VOLTA_MASK(float)))
-        #define VOLTA_KEEP_double(v) (N)_mm256_and_pd((__m256d)(v), _mm256_castsi256_pd(VOLTA_MASK(double)))
+      #elif defined(__AVX__)
+        #define VOLTA_LEFT_float(p) (N)_mm256_maskload_ps((const float*)(p) + i, VOLTA_FIRST(n - i, float))
+        #define VOLTA_LEFT_double(p) (N)_mm256_maskload_pd((const double*)(p) + i, VOLTA_FIRST(n - i, double))
+        #define VOLTA_KEEP_float(v) (N)_mm256_and_ps((__m256)(v), _mm256_castsi256_ps(VOLTA_FIRST(n - i, float)))
+        #define VOLTA_KEEP_double(v) (N)_mm256_and_pd((__m256d)(v), _mm256_castsi256_pd(VOLTA_FIRST(n - i, double)))
       #else
         #include <string.h>
-        #define VOLTA_SUM_BYTES 16
         #define VOLTA_LEFT(p) ({ N left = {0}; memcpy(&left, p + i, (n - i) * sizeof(*(p))); left; })
         #define VOLTA_LEFT_float(p) VOLTA_LEFT(p)
         #define VOLTA_LEFT_double(p) VOLTA_LEFT(p)
         #define VOLTA_KEEP_float(v) ({ N kept = v; for (k = (int)(n - i); k < (int)LANES; k++) kept[k] = 0; kept; })
         #define VOLTA_KEEP_double(v) VOLTA_KEEP_float(v)
       #endif
-      #if VOLTA_SUM_BYTES == 64
+      #if VOLTA_LINE_BYTES == 64
         #define VOLTA_SUM_FOLD { H h = *(H*)a + ((H*)a)[1]; q = *(Q*)&h + ((Q*)&h)[1]; }
-      #elif VOLTA_SUM_BYTES == 32
+      #elif VOLTA_LINE_BYTES == 32
         #define VOLTA_SUM_FOLD { H h = a[0] + a[1]; q = *(Q*)&h + ((Q*)&h)[1]; }
       #else
         #define VOLTA_SUM_FOLD q = (a[0] + a[2]) + (a[1] + a[3]);
@@ -53,10 +49,10 @@ cdef extern from *:
       #define VOLTA_LANES_AT(p) (*(const N*)(p + i + k * LANES))
       #define VOLTA_NEXT_AT(p) (*(const N*)(p + i))
       #define VOLTA_SUM_TYPES(T)                                                                                    \\
-        typedef T N __attribute__((vector_size(VOLTA_SUM_BYTES), aligned(sizeof(T)), may_alias));                   \\
+        typedef T N __attribute__((vector_size(VOLTA_LINE_BYTES), aligned(sizeof(T)), may_alias));                   \\
         typedef T H __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));                                \\
         typedef T Q __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));                                \\
-        enum { LANES = sizeof(N) / sizeof(T), PARTS = 64 / VOLTA_SUM_BYTES, W = PARTS * LANES, PAIRS = sizeof(Q) / sizeof(T) / 2 };
+        enum { LANES = sizeof(N) / sizeof(T), PARTS = 64 / VOLTA_LINE_BYTES, W = PARTS * LANES, PAIRS = sizeof(Q) / sizeof(T) / 2 };
       #define VOLTA_SUM_LANES(T, TERM)                                                                              \\
         VOLTA_SUM_TYPES(T)                                                                                          \\
         while (i < n) {                                                                                             \\
@@ -112,10 +108,10 @@ cdef extern from *:
         VOLTA_SUM_STRIP(T, N, 4)                                                                                    \\
         VOLTA_SUM_STRIP(T, N, 1)                                                                                    \\
         VOLTA_SUM_LAST(T, Q)                                                                                        \\
-        if (VOLTA_SUM_BYTES > 16) VOLTA_SUM_LAST(T, H)                                                              \\
-        if (VOLTA_SUM_BYTES > 32) VOLTA_SUM_LAST(T, N)                                                              \\
-        if (VOLTA_SUM_BYTES > 32) VOLTA_SUM_STRIP(T, H, 1)                                                          \\
-        if (VOLTA_SUM_BYTES > 16) VOLTA_SUM_STRIP(T, Q, 1)                                                          \\
+        if (VOLTA_LINE_BYTES > 16) VOLTA_SUM_LAST(T, H)                                                              \\
+        if (VOLTA_LINE_BYTES > 32) VOLTA_SUM_LAST(T, N)                                                              \\
+        if (VOLTA_LINE_BYTES > 32) VOLTA_SUM_STRIP(T, H, 1)                                                          \\
+        if (VOLTA_LINE_BYTES > 16) VOLTA_SUM_STRIP(T, Q, 1)                                                          \\
         VOLTA_SUM_LAST(T, Q)
     #else
       #define VOLTA_SUM_LANES(T, TERM)

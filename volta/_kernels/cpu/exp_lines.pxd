@@ -1,0 +1,90 @@
+# exp of float32 lines in vectors of AVX2, as vectors.pxd has it for AVX-512: loops over exp_f32, whose formula this is, take a third
+# longer, since compilers make no instructions of its bounds. Each returns how many of the n elements it has done: all, or none in other
+# builds. `out` may be x.
+from volta._kernels.cpu cimport bits
+from volta._kernels.cpu.vector_lanes cimport LINE_BYTES         # for what the C below takes of it
+from volta._kernels.cpu.vectors cimport exp_line
+
+cdef extern from * nogil:
+    """
+    #ifndef VOLTA_EXP_LINES
+    #define VOLTA_EXP_LINES
+    #if defined(__AVX2__) && defined(__FMA__) && defined(__GNUC__) && VOLTA_LINE_BYTES == 32
+      VOLTA_INLINE __m256 volta_exp8(__m256 x) {                        /* a NaN passes both bounds */
+          const __m256 c = _mm256_min_ps(_mm256_set1_ps(89), _mm256_max_ps(_mm256_set1_ps(-104), x)), one = _mm256_set1_ps(1);
+          const __m256 t = _mm256_fmadd_ps(c, _mm256_set1_ps(1.44269504f), _mm256_set1_ps(VOLTA_ROUNDER));
+          const __m256 k = _mm256_sub_ps(t, _mm256_set1_ps(VOLTA_ROUNDER));
+          const __m256 r = _mm256_fmadd_ps(k, _mm256_set1_ps(2.12194440e-4f), _mm256_fmadd_ps(k, _mm256_set1_ps(-0.693359375f), c));
+          const __m256i half = _mm256_slli_epi32(_mm256_srai_epi32(_mm256_castps_si256(t), 1), 23);     /* of the power of two */
+          const __m256i rest = _mm256_sub_epi32(_mm256_slli_epi32(_mm256_castps_si256(t), 23), half);
+          __m256 p = _mm256_set1_ps(1.98919806e-4f);
+          p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.39345415e-3f));
+          p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(8.33331049e-3f));
+          p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(4.16664556e-2f));
+          p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.66666672e-1f));
+          p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.5f));
+          p = _mm256_add_ps(one, _mm256_fmadd_ps(p, _mm256_mul_ps(r, r), r));
+          p = _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_add_epi32(half, _mm256_castps_si256(one))));
+          return _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_add_epi32(rest, _mm256_castps_si256(one))));
+      }
+      /* The last vector, which reaches back over others, is read before they are written. */
+      #define VOLTA_LAST8(x) (n >= 8 ? _mm256_loadu_ps((x) + n - 8) : _mm256_maskload_ps(x, VOLTA_FIRST(n, float)))
+      #define VOLTA_PUT_LAST8(out, y) \\
+          if (n >= 8) _mm256_storeu_ps((out) + n - 8, y); \\
+          else _mm256_maskstore_ps(out, VOLTA_FIRST(n, float), y);
+      #define VOLTA_EXP_LINE(NAME, SHIFT, AT, LAST) \\
+      static inline Py_ssize_t NAME(float *out, const float *x, SHIFT, Py_ssize_t n) { \\
+          const __m256 last = _mm256_sub_ps(VOLTA_LAST8(x), LAST); \\
+          Py_ssize_t i = 0; \\
+          for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, volta_exp8(_mm256_sub_ps(_mm256_loadu_ps(x + i), AT))); \\
+          if (i < n) { VOLTA_PUT_LAST8(out, volta_exp8(last)) } \\
+          return n; \\
+      }
+      VOLTA_EXP_LINE(volta_exp_away_line8, float shift, _mm256_set1_ps(shift), _mm256_set1_ps(shift))
+      VOLTA_EXP_LINE(volta_exp_each_line8, const float *shift, _mm256_loadu_ps(shift + i), VOLTA_LAST8(shift))
+      static inline Py_ssize_t volta_exp_sum_line8(float *out, const float *x, float shift, double *total, Py_ssize_t n) {
+          const __m256 s = _mm256_set1_ps(shift), last = _mm256_sub_ps(VOLTA_LAST8(x), s);
+          Py_ssize_t i = 0, stop;
+          while (i < n) {
+              __m256 v, w, a = _mm256_setzero_ps(), b = a;
+              __m128 q;
+              stop = n - i < 1024 ? n : i + 1024;
+              for (; i + 16 <= stop; i += 16) {
+                  v = volta_exp8(_mm256_sub_ps(_mm256_loadu_ps(x + i), s));
+                  w = volta_exp8(_mm256_sub_ps(_mm256_loadu_ps(x + i + 8), s));
+                  if (out) { _mm256_storeu_ps(out + i, v); _mm256_storeu_ps(out + i + 8, w); }
+                  a = _mm256_add_ps(a, v);
+                  b = _mm256_add_ps(b, w);
+              }
+              if (i + 8 <= stop) {
+                  v = volta_exp8(_mm256_sub_ps(_mm256_loadu_ps(x + i), s));
+                  if (out) _mm256_storeu_ps(out + i, v);
+                  a = _mm256_add_ps(a, v);
+                  i += 8;
+              }
+              if (i < stop) {                                           /* the end of the line */
+                  v = volta_exp8(last);
+                  if (out) { VOLTA_PUT_LAST8(out, v) }
+                  b = _mm256_add_ps(b, n >= 8 ? _mm256_andnot_ps(_mm256_castsi256_ps(VOLTA_FIRST(8 - (n - i), float)), v)
+                                              : _mm256_and_ps(_mm256_castsi256_ps(VOLTA_FIRST(n, float)), v));
+                  i = stop;
+              }
+              a = _mm256_add_ps(a, b);
+              q = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+              q = _mm_add_ps(q, _mm_movehl_ps(q, q));
+              *total += _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
+          }
+          return n;
+      }
+    #else
+      #define volta_exp_away_line8 volta_exp_away_line
+      #define volta_exp_each_line8 volta_exp_each_line
+      #define volta_exp_sum_line8 volta_exp_sum_line
+    #endif
+    #endif
+    """
+    Py_ssize_t exp_away_line "volta_exp_away_line8"(float* out, const float* x, float shift, Py_ssize_t n)
+    # OUT: out, unless it is NULL; total, to which the sum is added
+    Py_ssize_t exp_sum_line "volta_exp_sum_line8"(float* out, const float* x, float shift, double* total, Py_ssize_t n)
+    # exp(x - shift[i]); memory of `shift` to a multiple of 16
+    Py_ssize_t exp_each_line "volta_exp_each_line8"(float* out, const float* x, const float* shift, Py_ssize_t n)
