@@ -62,7 +62,8 @@ def test_extremes_are_found_anywhere(name, dtype):
 
 
 def test_softmax_is_the_same_in_the_rest_of_a_line():
-    """Equal elements have equal results, each of which is as exact as elsewhere; -infinity gives 0, NaN and infinity NaN."""
+    """Equal elements have equal results, each of which is as exact as elsewhere; -infinity gives 0, NaN and infinity NaN, of
+    whose logarithms only the former is NaN."""
     for n in LENGTHS:
         x = np.full((2, n), -1.375, np.float32)
         x[:, n // 2] = 2.25
@@ -78,6 +79,7 @@ def test_softmax_is_the_same_in_the_rest_of_a_line():
     for n in range(2, 40):
         x = np.zeros((3, n), np.float32)
         x[0, n - 1], x[1, n - 1], x[2, n - 1] = -np.inf, np.inf, np.nan
+        assert np.array_equal(volta.logsumexp(volta.tensor(x[1:]), 1).numpy(), [np.inf, np.nan], equal_nan=True), n
         got = volta.softmax(volta.tensor(x), 1).numpy()
         assert got[0, n - 1] == 0 and np.allclose(got[0, :-1], 1 / (n - 1)) and np.isnan(got[1, n - 1]) and np.isnan(got[2]).all(), n
 

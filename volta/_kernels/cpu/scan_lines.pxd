@@ -9,7 +9,8 @@ cdef extern from * nogil:
       #include <math.h>
       /* Whether a product of 16 elements may be beyond 1e64, or below 1e-64. */
       VOLTA_INLINE int volta_wild(const float* x) {
-          const __m256 bare = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff)), most = _mm256_set1_ps(1e4f), least = _mm256_set1_ps(1e-4f);
+          const __m256 bare = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
+          const __m256 most = _mm256_set1_ps(1e4f), least = _mm256_set1_ps(1e-4f);
           __m256 wild = _mm256_setzero_ps();
           int k;
           for (k = 0; k < 16; k += 8) {

@@ -52,7 +52,9 @@ cdef void softmax_rows(const real* x, real* out, Py_ssize_t rows, Py_ssize_t ste
     for r in range(rows):
         top[r] = line_max(x + r * step, n)
         if kind == LOGSUMEXP:
-            top[r] = finite(top[r])
+            total[r], top[r] = top[r], finite(top[r])
+            if total[r] > top[r]:               # infinite, as its logarithm is
+                continue
         total[r] = <real>line_exp_sum(out + r * step if kind == SOFTMAX else NULL, x + r * step, top[r], n)
     for r in range(rows):
         total[r] = 1 / total[r] if kind == SOFTMAX else log_of[real](total[r])

@@ -240,7 +240,7 @@ cdef inline void line_exp(real* out, const real* x, real shift, Py_ssize_t n) no
 
 
 cdef inline double line_exp_sum(real* out, const real* x, real shift, Py_ssize_t n) noexcept nogil:
-    """out = exp(x - shift), unless out is NULL, and their sum."""
+    """out = exp(x - shift), unless out is NULL, and their sum. IN: shift, at most 43 below the largest of x, or infinite."""
     cdef real piece[1024]
     cdef real* to = &piece[0]
     cdef double total = 0
