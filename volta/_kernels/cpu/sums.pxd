@@ -36,7 +36,7 @@ cdef extern from *:
         #define VOLTA_LEFT(p) ({ N left = {0}; memcpy(&left, p + i, (n - i) * sizeof(*(p))); left; })
         #define VOLTA_LEFT_float(p) VOLTA_LEFT(p)
         #define VOLTA_LEFT_double(p) VOLTA_LEFT(p)
-        #define VOLTA_KEEP_float(v) ({ N kept = v; for (k = (int)(n - i); k < (int)LANES; k++) kept[k] = 0; kept; })
+        #define VOLTA_KEEP_float(v) ({ N kept = v; int lane = (int)(n - i); for (; lane < (int)LANES; lane++) kept[lane] = 0; kept; })
         #define VOLTA_KEEP_double(v) VOLTA_KEEP_float(v)
       #endif
       #if VOLTA_LINE_BYTES == 64
