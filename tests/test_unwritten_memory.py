@@ -134,6 +134,7 @@ def forms(seed: int):
     yield lambda x, w: F.conv2d(x, w, padding=2), (2, 1, 9, 9), (3, 1, 5, 5)                            # taps that do not fill tiles of 3
     yield lambda x, w: F.conv2d(x, w, padding=3), (2, 18, 19, 17), (37, 18, 7, 7)                       # block by block of the kernel
     yield lambda x, w: F.conv2d(x, w, dilation=3), (2, 5, 22, 23), (30, 5, 7, 7)                        # few outputs of large windows
+    yield volta.matmul, (5, 4), (4, 3)                                                                  # sums of few columns, interleaved
     for _ in range(30):
         yield convolution(rng)
     for family in (products, lines, planes):

@@ -99,7 +99,9 @@ cdef extern from *:
     #define VOLTA_INTERLEAVE(S, T)                                                                                      \\
     static void volta_interleave##S(Py_ssize_t rows, Py_ssize_t n, const T* VOLTA_RESTRICT x, Py_ssize_t x_row, const T* bias, \\
                                     T* VOLTA_RESTRICT out) {                                                        \\
-        const T* y = x + x_row; const T* z = y + x_row;                                                             \\
+        const T *y, *z;                                                                                             \\
+        VOLTA_HIDE(x_row);          /* of a distance that it knows, GCC also takes what lies behind a line's last element */ \\
+        y = x + x_row, z = y + x_row;                                                                               \\
         const T a = bias ? bias[0] : 0, b = bias ? bias[1] : 0, c = bias && rows > 2 ? bias[2] : 0;                 \\
         Py_ssize_t j;                                                                                               \\
         if (rows == 2) for (j = 0; j < n; j++) { out[2 * j] = x[j] + a; out[2 * j + 1] = y[j] + b; }                \\
