@@ -7,13 +7,19 @@ from volta._kernels.cpu.tile cimport LANES32
 
 cdef extern from *:
     """
-    /* Where GCC would waste registers or instructions: sum += x * y, not over x or y; and x = row i of a, whose eight places are one
-       address and four distances. */
-    #if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512F__)
-      #define VOLTA_INTO(OP, sum, x, y) __asm__(OP " %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y))
-      #define VOLTA_FAR(OP, x, times, i) __asm__(OP " (%1, %2, " #times "), %0" : "=v"(x) : "r"(a), "r"(far[i]), "m"(*(const char (*)[])a))
+    /* Where GCC would waste registers or instructions: sum += x * y, not over x or y, which of 16 registers left none and moved the sums
+       about; and x = row i of a, whose places are one address and a few distances. */
+    #if defined(__GNUC__) && !defined(__clang__) && defined(__FMA__)
+      #if defined(__AVX512F__)
+        #define VOLTA_REGISTER "v"
+      #else
+        #define VOLTA_REGISTER "x"
+      #endif
+      #define VOLTA_INTO(OP, sum, x, y) __asm__(OP " %2, %1, %0" : "+" VOLTA_REGISTER(sum) : VOLTA_REGISTER(x), VOLTA_REGISTER(y))
+      #define VOLTA_FAR(OP, x, times, i)                                                                            \\
+        __asm__(OP " (%1, %2, " #times "), %0" : "=" VOLTA_REGISTER(x) : "r"(a), "r"(far[i]), "m"(*(const char (*)[])a))
       #define VOLTA_ROW(OP, x, i, ROWS)                                                                             \\
-        if (i == 0) __asm__(OP " %1, %0" : "=v"(x) : "m"(*a));                                                      \\
+        if (i == 0) __asm__(OP " %1, %0" : "=" VOLTA_REGISTER(x) : "m"(*a));                                        \\
         else if (ROWS <= VOLTA_TILE_ROWS / 2 || i % 2) VOLTA_FAR(OP, x, 1, i);                                      \\
         else if (i == 2) VOLTA_FAR(OP, x, 2, 1);                                                                    \\
         else if (i == 4) VOLTA_FAR(OP, x, 4, 1);                                                                    \\
