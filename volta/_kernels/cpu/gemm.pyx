@@ -19,7 +19,7 @@ from libc.string cimport memcpy
 
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
-from volta._kernels.cpu.gemm_plan cimport FETCHED, PAD, THIN, Plan, Products, transpose, turns_a
+from volta._kernels.cpu.gemm_plan cimport FETCHED, PAD, THIN, TURNED, Plan, Products, transpose, turns_a
 from volta._kernels.cpu.lines cimport by_lines
 from volta._kernels.cpu.multiply cimport multiply_ahead
 from volta._kernels.cpu.product cimport up
@@ -129,19 +129,18 @@ cdef inline Py_ssize_t panel_start(const Block* s, Py_ssize_t j) noexcept nogil:
 
 
 cdef void turn_tiles(const Products* p, const Block* s, Py_ssize_t q, const real* a, real* out) noexcept nogil:
-    """Tile q of a and the one after it, turned as `pack` does. Where columns of a are contiguous, both often lie in the same cache lines."""
-    cdef Py_ssize_t i = tile_start(s, q), middle = tile_start(s, q + 1), end = tile_start(s, min(q + 2, s.tiles)), k, depth = s.depth
-    cdef Py_ssize_t along = p.a_column
+    """Tile q of a and those that follow it in TURNED rows, as `pack` does. Where columns of a are contiguous, all lie in the same cache lines,
+    which would be gone before the next tile asked for them."""
+    cdef Py_ssize_t i = tile_start(s, q), end = min(q + TURNED // TILE_ROWS, s.tiles), along = p.a_column, depth = s.depth, k, t, first
     cdef const real* x = a + i * p.a_row + s.k0 * along
-    cdef real* other = out + TILE_ROWS * depth
-    if p.a_row == 1 and end - i == 2 * TILE_ROWS:
+    if p.a_row == 1 and tile_start(s, end) - i == TURNED:
         for k in range(depth):
-            memcpy(out + k * TILE_ROWS, x + k * along, TILE_ROWS * sizeof(real))
-            memcpy(other + k * TILE_ROWS, x + k * along + TILE_ROWS, TILE_ROWS * sizeof(real))
+            for t in range(TURNED // TILE_ROWS):
+                memcpy(out + (t * depth + k) * TILE_ROWS, x + k * along + t * TILE_ROWS, TILE_ROWS * sizeof(real))
         return
-    pack(middle - i, TILE_ROWS, depth, x, p.a_row, along, out)
-    if end > middle:
-        pack(end - middle, TILE_ROWS, depth, x + (middle - i) * p.a_row, p.a_row, along, other)
+    for t in range(q, end):
+        first = tile_start(s, t)
+        pack(tile_start(s, t + 1) - first, TILE_ROWS, depth, x + (first - i) * p.a_row, p.a_row, along, out + (t - q) * TILE_ROWS * depth)
 
 
 cdef inline void tile(const Products* p, const Block* s, Py_ssize_t q, Py_ssize_t j, const real* a, const real* b, const real* bias,
@@ -157,9 +156,9 @@ cdef inline void tile(const Products* p, const Block* s, Py_ssize_t q, Py_ssize_
     a += i * p.a_row + s.k0 * p.a_column
     b += s.k0 * p.b_row + first * p.b_column
     if s.turn_a:
-        if j == 0 and q % 2 == 0:
+        if j == 0 and q % (TURNED // TILE_ROWS) == 0:
             turn_tiles(p, s, q, whole_a, space + (0 if s.sweep else q * TILE_ROWS * s.depth))
-        a = space + (q % 2 if s.sweep else q) * TILE_ROWS * s.depth
+        a = space + (q % (TURNED // TILE_ROWS) if s.sweep else q) * TILE_ROWS * s.depth
     if s.sweep:
         next = out + (i * p.n + last if j + 1 < s.panels else end * p.n)
         if s.ahead and j + 1 == s.panels:
@@ -198,7 +197,7 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
         s.stretch = max((s.depth + 2 * TILE_ROWS) // TILE_ROWS // 4 * 4, 4)                         # in whole groups of steps
         if s.panels == 1 and not s.ahead:
             s.stretch = s.depth                                                                     # narrow lines come by themselves
-        s.room = (s.depth * TILE_ROWS * (2 if s.sweep else s.tiles) + PAD - 1) // PAD * PAD
+        s.room = up(s.depth * (TURNED if s.sweep else TILE_ROWS * s.tiles), PAD)
         if s.sweep:
             for q in range(s.tiles):
                 for j in range(s.panels):

@@ -74,7 +74,7 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
         if plan.inner:
             plan.own = ((p.m if p.a_column != 1 else 0) + (p.n if p.b_row != 1 else 0)) * plan.length + PAD
         else:
-            plan.own = min(plan.depth, plan.length) * ((p.m if plan.few else 0) + 2 * TILE_ROWS + min(plan.wide, p.n) + 3 * width) + PAD
+            plan.own = min(plan.depth, plan.length) * ((p.m if plan.few else 0) + TURNED + min(plan.wide, p.n) + 3 * width) + PAD
             if plan.turned:
                 plan.own += up(plan.tall * up(min(plan.wide, p.n), width), PAD)
     plan.own = (plan.own + PAD - 1) // PAD * PAD
