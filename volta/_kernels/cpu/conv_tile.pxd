@@ -69,8 +69,10 @@ cdef extern from *:
             V y[N];                                                                                                 \\
             VOLTA_UNROLL for (j = 0; j < N; j++) y[j] = *(const V*)(line[j] + tap);                                 \\
             VOLTA_UNROLL for (i = 0; i < ROWS; i++) {                                                               \\
-                const T w = x[i * row];                                                                             \\
-                VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = VOLTA_MADD##S(VOLTA_SAME##S(w), y[j], sum[i][j]);  \\
+                const V w = VOLTA_SAME##S(x[i * row]);                                                              \\
+                VOLTA_UNROLL for (j = 0; j < N; j++)                                                                \\
+                    if (ROWS > 1) { VOLTA_PLUS##S(sum[i][j], w, y[j]); }                                            \\
+                    else sum[i][j] = VOLTA_MADD##S(w, y[j], sum[i][j]);                                             \\
             }                                                                                                       \\
         }                                                                                                           \\
         if (out->tile != NULL) {                                                                                    \\

@@ -88,6 +88,14 @@ cdef extern from *:
       #define VOLTA_SAME32(x) ((x) - (volta_v32){0})
       #define VOLTA_SAME64(x) ((x) - (volta_v64){0})
     #endif
+    /* sum += x * y. Of 16 registers, all of which a tile takes, GCC wastes some: there as it is written, not over x or y, both loaded once. */
+    #if defined(__GNUC__) && !defined(__clang__) && defined(__FMA__) && !defined(__AVX512F__)
+      #define VOLTA_PLUS32(sum, x, y) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(y))
+      #define VOLTA_PLUS64(sum, x, y) __asm__("vfmadd231pd %2, %1, %0" : "+x"(sum) : "x"(x), "x"(y))
+    #else
+      #define VOLTA_PLUS32(sum, x, y) sum = VOLTA_MADD32(x, y, sum)
+      #define VOLTA_PLUS64(sum, x, y) sum = VOLTA_MADD64(x, y, sum)
+    #endif
 
     /* The first n of a vector's numbers; the others are zeros, and their memory is not touched. */
     #define VOLTA_PARTS(T, V, S, LANES)                                                                             \\
@@ -119,6 +127,30 @@ cdef extern from *:
         if (__builtin_constant_p(n) && n == VOLTA_LANES64) *(volta_v64*)out = x;
         else _mm512_mask_storeu_pd(out, (__mmask8)((1u << n) - 1), (__m512d)x);
     }
+    #elif defined(__FMA__)
+    #define VOLTA_MASKED 0                              /* for loads alone: a masked store takes as long as a line of whole ones */
+    static const int volta_lanes_of[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    static inline volta_v32 volta_part32(const float* x, int n) {
+        if (n == VOLTA_LANES32) return *(const volta_v32*)x;
+        return (volta_v32)_mm256_maskload_ps(x, _mm256_loadu_si256((const __m256i*)(volta_lanes_of + 8 - n)));
+    }
+    static inline volta_v64 volta_part64(const double* x, int n) {
+        if (n == VOLTA_LANES64) return *(const volta_v64*)x;
+        return (volta_v64)_mm256_maskload_pd(x, _mm256_loadu_si256((const __m256i*)(volta_lanes_of + 8 - 2 * n)));
+    }
+    static inline void volta_put32(float* out, volta_v32 x, int n) {
+        __m128 part = _mm256_castps256_ps128((__m256)x);
+        if (n == VOLTA_LANES32) { *(volta_v32*)out = x; return; }
+        if (n & 4) { _mm_storeu_ps(out, part); out += 4; part = _mm256_extractf128_ps((__m256)x, 1); }
+        if (n & 2) { _mm_storel_pi((__m64*)out, part); out += 2; part = _mm_movehl_ps(part, part); }
+        if (n & 1) _mm_store_ss(out, part);
+    }
+    static inline void volta_put64(double* out, volta_v64 x, int n) {
+        __m128d part = _mm256_castpd256_pd128((__m256d)x);
+        if (n == VOLTA_LANES64) { *(volta_v64*)out = x; return; }
+        if (n & 2) { _mm_storeu_pd(out, part); out += 2; part = _mm256_extractf128_pd((__m256d)x, 1); }
+        if (n & 1) _mm_store_sd(out, part);
+    }
     #else
     #define VOLTA_MASKED 0
     VOLTA_PARTS(float, volta_v32, 32, VOLTA_LANES32)
@@ -136,6 +168,16 @@ cdef extern from *:
     #if defined(__AVX512F__)
     static inline float volta_total32(volta_v32 x) { return _mm512_reduce_add_ps((__m512)x); }
     static inline double volta_total64(volta_v64 x) { return _mm512_reduce_add_pd((__m512d)x); }
+    #elif defined(__FMA__)
+    static inline float volta_total32(volta_v32 x) {
+        __m128 half = _mm_add_ps(_mm256_castps256_ps128((__m256)x), _mm256_extractf128_ps((__m256)x, 1));
+        half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+        return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+    }
+    static inline double volta_total64(volta_v64 x) {
+        __m128d half = _mm_add_pd(_mm256_castpd256_pd128((__m256d)x), _mm256_extractf128_pd((__m256d)x, 1));
+        return _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)));
+    }
     #else
     VOLTA_TOTAL_OF(32, float, VOLTA_LANES32)
     VOLTA_TOTAL_OF(64, double, VOLTA_LANES64)

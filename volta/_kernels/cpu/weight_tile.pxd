@@ -18,8 +18,8 @@ cdef extern from *:
             V y[N];                                                                                                 \\
             VOLTA_UNROLL for (j = 0; j < N; j++) y[j] = row[j];                                                     \\
             VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) {                                                    \\
-                const T x = a[i];                                                                                   \\
-                VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = VOLTA_MADD##S(VOLTA_SAME##S(x), y[j], sum[i][j]);  \\
+                const V x = VOLTA_SAME##S(a[i]);                                                                    \\
+                VOLTA_UNROLL for (j = 0; j < N; j++) { VOLTA_PLUS##S(sum[i][j], x, y[j]); }                         \\
             }                                                                                                       \\
         }                                                                                                           \\
         VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
