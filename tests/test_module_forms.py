@@ -1,6 +1,9 @@
 """Forms of modules, losses, optimizers and grad modes that PyTorch users write: hooks, list arithmetic, old loss arguments, names."""
 import copy
+import functools
 import pickle
+import subprocess
+import sys
 from collections import OrderedDict
 
 import numpy as np
@@ -251,3 +254,14 @@ def test_numbers_of_older_files_have_a_dimension():
 
 def test_what_layers_do_not_show():
     assert repr(nn.Hardswish(inplace=True)) == "Hardswish()" and repr(nn.Hardsigmoid(inplace=True)) == "Hardsigmoid()"
+
+
+def test_functions_are_pickled_and_copied_as_themselves():
+    """By their names, also for a process that has not imported their module."""
+    names = "Tensor.exp_ Tensor.relu_ Tensor.squeeze_ exp_ exp nn.functional.relu_ nn.functional.elu_ nn.functional.dropout".split()
+    functions = [functools.reduce(getattr, name.split("."), volta) for name in names]
+    for function in functions:
+        assert pickle.loads(pickle.dumps(function)) is copy.copy(function) is copy.deepcopy(function) is function
+    listed = ", ".join(f"volta.{name}" for name in names[::-1])
+    program = f"import pickle; found = pickle.loads({pickle.dumps(functions[::-1])!r}); import volta, volta.nn; assert found == [{listed}]"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -40,6 +40,13 @@ def configure_batches(written, put, shown):
     _written, _put, _shown = written, put, shown
 
 
+cdef dict _forms = {}           # (name, name of the op) -> InPlace, for unpickling
+
+
+def _form_named(name, op):
+    return _forms[name, op.name]
+
+
 cdef class InPlace(Op):
     """The in-place form of an op, `x.exp_()`: an elementwise record's kernel writes into the tensor, a function's result is copied in. A
     function with options may have a `record` for calls without them. With `geometry` (`x.squeeze_()`) the tensor shows its data in
@@ -60,6 +67,10 @@ cdef class InPlace(Op):
         self.halves = getattr(one, "halves", False)
         self.record = op if record is None and isinstance(op, Primitive) and (<Primitive>op).promotion else record
         self.details = op.details
+        _forms[name, op.name] = self
+
+    def __reduce__(self):
+        return (_form_named, (self.name, self.op))
 
     def __call__(self, input, *args, **options):
         cdef str record = "-"

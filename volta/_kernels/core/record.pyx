@@ -5,6 +5,7 @@ Both are what users call, as functions and as methods. Knows no device, no kerne
 records.
 """
 import inspect
+from importlib import import_module
 
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE
@@ -52,7 +53,9 @@ cdef void set_check(check_t function) noexcept:
     _check = function
 
 
-def _op_named(name):
+def _op_named(name, module=None):
+    if module is not None:                      # which may be the first to need it
+        import_module(module)
     return _named(name)
 
 
@@ -97,7 +100,7 @@ cdef class Op:
         return f"<{type(self).__name__} {self.name}>"
 
     def __reduce__(self):
-        return (_op_named, (self.name,))
+        return (_op_named, (self.name, getattr(self, "__module__", None)))
 
     cdef object otherwise(self, tuple args, dict options, names):
         """The result of a call with `out`, or with NumPy's spellings of arguments; _ELSEWHERE for any other."""
