@@ -161,3 +161,29 @@ def test_constraints_of_arguments_are_of_the_object(make):
     shown = [{k: repr(v).replace("'", "") for k, v in make(module, tensor).arg_constraints.items()}
              for module, tensor in ((ours, volta.tensor), (torch.distributions, torch.tensor))]
     assert shown[0] == shown[1]
+
+
+def test_densities_where_a_power_is_zero(device):
+    """0 to the power of 0 is 1, as in PyTorch."""
+    ends, one = volta.tensor([0.0, 1.0], device=device), volta.tensor(1.0, device=device)
+    assert ours.Beta(one, 2 * one).log_prob(ends).tolist() == pytest.approx([math.log(2), -math.inf])
+    assert ours.Dirichlet(volta.ones(2, device=device)).log_prob(ends).item() == pytest.approx(0.0)
+
+
+def test_constraints_of_matrices_that_are_not_square():
+    for name in "square", "symmetric", "positive_definite", "positive_semidefinite":
+        assert getattr(ours.constraints, name).check(volta.ones(2, 2, 1)).tolist() == [False, False]
+    assert ours.constraints.square.check(volta.ones(2, 1, 1)).tolist() == [True, True]
+
+
+@pytest.mark.parametrize("call", [
+    lambda: ours.constraints.real_vector.check(volta.tensor(1.0)),
+    lambda: ours.IndependentTransform(ours.ExpTransform(), 1)(volta.tensor(1.0)),
+    lambda: ours.IndependentTransform(ours.ExpTransform(), 1).inv(volta.tensor(1.0)),
+    lambda: ours.StackTransform([ours.ExpTransform(), ours.TanhTransform()])(volta.ones(3)),
+    lambda: ours.constraints.stack([ours.constraints.real, ours.constraints.positive]).check(volta.ones(3)),
+    lambda: ours.Multinomial(-1, volta.ones(2)),
+    lambda: ours.Distribution.set_default_validate_args(None)])
+def test_values_that_do_not_fit_are_refused(call):
+    with pytest.raises(ValueError, match="needs|must"):
+        call()

@@ -7,10 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from volta import dtypes
 from volta._kernels import core
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, ShapeError
 from volta.linalg import cholesky_ex, eigvalsh
 from volta.ops import join
+from volta.ops.creation import full
 from volta.ops.join import tril
 from volta.tensor import Tensor
 
@@ -98,6 +100,8 @@ class independent(Constraint):
 
     def check(self, value: Tensor) -> Tensor:
         found = self.base_constraint.check(value)
+        if found.ndim < self.reinterpreted_batch_ndims:
+            raise ShapeError(f"{self!r}: needs a value of {self.event_dim} dimensions or more, got {value.ndim}")
         return found.flatten(-self.reinterpreted_batch_ndims).all(-1) if self.reinterpreted_batch_ndims else found
 
 
@@ -233,6 +237,7 @@ class stack(Constraint):
         return dim + 1 if self.dim + dim < 0 else dim
 
     def check(self, value: Tensor) -> Tensor:
+        check_parts("constraints.stack", self.cseq, self.dim, value)
         return join.stack([c.check(v) for c, v in zip(self.cseq, value.unbind(self.dim))], self.dim)
 
 
@@ -258,6 +263,13 @@ def is_dependent(constraint: object) -> bool:
     return isinstance(constraint, _Dependent)
 
 
+def check_parts(name: str, parts: Sequence[object], dim: int, *tensors: Tensor) -> None:
+    """Raises: ShapeError where tensors have not as many slices along `dim` as there are parts."""
+    for t in tensors:
+        if not -t.ndim <= dim < t.ndim or t.shape[dim] != len(parts):
+            raise ShapeError(f"{name}: needs {len(parts)} slices along dim {dim}, got shape {t.shape}")
+
+
 def _is_zero(bound):
     return not isinstance(bound, core.TensorBase) and bound == 0
 
@@ -266,7 +278,13 @@ def _is_whole(x):
     return x % 1 == 0
 
 
+def _square(x):
+    return full(x.shape[:-2], x.shape[-2] == x.shape[-1], dtype=dtypes.bool_, device=x.device)
+
+
 def _symmetric(x):
+    if x.shape[-2] != x.shape[-1]:
+        return _square(x)
     return ((x - x.mT).abs() <= 1e-6 + 1e-5 * x.mT.abs()).all(-1).all(-1)
 
 
@@ -276,6 +294,11 @@ def _lower(x):
 
 def _positive_diagonal(x):
     return (x.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
+
+
+def _semidefinite(x):
+    found = _symmetric(x)
+    return found & (eigvalsh(x) >= 0).all(-1) if found.all().item() else found
 
 
 def _definite(x):
@@ -292,12 +315,11 @@ boolean = _single("Boolean", "be 0 or 1", lambda x: (x == 0) | (x == 1), is_disc
 nonnegative_integer, positive_integer = _IntegerGreaterThan(0), _IntegerGreaterThan(1)
 simplex = _single("Simplex", "be probabilities that sum to 1", lambda x: (x >= 0).all(-1) & ((x.sum(-1) - 1).abs() < 1e-6), 1)
 one_hot = _single("OneHot", "be one-hot vectors", lambda x: ((x == 0) | (x == 1)).all(-1) & (x.sum(-1) == 1), 1, True)
-square = _single("Square", "be square matrices", lambda x: (x[..., 0, 0] == x[..., 0, 0]) | (x.shape[-1] == x.shape[-2]), 2)
+square = _single("Square", "be square matrices", _square, 2)
 symmetric = _single("Symmetric", "be symmetric", _symmetric, 2)
 lower_triangular = _single("LowerTriangular", "be lower triangular", _lower, 2)
 lower_cholesky = _single("LowerCholesky", "be lower triangular with a positive diagonal", lambda x: _lower(x) & _positive_diagonal(x), 2)
 corr_cholesky = _single("CorrCholesky", "be the Cholesky factor of correlations", lambda x: lower_cholesky.check(x) & (
     ((x ** 2).sum(-1) - 1).abs() <= 10 * x.shape[-1] * (2.0 ** -52 if x.dtype.itemsize == 8 else 2.0 ** -23)).all(-1), 2)
-positive_semidefinite = _single("PositiveSemidefinite", "be positive semidefinite",
-                              lambda x: _symmetric(x) & (eigvalsh(x) >= 0).all(-1), 2)
+positive_semidefinite = _single("PositiveSemidefinite", "be positive semidefinite", _semidefinite, 2)
 positive_definite = _single("PositiveDefinite", "be positive definite", _definite, 2)

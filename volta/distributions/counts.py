@@ -114,6 +114,8 @@ class Multinomial(Distribution):
                  validate_args: bool | None = None) -> None:
         if not isinstance(total_count, int):
             raise ArgumentError(f"Multinomial: total_count must be one int, got {type(total_count).__name__}")
+        if total_count < 0:
+            raise ArgumentError(f"Multinomial: total_count must not be negative, got {total_count}")
         self.total_count, self._choice = total_count, Categorical(probs, logits, validate_args)
         super().__init__(self._choice._batch_shape, (self._choice._num_events,), validate_args)
 

@@ -41,6 +41,8 @@ class Distribution:
     @classmethod
     def set_default_validate_args(cls, value: bool) -> None:
         """Whether values are checked where nothing else is said."""
+        if value not in (True, False):
+            raise ArgumentError(f"set_default_validate_args: value must be True or False, got {value!r}")
         Distribution._validate_args = bool(value)
 
     @property

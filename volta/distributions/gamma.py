@@ -18,7 +18,7 @@ from volta.ops.creation import empty
 from volta.ops.join import stack
 from volta.ops.math import where
 from volta.random import Generator
-from volta.special import digamma, gammainc, xlogy
+from volta.special import digamma, gammainc, xlog1py, xlogy
 from volta.tensor import Tensor
 
 __all__ = ["Beta", "Chi2", "Dirichlet", "FisherSnedecor", "Gamma", "StudentT"]
@@ -182,7 +182,7 @@ class Dirichlet(Distribution):
         return self.concentration.lgamma().sum(-1) - self.concentration.sum(-1).lgamma()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        return ((self.concentration - 1) * self._validate_sample(value).log()).sum(-1) - self._normaliser()
+        return xlogy(self.concentration - 1, self._validate_sample(value)).sum(-1) - self._normaliser()
 
     def entropy(self) -> Tensor:
         alpha, total = self.concentration, self.concentration.sum(-1)
@@ -218,7 +218,7 @@ class Beta(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         value = self._validate_sample(value)
-        return (self.concentration1 - 1) * value.log() + (self.concentration0 - 1) * (-value).log1p() - self._normaliser()
+        return xlogy(self.concentration1 - 1, value) + xlog1py(self.concentration0 - 1, -value) - self._normaliser()
 
     def entropy(self) -> Tensor:
         a, b, total = self.concentration1, self.concentration0, self._total

@@ -221,11 +221,16 @@ class IndependentTransform(Transform):
     bijective = property(lambda self: self.base_transform.bijective, doc="Whether it has an inverse.")
     sign = property(lambda self: self.base_transform.sign, doc="The sign of the derivative.")
 
+    def _checked(self, value, kind):
+        if value.ndim < kind.event_dim:
+            raise ShapeError(f"IndependentTransform: needs {kind.event_dim} dimensions or more, got shape {value.shape}")
+        return value
+
     def _call(self, x):
-        return self.base_transform(x)
+        return self.base_transform(self._checked(x, self.domain))
 
     def _inverse(self, y):
-        return self.base_transform._inv_call(y)
+        return self.base_transform._inv_call(self._checked(y, self.codomain))
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return _sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
@@ -317,6 +322,7 @@ class StackTransform(Transform):
     codomain = property(lambda self: constraints.stack([t.codomain for t in self.transforms], self.dim), doc="Of the slices.")
 
     def _parts(self, *tensors):
+        constraints.check_parts("StackTransform", self.transforms, self.dim, *tensors)
         return zip(self.transforms, *(t.unbind(self.dim) for t in tensors))
 
     def _call(self, x):
