@@ -11,7 +11,7 @@ from volta._kernels import core
 from volta._kernels.core import TensorBase, graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
-from volta.dtypes import as_integer, bool_, check_held, held, int32, int64, uint8
+from volta.dtypes import as_integer, bool_, check_held, held, int32, int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, IndexTypeError, RankError, ShapeError
 from volta.ops.copy import to
 from volta.ops.join import pad
@@ -72,13 +72,15 @@ def _elements(t):
 
 _LONG = frozenset(("put", "take", "take_along_dim", "one_hot", "index_copy", "index_fill", "multi_margin_loss", "multilabel_margin_loss"))
 
+_UNSEEN = frozenset(("gather", "scatter_reduce"))
+
 
 def check_integers(op: str, index: Tensor) -> None:
-    """Raise unless the elements are int64 or, but for the ops where PyTorch wants that alone, int32: masks and bytes are no indices, but as
-    in PyTorch where there are none."""
+    """Raise unless the elements are int64 or, but for the ops where PyTorch wants that alone, int32: masks and bytes are no indices, though
+    gather and scatter do not look at what has no elements, as in PyTorch."""
     if index.dtype is int32 and op in _LONG:
         raise IndexTypeError(f"{op}: the index must be int64, got int32; convert it with .long()")
-    if index.dtype not in (int64, int32) and (index._size or index.dtype is not uint8):
+    if index.dtype not in (int64, int32) and (index._size or op not in _UNSEEN):
         raise IndexTypeError(f"{op}: the index must be int64 or int32, got {index.dtype}; convert it with .long()")
 
 
