@@ -143,3 +143,13 @@ def test_what_index_copy_and_index_put_record(device):
     assert x.grad.tolist() == [[2, 2], [0, 0], [4, 4]] and y.grad.tolist() == [[4, 4], [4, 4], [2, 2]]
     with pytest.raises(IndexRangeError, match="index_put: index -4"):
         volta.index_put(x, (volta.tensor([-4], device=device),), y[:1], accumulate=True)
+
+
+def test_a_number_behind_a_mask_may_be_of_any_dtype(device):
+    """As in PyTorch, where masked_fill puts it there; several numbers have the dtype of what they are put into."""
+    x, mask = volta.zeros(3, 2, device=device), volta.tensor([True, False, True], device=device)
+    for key in (mask,), (mask, None):
+        assert x.index_put(key, volta.tensor(7, device=device)).tolist() == [[7.0, 7.0], [0.0, 0.0], [7.0, 7.0]]
+    for key, values, accumulate in ((mask,), [7, 7], False), ((mask,), [7], True), ((mask, mask[:2]), [7], False):
+        with pytest.raises(DTypeError, match="index_put: the source is volta.int64 and the input volta.float32"):
+            x.index_put(key, volta.tensor(values, device=device), accumulate)

@@ -100,6 +100,8 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
         raise ArgumentError("index_put: indices must be a tuple of tensors and None, with one at least")
     if not isinstance(values, TensorBase):
         raise DTypeError(f"index_put: values must be a tensor, got {type(values).__name__}")
+    if values._size == 1 and not accumulate and [i.dtype.code for i in indices if i is not None] == [0]:
+        values = cast(values, input.dtype)          # one number behind one mask, which masked_fill takes of any dtype
     if values.dtype is not input.dtype or values.device is not input.device:
         _, values = alike("index_put", input, input, values)
     key = tuple([_whole if i is None else i if i._shape else _as_index_vector(i) for i in indices])
