@@ -141,7 +141,7 @@ def test_a_schedule_of_ones_own():
     (lambda o: s.ChainedScheduler([s.ReduceLROnPlateau(o)]), "ChainedScheduler: ReduceLROnPlateau cannot be part of it"),
     (lambda o: s.SequentialLR(o, [s.StepLR(make_optimizer(), 1)], []), "SequentialLR: all schedulers must belong to one optimizer"),
     (lambda o: s.ConstantLR(o, 2.0), r"ConstantLR: factor must be in \[0, 1\], got 2.0"),
-    (lambda o: s.PolynomialLR(o, 0), "PolynomialLR: total_iters must be at least 1, got 0"),
+    (lambda o: s.PolynomialLR(o, -1), "PolynomialLR: total_iters must be at least 0, got -1"),
     (lambda o: s.CosineAnnealingWarmRestarts(o, 0), "CosineAnnealingWarmRestarts: T_0 must be at least 1, got 0"),
     (lambda o: run_over(o), "OneCycleLR: step 3 is behind the 2 steps")])
 def test_errors(make, text):
@@ -338,3 +338,41 @@ def test_get_lr_outside_a_step_warns():
         optimizer.step()
         warned(schedule.step)
     assert schedules[1].state_dict()["_get_lr_called_within_step"] is False
+
+
+def rates_at(optimizer, schedule, *epochs):
+    found = [optimizer.param_groups[0]["lr"]]
+    for epoch in epochs:
+        optimizer.step()
+        schedule.step(epoch)
+        found.append(optimizer.param_groups[0]["lr"])
+    return found
+
+
+@pytest.mark.parametrize("make, epochs, shares", [
+    (lambda o: s.LinearLR(o, 0.5, total_iters=0), (None, None), (0.5, 0.5, 0.5)),
+    (lambda o: s.PolynomialLR(o, 0), (None, None), (1.0, 1.0, 1.0)),
+    (lambda o: s.MultiplicativeLR(o, lambda epoch: 0.5), (0, 1), (1.0, 0.5, 0.25))])
+def test_edges_of_schedules_as_in_pytorch(make, epochs, shares):
+    optimizer = make_optimizer()
+    first = optimizer.param_groups[0]["lr"]
+    assert rates_at(optimizer, make(optimizer), *epochs) == pytest.approx([first * share for share in shares])
+
+
+def test_a_group_that_comes_later_goes_down_too():
+    """By the factor 0, of which no ratio can be formed."""
+    optimizer = make_optimizer()
+    schedule = s.ExponentialLR(optimizer, 0.0)
+    rates_at(optimizer, schedule, None)
+    optimizer.add_param_group({"params": [volta.ones(1, requires_grad=True)], "lr": 1.0})
+    rates_at(optimizer, schedule, None)
+    assert [group["lr"] for group in optimizer.param_groups] == [0.0] * len(optimizer.param_groups)
+
+
+def test_restarts_that_go_on_behind_the_first():
+    """The epoch within a cycle is what is left of it, as in PyTorch."""
+    optimizer = make_optimizer()
+    for group in optimizer.param_groups:
+        group["initial_lr"] = 1.0
+    schedule = s.CosineAnnealingWarmRestarts(optimizer, 2, 2, last_epoch=4)
+    assert (schedule.T_cur, schedule.T_i) == (1, 4)

@@ -37,7 +37,7 @@ class MultiplicativeLR(LambdaLR):
 
     def _rates(self):
         rates = self.rates()
-        if self.last_epoch == 0 or self._resumed:
+        if self._step_count == 1:               # the step before the first
             return rates
         return [lr * share for lr, share in zip(rates, self._shares())]
 
@@ -99,6 +99,9 @@ class ExponentialLR(LRScheduler):
     def scale(self, index, epoch):
         return self.gamma ** epoch
 
+    def _advanced(self, index, lr):
+        return lr if self.last_epoch == 0 or self._resumed else lr * self.gamma
+
 
 class LinearLR(LRScheduler):
     """From start_factor to end_factor of the first learning rate in `total_iters` epochs: a warm-up."""
@@ -107,22 +110,23 @@ class LinearLR(LRScheduler):
                  last_epoch: int = -1) -> None:
         self.start_factor = within("LinearLR", "start_factor", positive("LinearLR", "start_factor", start_factor))
         self.end_factor = within("LinearLR", "end_factor", end_factor)
-        self.total_iters = at_least("LinearLR", "total_iters", total_iters, 1)
+        self.total_iters = at_least("LinearLR", "total_iters", total_iters, 0)
         super().__init__(optimizer, last_epoch)
 
     def scale(self, index, epoch):
-        return self.start_factor + (self.end_factor - self.start_factor) * min(epoch, self.total_iters) / self.total_iters
+        share = min(epoch, self.total_iters) / self.total_iters if self.total_iters else 0.0
+        return self.start_factor + (self.end_factor - self.start_factor) * share
 
 
 class PolynomialLR(LRScheduler):
     """Down to 0 in `total_iters` epochs, as (1 - epoch / total_iters) ** power."""
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
-        self.total_iters, self.power = at_least("PolynomialLR", "total_iters", total_iters, 1), number("PolynomialLR", "power", power)
+        self.total_iters, self.power = at_least("PolynomialLR", "total_iters", total_iters, 0), number("PolynomialLR", "power", power)
         super().__init__(optimizer, last_epoch)
 
     def scale(self, index, epoch):
-        return (1.0 - min(epoch, self.total_iters) / self.total_iters) ** self.power
+        return (1.0 - min(epoch, self.total_iters) / self.total_iters) ** self.power if self.total_iters else 1.0
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -167,7 +171,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             epoch = self.last_epoch + 1
             self.T_cur += 1
             if self.T_cur >= self.T_i:
-                self.T_cur, self.T_i = self.T_cur - self.T_i, self.T_i * self.T_mult
+                self.T_cur, self.T_i = self.T_cur % self.T_i, self.T_i * self.T_mult
         else:
             self.T_cur, self.T_i = at_least(type(self).__name__, "epoch", epoch, 0), self.T_0
             while self.T_cur >= self.T_i:
