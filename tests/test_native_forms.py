@@ -1,4 +1,6 @@
 """Inner forms of functions of networks against PyTorch, where it is installed, and the layers."""
+import warnings
+
 import numpy as np
 import pytest
 
@@ -135,3 +137,14 @@ def test_bags_with_their_parts(mode, options, device):
             np.testing.assert_array_equal(a, b)
     with pytest.raises(ArgumentError, match=r"embedding_bag: mode must be 0 \(sum\), 1 \(mean\) or 2 \(max\), got 3"):
         volta.embedding_bag(volta.ones(2, 2), volta.tensor([0]), volta.tensor([0]), mode=3)
+
+
+def test_statistics_of_nothing_are_no_news(device):
+    """No warning, as in PyTorch."""
+    x = volta.ones(2, 0, device=device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert volta.native_layer_norm(x.T, (2,), None, None, 1e-5)[1].shape == (0, 1)
+        out, mean, rstd = volta.native_layer_norm(x, (0,), None, None, 1e-5)
+        assert volta.native_group_norm(x.T[..., None], None, None, 0, 2, 1, 1, 1e-5)[2].shape == (0, 1)
+    assert out.shape == (2, 0) and mean.shape == (2, 1) and rstd.isnan().all()

@@ -29,7 +29,8 @@ __all__: list[str] = []
 
 def _statistics(x, dims, shape, eps, dtype):
     """Mean and reciprocal standard deviation."""
-    variance, middle = var_mean(cast(x, float32) if x.dtype in HALVES else x, dims, correction=0)
+    x = cast(x, float32) if x.dtype in HALVES else x
+    variance, middle = var_mean(x, dims, correction=0) if x._size else (mean(x, dims),) * 2         # of nothing, var_mean warns
     return tuple([cast(reshape_op(v, shape=shape), dtype) for v in (middle, rsqrt(variance + eps))])
 
 
