@@ -256,3 +256,15 @@ def test_what_stands_in_several_places_is_projected_once(names, bias, device):
         before = volta.gpu.stats()
         layer(tensors["x"], tensors["x"], tensors["x"], need_weights=False)
         assert (volta.gpu.stats() - before).dispatches == 3
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 4), (1, 1, 4)])
+def test_one_more_key_of_any_rank(shape):
+    """The vectors that are put behind all keys and values may have fewer dimensions than these, as in PyTorch."""
+    found = []
+    for lib in torch, volta:
+        x, w = lib.arange(24.0).reshape(3, 2, 4) / 24, lib.arange(48.0).reshape(12, 4) / 48
+        extra = lib.arange(4.0).reshape(shape)
+        function = lib.nn.functional.multi_head_attention_forward
+        found.append(function(x, x, x, 4, 2, w, None, extra, -extra, False, 0.0, w[:4], None)[0].tolist())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5)

@@ -20,7 +20,7 @@ from volta.ops.records.view import expand_op, permute_op, reshape_op, row_major
 from volta.ops.reduce import mean, softmax
 from volta.ops.repeats import repeat_interleave
 from volta.ops.table import Flags, case, composed
-from volta.ops.view import expand, flatten, squeeze, transpose, unflatten, unsqueeze
+from volta.ops.view import expand, flatten, reshape, squeeze, transpose, unflatten, unsqueeze
 from volta.shapes import broadcast_shapes, broadcasts_to
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def multi_head_attention_forward(
     _check_mha(query, key, value, embed_dim_to_check, num_heads, weights, bias_k, bias_v, static_k, static_v)
     q, k, v = _projections((query, key, value), weights if use_separate_proj_weight else in_proj_weight, in_proj_bias, num_heads)
     if bias_k is not None:
-        k, v = (cat([x, expand(unflatten(b, 2, (num_heads, -1)), (len(x), 1, -1, -1))], 1) for x, b in ((k, bias_k), (v, bias_v)))
+        k, v = (cat([x, expand(reshape(b, (1, 1, num_heads, -1)), (len(x), 1, -1, -1))], 1) for x, b in ((k, bias_k), (v, bias_v)))
     q, k, v = (transpose(x, 1, 2) for x in (q, k, v))
     k, v = (x if s is None else reshape_op(s, shape=(*x.shape[:2], *s.shape[1:])) for x, s in ((k, static_k), (v, static_v)))
     if add_zero_attn:
