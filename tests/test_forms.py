@@ -179,6 +179,45 @@ def hooks_everywhere(library):
     return [*seen, len(seen) - count]
 
 
+def registrations_everywhere(library):
+    """What hooks see when modules take parameters, buffers and others, and what is taken then."""
+    place, nn, seen = hooks if library is volta else torch.nn.modules.module, library.nn, []
+    handles = [getattr(place, f"register_module_{kind}_registration_hook")(lambda module, name, value, kind=kind: seen.append((kind, name)))
+               for kind in ("parameter", "buffer", "module")]
+    other = nn.Tanh()
+    handles.append(place.register_module_module_registration_hook(lambda module, name, each: other if isinstance(each, nn.ReLU) else None))
+    try:
+        layers = nn.Sequential(nn.BatchNorm1d(2), nn.ReLU(), nn.Linear(1, 1, bias=False))
+        layers[0].running_mean, layers.last = library.ones(2), nn.ReLU()
+    finally:
+        for handle in handles:
+            handle.remove()
+    nn.Linear(1, 1)
+    return [*seen, repr(layers)]
+
+
+def test_hooks_of_what_all_modules_take():
+    assert registrations_everywhere(volta) == registrations_everywhere(torch)
+    with pytest.raises(ArgumentError, match="register_module_buffer_registration_hook: a hook must be a function, got 3"):
+        hooks.register_module_buffer_registration_hook(3)
+
+
+def test_states_that_hooks_replace():
+    """By the older name of the method: what the hook returns is the state; hooks of loading are told that it is strict, as in PyTorch."""
+    def told(library):
+        layer, strict = library.nn.Sequential(library.nn.Linear(1, 1)), []
+        handles = [layer._register_state_dict_hook(lambda module, state, prefix, metadata: {prefix + "all": len(state)}),
+                   layer[0]._register_state_dict_hook(lambda module, state, prefix, metadata: None)]
+        assert layer.state_dict(prefix="x.") == {"x.all": 2}
+        for handle in handles:
+            handle.remove()
+        layer[0].register_load_state_dict_pre_hook(lambda module, state, prefix, metadata, *rest: strict.append(rest[0]))
+        assert layer.load_state_dict({}, strict=False).missing_keys == ["0.weight", "0.bias"] == list(layer.state_dict())
+        return strict
+
+    assert told(volta) == told(torch) == [True]
+
+
 def test_hooks_of_all_modules():
     assert hooks_everywhere(volta) == hooks_everywhere(torch)
     assert not hooks._everywhere

@@ -11,10 +11,13 @@ from volta.nn.container import ModuleList
 from volta.nn.conv import _Convolution
 from volta.nn.dropouts import _Dropout
 from volta.nn.hooks import (
+    register_module_buffer_registration_hook,
     register_module_forward_hook,
     register_module_forward_pre_hook,
     register_module_full_backward_hook,
     register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
 )
 from volta.nn.init import fans, trunc_normal_
 from volta.nn.loss import _Loss
@@ -83,8 +86,10 @@ NAMES = {
     "_EXTRA_STATE_KEY_SUFFIX": "_extra_state", "_collate_fn_t": Callable[[list[Any]], Any], "_worker_init_fn_t": Callable[[int], None],
     "np_str_obj_array_pattern": re.compile(r"[SaUO]"),
     "_get_clones": _get_clones, "_no_grad_trunc_normal_": trunc_normal_, "_ntuple": _ntuple, "required": _RequiredParameter(),
-    **{hook.__name__: hook for hook in (register_module_forward_hook, register_module_forward_pre_hook, register_module_full_backward_hook,
-                                        register_module_full_backward_pre_hook)},
+    **{hook.__name__: hook for hook in (
+        register_module_buffer_registration_hook, register_module_forward_hook, register_module_forward_pre_hook,
+        register_module_full_backward_hook, register_module_full_backward_pre_hook, register_module_module_registration_hook,
+        register_module_parameter_registration_hook)},
     "consume_prefix_in_state_dict_if_present": consume_prefix_in_state_dict_if_present,
     **{name: _ntuple(n, name) for n, name in enumerate(("_single", "_pair", "_triple", "_quadruple"), 1)}}
 # Names of one module, one of which is also that of a module in it, and where they are.

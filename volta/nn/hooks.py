@@ -9,7 +9,7 @@ from typing import Any
 from volta._kernels import core
 from volta.autograd import Function, is_grad_enabled
 from volta.errors import ArgumentError
-from volta.saved import RemovableHandle
+from volta.saved import RemovableHandle, hooked
 
 _TABLES = ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks",
            "_forward_pre_hooks_with_kwargs", "_backward_hooks", "_backward_pre_hooks", "_last_node_hooks")
@@ -59,6 +59,40 @@ def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> Removabl
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, grad_input, grad_output)` when backward has passed through any module, and before its own hooks."""
     return _register("register_module_full_backward_hook", "_backward_hooks", hook)
+
+
+_registrations: dict[str, dict[object, Any]] = {"parameter": {}, "buffer": {}, "module": {}}
+
+
+def _register_registration(kind, hook):
+    if not callable(hook):
+        raise ArgumentError(f"register_module_{kind}_registration_hook: a hook must be a function, got {hook!r}")
+    return hooked(_registrations[kind], hook)
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(module, name, parameter)` before any module takes a parameter; what it returns, if not None, is taken instead."""
+    return _register_registration("parameter", hook)
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(module, name, buffer)` before any module takes a buffer; what it returns, if not None, is taken instead."""
+    return _register_registration("buffer", hook)
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(module, name, submodule)` before any module takes another; what it returns, if not None, is taken instead."""
+    return _register_registration("module", hook)
+
+
+def registered(kind: str, module: Any, name: str, value: Any) -> Any:
+    """What a module takes under `name`, after the hooks of all modules, which a parameter that is None is not shown to, as in PyTorch."""
+    if value is None and kind == "parameter":
+        return None
+    for hook in tuple(_registrations[kind].values()):
+        found = hook(module, name, value)
+        value = value if found is None else found
+    return value
 
 
 def _hooks(module: Any, table: str) -> dict[object, Any]:

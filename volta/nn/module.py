@@ -12,13 +12,14 @@ from volta.device import as_device
 from volta.dtypes import as_dtype, bfloat16, float16, float32, float64
 from volta.errors import ArgumentError, DTypeError, RegistrationError, UninitializedError
 from volta.layout import memory_format as Layout
-from volta.nn.hooks import HookMethods
+from volta.nn.hooks import HookMethods, registered
 from volta.nn.parameter import Buffer, Parameter, Uninitialized
 from volta.nn.state import StateMethods
 from volta.tensor import Tensor
 from volta.types import DeviceLike, DTypeLike
 
-_TABLES = ("_parameters", "_buffers", "_modules")
+_KINDS = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "module"}
+_TABLES = tuple(_KINDS)
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
@@ -100,11 +101,11 @@ class Module(HookMethods, StateMethods):
         elif isinstance(value, Module):
             self._need_init("modules")
             self._forget(name, besides="_modules")
-            state["_modules"][name] = value
+            state["_modules"][name] = registered("module", self, name, value)
         elif (table := self._table_of(name)) is None:
             object.__setattr__(self, name, value)
         elif value is None or (table == "_buffers" and isinstance(value, core.TensorBase)):
-            state[table][name] = value
+            state[table][name] = registered(_KINDS[table], self, name, value)
         else:
             kind = {"_parameters": "a Parameter", "_buffers": "a tensor", "_modules": "a Module"}[table]
             raise TypeError(f"{type(self).__name__}: attribute {name!r} is registered and takes {kind} or None, got "
@@ -157,14 +158,14 @@ class Module(HookMethods, StateMethods):
         self._check_name("parameter", name, "_parameters")
         if param is not None and (not isinstance(param, Parameter) or param.grad_fn is not None):
             raise RegistrationError(f"register_parameter: {name!r} must be a Parameter that no op made, got {type(param).__name__}")
-        self._parameters[name] = param
+        self._parameters[name] = registered("parameter", self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Hold a tensor that is no parameter but moves and is saved with the module (unless not `persistent`)."""
         self._check_name("buffer", name, "_buffers")
         if tensor is not None and not isinstance(tensor, core.TensorBase):
             raise RegistrationError(f"register_buffer: {name!r} must be a tensor or None, got {type(tensor).__name__}")
-        self._buffers[name] = tensor
+        self._buffers[name] = registered("buffer", self, name, tensor)
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
@@ -172,7 +173,7 @@ class Module(HookMethods, StateMethods):
         self._check_name("module", name, "_modules")
         if module is not None and not isinstance(module, Module):
             raise RegistrationError(f"register_module: {name!r} must be a Module or None, got {type(module).__name__}")
-        self._modules[name] = module
+        self._modules[name] = registered("module", self, name, module)
 
     register_module = add_module
 

@@ -65,6 +65,10 @@ class StateMethods:
         """Call `hook(module, state_dict, prefix, local_metadata)` when the module's part is in; it may change the dict."""
         return self._hook_state("_state_dict_post_hooks", hook)
 
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """The same under PyTorch's older name; a dict that the hook returns takes the place of the one it is given."""
+        return self.register_state_dict_post_hook(Replacing(hook))
+
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)` before the module
         looks into the dict, a copy that it may change; it may add to the lists."""
@@ -100,7 +104,10 @@ class StateMethods:
             if module is not None:
                 module.state_dict(destination=out, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for hook in tuple(self.__dict__.get("_state_dict_post_hooks", {}).values()):
-            if hook(self, out, prefix, local) is not None:
+            found = hook(self, out, prefix, local)
+            if isinstance(hook, Replacing):
+                out = out if found is None else found
+            elif found is not None:
                 raise StateDictError("state_dict post-hook must return None; it may change the dict that it is given")
         return out
 
@@ -131,8 +138,8 @@ class StateMethods:
             raise CallError(f"load_state_dict: needs a dict of tensors, got {type(state_dict).__name__}")
         given, missing, unexpected, problems = OrderedDict(state_dict), [], [], _Problems()
         modules, metadata = list(self.named_modules(remove_duplicate=False)), getattr(state_dict, "_metadata", None) or {}
-        for path, module in modules:
-            arguments = given, f"{path}." if path else "", metadata.get(path, {}), strict, missing, unexpected, problems
+        for path, module in modules:            # hooks are told that it is strict, as in PyTorch
+            arguments = given, f"{path}." if path else "", metadata.get(path, {}), True, missing, unexpected, problems
             for hook in tuple(module.__dict__.get("_load_pre_hooks", {}).values()):
                 hook(module, *arguments)
             module._load_from_state_dict(*arguments)
@@ -180,6 +187,16 @@ def _owner(key, paths):
     while path not in paths:
         path = path.rpartition(".")[0]
     return path
+
+
+class Replacing:
+    """A hook whose result, if not None, takes the place of the dict it is given; a class, so that modules that have one can be pickled."""
+
+    def __init__(self, hook: Callable[..., Any]) -> None:
+        self.hook = hook
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.hook(*arguments)
 
 
 class WithoutModule:
