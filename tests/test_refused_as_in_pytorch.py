@@ -436,8 +436,8 @@ def test_linear_broadcasts_its_bias(device):
 def test_bytes_are_no_indices_where_there_are_none_either(device):
     """Though gather and scatter_reduce do not look at what has no elements."""
     x, none = volta.ones(3, device=device), volta.zeros(0, dtype=volta.uint8, device=device)
-    for call in (lambda: x.index_select(0, none), lambda: x.take(none), lambda: x.index_add(0, none, x[:0]), lambda: x.index_fill(0, none, 2),
-                 lambda: x.put(none, x[:0]), lambda: F.embedding(none, x[:, None]), lambda: F.one_hot(none, 3)):
+    for call in (lambda: x.index_select(0, none), lambda: x.take(none), lambda: x.index_add(0, none, x[:0]), lambda: x.put(none, x[:0]),
+                 lambda: x.index_fill(0, none, 2), lambda: F.embedding(none, x[:, None]), lambda: F.one_hot(none, 3)):
         with pytest.raises(DTypeError, match="the index must be int64 or int32, got volta.uint8"):
             call()
     for dtype in volta.uint8, volta.bool, volta.float32:
