@@ -210,7 +210,7 @@ def test_moves_and_losses_do_not_depend_on_threads(rng):
         found = [KERNELS["norm2"](rows, (0, 1), False), KERNELS["norm2"](rows, (1,), True), *KERNELS["sort"](few, 1),
                  *KERNELS["sort"](few, 0), KERNELS["index_add"](rows, entries, 0, 700),
                  KERNELS["arange"](0.5, 0.1, 200_001, dtype("float32"))]
-        for mode in ("nearest", "bilinear"):
+        for mode in ("nearest", "bilinear", "bicubic"):
             out = KERNELS["grid_sample"](images, places, None, mode, "zeros", False)
             found += [out, KERNELS["grid_sample_input"](out, places, None, (80, 90), mode, "zeros", False),
                       KERNELS["grid_sample_grid"](out, images, places, None, mode, "zeros", False)]
@@ -224,6 +224,21 @@ def test_moves_and_losses_do_not_depend_on_threads(rng):
         return [values(t).copy() for t in (*found, large, KERNELS["resample_grad"](large, (1, 80, 90), scales, "nearest", False))]
 
     _same_of_all_threads(results)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("size", [(1, 2), (3, 3), (2, 4), (5, 9)])
+def test_places_read_together_are_those_read_alone(mode, padding, size, rng):
+    """float32 reads the elements of several places at once, float64 each by itself; of what is not a place's, NaN has no part in it."""
+    for count, spread in ((7, 1.5), (300, 0.6), (301, 5.0)):
+        x, grid = rng.standard_normal((1, 3, *size)), rng.uniform(-spread, spread, (1, 1, count, 2)).astype("f4").astype("f8")
+        x[0, 2, 0, 1] = float("nan")
+        g = rng.standard_normal((1, 3, 1, count))
+        narrow, wide = ([tensor(a.astype(kind)) for a in (x, grid, g)] for kind in ("f4", "f8"))
+        for kernel, at in (("grid_sample", (0, 1)), ("grid_sample_grid", (2, 0, 1))):
+            found, wanted = (values(KERNELS[kernel](*(t[i] for i in at), None, mode, padding, False)) for t in (narrow, wide))
+            np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-4)
 
 
 def test_results_do_not_depend_on_threads(rng):

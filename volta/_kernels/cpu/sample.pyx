@@ -17,7 +17,7 @@ from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sample_vectors cimport (
-    PAIRED, gather_32, gather_64, gather_pairs, pair_elements, pick_32, pick_64, weigh_pairs)
+    IN_ROWS, PAIRED, gather_32, gather_64, gather_pairs, gather_rows, pair_elements, pick_32, pick_64, row_elements, weigh_pairs, weigh_rows)
 
 cdef enum:
     NEAREST, BILINEAR, BICUBIC
@@ -26,7 +26,7 @@ cdef enum:
     TABLE = 36 * BLOCK                              # [coordinate][derivative][element][place]
     MOST = 16                                       # elements that a place takes
     REALS = TABLE + (2 * MOST + 2) * BLOCK          # of a thread: table, weights, sums, places and slopes of a coordinate
-    INTS = (12 + MOST) * BLOCK                      # elements by coordinate, and by place
+    INTS = (13 + MOST) * BLOCK                      # elements by coordinate, and by place; what is told of eight places
 
 MODES = ("nearest", "bilinear", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
@@ -229,12 +229,23 @@ cdef inline bint in_pairs(Sampler* p, const int* index, int* at, Py_ssize_t n, r
     return False
 
 
+cdef inline bint in_rows(Sampler* p, const int* index, int* at, Py_ssize_t n, real kind) noexcept nogil:
+    """The same of a bicubic place's four elements of a row."""
+    if real is float and IN_ROWS and p.mode == BICUBIC:
+        row_elements(index, at, n)
+        return True
+    return False
+
+
 cdef void sample_blocks(Sampler* p, const real* x, const real* grid, const real* direction, Py_ssize_t start, Py_ssize_t stop, real* memory,
                         int* index, real* out) noexcept nogil:
     """Blocks start .. stop of all images' places."""
-    cdef Py_ssize_t blocks = (p.places + BLOCK - 1) // BLOCK, block, image, place, first, n, channel
+    cdef Py_ssize_t blocks = (p.places + BLOCK - 1) // BLOCK, block, image, place, first, n, channel, done
     cdef real* weight = memory + TABLE
+    cdef real* target
+    cdef const real* source
     cdef int* at = index + 12 * BLOCK
+    cdef bint rows
     for block in range(start, stop):
         image, place = block // blocks, block % blocks * BLOCK
         first, n = (image * p.places + place) * p.rank, min(BLOCK, p.places - place)
@@ -249,33 +260,42 @@ cdef void sample_blocks(Sampler* p, const real* x, const real* grid, const real*
             for channel in range(image * p.channels, (image + 1) * p.channels):
                 gather_pairs(<const float*>x + channel * p.plane, at, <const float*>weight, n, <float*>out + channel * p.places + place)
             continue
+        rows = in_rows(p, index, at, n, x[0])
+        done = 0
         for channel in range(image * p.channels, (image + 1) * p.channels):
-            gather(x + channel * p.plane, at, weight, p.count, n, out + channel * p.places + place, False)
+            source, target = x + channel * p.plane, out + channel * p.places + place
+            if rows:
+                done = gather_rows(<const float*>source, at, <const float*>weight, n, <float*>target)
+            if done < n:
+                gather(source, at + done, weight + done, p.count, n - done, target + done, False)
 
 
 cdef void grid_blocks(Sampler* p, const real* g, const real* x, const real* grid, const real* direction, Py_ssize_t start, Py_ssize_t stop,
                       real* memory, int* index, real* out) noexcept nogil:
     """Blocks start .. stop of the derivative by the grid: sums over the channels for each element, then times the weights' derivatives."""
-    cdef Py_ssize_t blocks = (p.places + BLOCK - 1) // BLOCK, block, image, place, first, n, channel, j
+    cdef Py_ssize_t blocks = (p.places + BLOCK - 1) // BLOCK, block, image, place, first, n, channel, j, done = 0
     cdef real* weight = memory + TABLE
     cdef real* total = weight + MOST * BLOCK
     cdef real* line = memory + REALS - 2 * BLOCK    # where the tables were made
     cdef int* at = index + 12 * BLOCK
     cdef int c, d
-    cdef bint paired
+    cdef bint paired, rows
     for block in range(start, stop):
         image, place = block // blocks, block % blocks * BLOCK
         first, n = (image * p.places + place) * p.rank, min(BLOCK, p.places - place)
         fill_tables(p, grid + first, n, 1 if direction == NULL else 2, memory, index)
         fill_elements(p, n, index, at)
         memset(total, 0, p.count * BLOCK * sizeof(real))
-        paired = in_pairs(p, index, at, n, x[0])
+        paired, rows = in_pairs(p, index, at, n, x[0]), in_rows(p, index, at, n, x[0])
         for channel in range(image * p.channels, (image + 1) * p.channels):
             if paired:
                 weigh_pairs(<const float*>x + channel * p.plane, at, <const float*>g + channel * p.places + place, n, <float*>total)
                 continue
-            for c in range(p.count):
-                gather(x + channel * p.plane, at + c * BLOCK, g + channel * p.places + place, 1, n, total + c * BLOCK, True)
+            if rows:
+                done = weigh_rows(<const float*>x + channel * p.plane, at, <const float*>g + channel * p.places + place, n, <float*>total)
+            for c in range(p.count if done < n else 0):
+                gather(x + channel * p.plane, at + c * BLOCK + done, g + channel * p.places + place + done, 1, n - done,
+                       total + c * BLOCK + done, True)
         for d in range(p.rank):
             weigh(p, memory, d, NULL if direction == NULL else direction + first, n, weight)
             memset(line, 0, BLOCK * sizeof(real))
