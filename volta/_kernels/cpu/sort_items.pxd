@@ -10,7 +10,7 @@ from volta._kernels.cpu.real cimport number
 from volta._kernels.cpu.sort_words cimport bits_of, insertion, item, sort_digits, sort_even, sort_words, spread_evenly
 
 cdef enum:
-    FEWEST = 6                  # elements up to which a line of words is sorted by insertion
+    FEWEST = 2                  # elements up to which a line of words is sorted by insertion
     FEW = 64                    # elements up to which a line of wide keys is sorted by insertion
     LONG = 65536                # elements from which threads share a line; one thread parts lines of four times as many
     MOST_THREADS = 64

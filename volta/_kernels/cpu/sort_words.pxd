@@ -1,12 +1,11 @@
 # Sorting one line of keys with their places: of words, no two of which are equal, by counting what is less than each and by merging; by
 # the digits of the keys.
 #
-# Threads: none. Sizes: the caller's; 16 words behind the last may be read.
+# Threads: none. Sizes: the caller's.
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 cdef enum:
-    RANKED = 64                 # words up to which all are compared with all
     SEEN = 64                   # of many words are looked at to see whether they are even,
     EVEN = 12                   # which they are if no more than this share their highest four bits
 
@@ -21,28 +20,64 @@ ctypedef fused item:
 
 cdef extern from *:
     """
-    /* out = the n words of a, no two of which are equal, in order: each at the place that the number of lesser ones names. Reads up to
-       16 words. */
+    enum { VOLTA_RANKED = 64,                       /* words up to which all are compared with all, */
+           VOLTA_FEW_RANKED = 6 };                  /* and without vectors */
+    /* out = the n words of a, no two of which are equal, in order: each at the place that the number of lesser ones names. Those of equal
+       keys, the upper halves, are in order already, so that vectors need compare no more than keys. */
     static void volta_rank_sort(const uint64_t* a, uint64_t* out, Py_ssize_t n) {
         Py_ssize_t i, j, k;
-        for (i = 0; i < n; i += 16) {
-    #if defined(__GNUC__) || defined(__clang__)
-            typedef uint64_t V __attribute__((vector_size(64), aligned(8), may_alias));
-            V x[2], r[2] = {{0}};
-            for (k = 0; k < 2; k++) x[k] = *(const V*)(a + i + 8 * k);
-            for (j = 0; j < n; j++)
-                for (k = 0; k < 2; k++) r[k] -= (V)(x[k] > a[j]);
-            for (k = 0; k < 16 && i + k < n; k++) out[((const uint64_t*)r)[k]] = a[i + k];
-    #else
-            for (k = i; k < n && k < i + 16; k++) {
-                Py_ssize_t rank = 0;
-                for (j = 0; j < n; j++) rank += a[j] < a[k];
-                out[rank] = a[k];
+        if (n <= VOLTA_FEW_RANKED) {                /* each pair once */
+            int32_t rank[VOLTA_FEW_RANKED];
+            for (i = 0; i < n; i++) {
+                rank[i] = (int32_t)i;
+                for (j = 0; j < i; j++) {
+                    const int32_t greater = a[j] > a[i];
+                    rank[j] += greater;
+                    rank[i] -= greater;
+                }
             }
-    #endif
+            for (i = 0; i < n; i++) out[rank[i]] = a[i];
+            return;
         }
+    #if defined(__GNUC__) || defined(__clang__)
+      #if defined(__AVX512F__)
+        enum { LANES = 16 };                        /* wider vectors than there are would be taken apart badly */
+      #elif defined(__AVX2__)
+        enum { LANES = 8 };
+      #else
+        enum { LANES = 4 };
+      #endif
+        typedef int32_t V __attribute__((vector_size(4 * LANES), may_alias));
+        union { V vectors[VOLTA_RANKED / LANES + 2]; int32_t keys[VOLTA_RANKED + 2 * LANES]; } x, place;
+        V lane[2];
+        for (k = 0; k < 2 * LANES; k++) lane[k / LANES][k % LANES] = (int32_t)k;
+        for (i = 0; i < n; i++) x.keys[i] = (int32_t)((uint32_t)(a[i] >> 32) ^ 0x80000000u);
+        for (; i < n + 2 * LANES; i++) x.keys[i] = 0;
+        for (i = 0; i < n; i += 2 * LANES) {
+            const V* v = x.vectors + i / LANES;
+            const Py_ssize_t last = i + 2 * LANES < n ? i + 2 * LANES : n;
+            V r[2] = {{0}};
+            for (j = 0; j < i; j++)                 /* before it: those that are not greater */
+                for (k = 0; k < 2; k++) r[k] += (V)(x.keys[j] > v[k]);
+            for (k = 0; k < 2; k++) r[k] += (int32_t)i;
+            for (; j < last; j++)
+                for (k = 0; k < 2; k++) r[k] -= (V)(v[k] > x.keys[j]) | ((V)(v[k] == x.keys[j]) & (V)(lane[k] > (int32_t)(j - i)));
+            for (; j < n; j++)
+                for (k = 0; k < 2; k++) r[k] -= (V)(v[k] > x.keys[j]);
+            for (k = 0; k < 2; k++) place.vectors[i / LANES + k] = r[k];
+        }
+        for (i = 0; i < n; i++) out[place.keys[i]] = a[i];
+    #else
+        for (i = 0; i < n; i++) {
+            Py_ssize_t rank = 0;
+            for (j = 0; j < n; j++) rank += a[j] < a[i];
+            out[rank] = a[i];
+        }
+    #endif
     }
     """
+    enum:
+        RANKED "VOLTA_RANKED"
     void rank_sort "volta_rank_sort"(const uint64_t* a, uint64_t* out, Py_ssize_t n) noexcept nogil
 
 
