@@ -21,6 +21,14 @@ cdef extern from * nogil:
     #else
       #define VOLTA_UNROLL
     #endif
+    /* Bytes of the widest vectors that there are: GCC takes wider ones apart badly, through memory. */
+    #if defined(__AVX512F__)
+      #define VOLTA_WIDE 64
+    #elif defined(__AVX2__)
+      #define VOLTA_WIDE 32
+    #else
+      #define VOLTA_WIDE 16
+    #endif
     /* a * b + c, in one rounding where the hardware can. The build forbids the compiler to fuse by itself, since it would
        do so differently in the vector part and the rest of one loop. */
     #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
@@ -51,3 +59,5 @@ cdef extern from * nogil:
     #define VOLTA_ROUNDER64 6755399441055744.0
     #endif
     """
+    enum:
+        WIDE_BYTES "VOLTA_WIDE"

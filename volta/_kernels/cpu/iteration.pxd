@@ -6,6 +6,7 @@
 from cython.parallel cimport prange
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from volta._kernels.core.base cimport BFLOAT16, FLOAT16, MAX_RANK, TensorBase, address
+from volta._kernels.cpu.bits cimport WIDE_BYTES         # in the C below
 from volta._kernels.cpu.scalar cimport brain_to_float, half_to_float
 
 cdef extern from *:
@@ -24,11 +25,11 @@ cdef extern from *:
     #if defined(__GNUC__) || defined(__clang__)
       /* Rows of a few hundred bytes: shorter than a call. The last piece overlaps the one before it. */
       static inline void volta_copy_row(char *to, const char *from, size_t n) {
-          typedef char piece __attribute__((vector_size(64), aligned(1), may_alias));
+          typedef char piece __attribute__((vector_size(VOLTA_WIDE), aligned(1), may_alias));
           size_t i;
           if (n < 64 || n > 2048) { memcpy(to, from, n); return; }
-          for (i = 0; i + 64 < n; i += 64) *(piece *)(to + i) = *(const piece *)(from + i);
-          *(piece *)(to + n - 64) = *(const piece *)(from + n - 64);
+          for (i = 0; i + VOLTA_WIDE < n; i += VOLTA_WIDE) *(piece *)(to + i) = *(const piece *)(from + i);
+          *(piece *)(to + n - VOLTA_WIDE) = *(const piece *)(from + n - VOLTA_WIDE);
       }
     #else
       #define volta_copy_row memcpy

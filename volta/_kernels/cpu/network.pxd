@@ -4,6 +4,7 @@
 # Threads: none. Sizes: the caller's, and up to NETWORK elements of a line.
 from libc.stdint cimport int32_t, int64_t
 
+from volta._kernels.cpu.bits cimport WIDE_BYTES
 from volta._kernels.cpu.real cimport real
 
 cdef extern from *:
@@ -12,17 +13,11 @@ cdef extern from *:
       #include <string.h>
       #if defined(__AVX512F__)
         #include <immintrin.h>
-        #define VOLTA_WIDE 64               /* bytes: wider vectors than there are would be taken apart badly */
         #define VOLTA_LOWER32(a, b) (V)_mm512_min_epi32((__m512i)(a), (__m512i)(b))
         #define VOLTA_UPPER32(a, b) (V)_mm512_max_epi32((__m512i)(a), (__m512i)(b))
         #define VOLTA_LOWER64(a, b) (V)_mm512_min_epi64((__m512i)(a), (__m512i)(b))
         #define VOLTA_UPPER64(a, b) (V)_mm512_max_epi64((__m512i)(a), (__m512i)(b))
       #else
-        #if defined(__AVX2__)
-          #define VOLTA_WIDE 32
-        #else
-          #define VOLTA_WIDE 16
-        #endif
         #define VOLTA_LOWER32(a, b) VOLTA_IF((a) < (b), a, b)
         #define VOLTA_UPPER32(a, b) VOLTA_IF((a) < (b), b, a)
         #define VOLTA_LOWER64 VOLTA_LOWER32
@@ -84,7 +79,6 @@ cdef extern from *:
           for (c = 0; c < L; c++) found[c] = (Py_ssize_t)place[c];                                                                  \\
       }
     #else
-      #define VOLTA_WIDE 64
       enum { VOLTA_NETWORK = 0 };
       #define VOLTA_PLACES(S, T, K, U)                                                                                              \\
       static void volta_places_##S(const T* x, const Py_ssize_t* at, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t wanted, int skip,   \\
@@ -97,7 +91,6 @@ cdef extern from *:
     """
     enum:
         NETWORK "VOLTA_NETWORK"
-        WIDE_BYTES "VOLTA_WIDE"
     void places_32 "volta_places_32"(const float*, const Py_ssize_t*, Py_ssize_t, Py_ssize_t, Py_ssize_t, int, Py_ssize_t*) noexcept nogil
     void places_64 "volta_places_64"(const double*, const Py_ssize_t*, Py_ssize_t, Py_ssize_t, Py_ssize_t, int, Py_ssize_t*) noexcept nogil
 

@@ -4,6 +4,8 @@
 # written: a row may be written too wide only where the next ones are written after it.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
+from volta._kernels.cpu.bits cimport WIDE_BYTES         # in the C below
+
 cdef extern from *:
     """
     #ifndef VOLTA_SHORT_ROWS
@@ -32,13 +34,13 @@ cdef extern from *:
                 if (n > 1024) memcpy(a, b, n);
     #if defined(__GNUC__) || defined(__clang__)
                 else {
-                    typedef char piece __attribute__((vector_size(64), aligned(1), may_alias));
+                    typedef char piece __attribute__((vector_size(VOLTA_WIDE), aligned(1), may_alias));
                     typedef char part __attribute__((vector_size(16), aligned(1), may_alias));
                     Py_ssize_t k = 0;
                     if (n < 64) for (; k + 16 < n; k += 16) *(part*)(a + k) = *(const part*)(b + k);
-                    else for (; k + 64 < n; k += 64) *(piece*)(a + k) = *(const piece*)(b + k);
+                    else for (; k + VOLTA_WIDE < n; k += VOLTA_WIDE) *(piece*)(a + k) = *(const piece*)(b + k);
                     if (n < 64) *(part*)(a + n - 16) = *(const part*)(b + n - 16);
-                    else *(piece*)(a + n - 64) = *(const piece*)(b + n - 64);
+                    else *(piece*)(a + n - VOLTA_WIDE) = *(const piece*)(b + n - VOLTA_WIDE);
                 }
     #else
                 else memcpy(a, b, n);
@@ -67,8 +69,8 @@ cdef extern from *:
         else if (step == (Py_ssize_t)sizeof(T) && n == 3)                                                                   \\
             for (; i < rows; i++) to[3 * i] = to[3 * i + 1] = to[3 * i + 2] = ((const T*)x)[i];                             \\
         else if (n * sizeof(T) <= 16) VOLTA_WIDE_REPEATS(T, 16)                                                             \\
-        else if (n * sizeof(T) <= 32) VOLTA_WIDE_REPEATS(T, 32)                                                             \\
-        else VOLTA_WIDE_REPEATS(T, 64)                                                                                      \\
+        else if (n * sizeof(T) <= 32 && VOLTA_WIDE >= 32) VOLTA_WIDE_REPEATS(T, 32)                                         \\
+        else VOLTA_WIDE_REPEATS(T, VOLTA_WIDE)                                                                              \\
         for (; i < rows; i++) for (k = 0; k < n; k++) to[i * n + k] = *(const T*)(x + i * step);                            \\
     }
     VOLTA_REPEAT_ROWS(volta_repeat_rows8, uint8_t)

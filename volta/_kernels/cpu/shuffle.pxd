@@ -4,6 +4,7 @@
 # are items are nearly in order. Threads: none. Sizes: the caller's.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from volta._kernels.cpu.bits cimport WIDE_BYTES         # in the C below
 from volta._kernels.cpu.philox cimport philox
 
 cdef extern from *:
@@ -47,9 +48,13 @@ cdef extern from *:
     static inline void volta_by_twos(uint64_t *a, Py_ssize_t n) {
         Py_ssize_t i = 0;
     #if defined(__GNUC__)
-        typedef uint64_t V __attribute__((vector_size(64), aligned(8), may_alias));
-        const V turned = {1, 0, 3, 2, 5, 4, 7, 6}, odd = {0, ~(uint64_t)0, 0, ~(uint64_t)0, 0, ~(uint64_t)0, 0, ~(uint64_t)0};
-        for (; i + 8 <= n; i += 8) {
+        typedef uint64_t V __attribute__((vector_size(VOLTA_WIDE), aligned(8), may_alias));
+        enum { LANES = VOLTA_WIDE / 8 };
+        V lane, turned, odd;
+        for (i = 0; i < LANES; i++) lane[i] = (uint64_t)i;
+        turned = lane ^ 1;
+        odd = -(lane & 1);
+        for (i = 0; i + LANES <= n; i += LANES) {
             V v = *(V*)(a + i), w = __builtin_shuffle(v, turned), other = (V)(v > w) ^ odd;
             *(V*)(a + i) = (w & other) | (v & ~other);
         }

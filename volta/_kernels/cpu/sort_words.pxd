@@ -5,6 +5,8 @@
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from volta._kernels.cpu.bits cimport WIDE_BYTES         # in the C below
+
 cdef enum:
     SEEN = 64                   # of many words are looked at to see whether they are even,
     EVEN = 12                   # which they are if no more than this share their highest four bits
@@ -40,14 +42,8 @@ cdef extern from *:
             return;
         }
     #if defined(__GNUC__) || defined(__clang__)
-      #if defined(__AVX512F__)
-        enum { LANES = 16 };                        /* wider vectors than there are would be taken apart badly */
-      #elif defined(__AVX2__)
-        enum { LANES = 8 };
-      #else
-        enum { LANES = 4 };
-      #endif
-        typedef int32_t V __attribute__((vector_size(4 * LANES), may_alias));
+        enum { LANES = VOLTA_WIDE / 4 };
+        typedef int32_t V __attribute__((vector_size(VOLTA_WIDE), may_alias));
         union { V vectors[VOLTA_RANKED / LANES + 2]; int32_t keys[VOLTA_RANKED + 2 * LANES]; } x, place;
         V lane[2];
         for (k = 0; k < 2 * LANES; k++) lane[k / LANES][k % LANES] = (int32_t)k;
