@@ -23,6 +23,14 @@ cdef extern from *:
     """
     #define VOLTA_TOP(v, top) ((v) > (top) || (v) != (v) ? (v) : (top))
     #define VOLTA_TOP_LINE(T, STRIDE) for (j = 0; j < n; j++) { const T v = x[j * STRIDE]; out[j] = (v > out[j]) | (v != v) ? v : out[j]; }
+    #define VOLTA_TOP_ROW(T, KERNEL, STRIDE)                                                                        \\
+        for (j = 0; j < n; j++) {                                                                                   \\
+            T top = out[j], v;                                                                                      \\
+            v = x[j * STRIDE], top = (v > top) | (v != v) ? v : top;                                                \\
+            v = x[j * STRIDE + 1], top = (v > top) | (v != v) ? v : top;                                            \\
+            if (KERNEL > 2) v = x[j * STRIDE + 2], top = (v > top) | (v != v) ? v : top;                            \\
+            out[j] = top;                                                                                           \\
+        }
     /* A window has `slices`, `slice` apart, of `rows`, `row` apart, of `kernel` elements, `step` apart. */
     #define VOLTA_TOPS(S, T)                                                                                        \\
     /* One element of each of n windows, `stride` apart. */                                                         \\
@@ -32,17 +40,24 @@ cdef extern from *:
         else if (stride == 2) { VOLTA_TOP_LINE(T, 2) }                                                              \\
         else { VOLTA_TOP_LINE(T, stride) }                                                                          \\
     }                                                                                                               \\
+    /* The elements of a row, `step` apart, of each of n windows. Of usual windows all at once. */                  \\
+    static void volta_tops_row_##S(const T* __restrict x, Py_ssize_t kernel, Py_ssize_t step, Py_ssize_t stride, Py_ssize_t n, \\
+                                   T* __restrict out) {                                                             \\
+        Py_ssize_t j, k;                                                                                            \\
+        if (step == 1 && kernel == 2 && stride == 2) { VOLTA_TOP_ROW(T, 2, 2) }                                     \\
+        else if (step == 1 && kernel == 3 && stride == 2) { VOLTA_TOP_ROW(T, 3, 2) }                                \\
+        else if (step == 1 && kernel == 3 && stride == 1) { VOLTA_TOP_ROW(T, 3, 1) }                                \\
+        else for (k = 0; k < kernel; k++) volta_tops_line_##S(x + k * step, stride, n, out);                        \\
+    }                                                                                                               \\
     /* n whole windows side by side, of which 256 stay in the nearest cache. */                                     \\
     static void volta_tops_plain_##S(const T* x, Py_ssize_t slices, Py_ssize_t slice, Py_ssize_t rows, Py_ssize_t row,\\
                                      Py_ssize_t kernel, Py_ssize_t step, Py_ssize_t stride, Py_ssize_t n, T* out) { \\
-        Py_ssize_t i, j, k, m;                                                                                      \\
+        Py_ssize_t i, j, m;                                                                                         \\
         for (; n > 0; n -= m, x += m * stride, out += m) {                                                          \\
             m = n < 256 ? n : 256;                                                                                  \\
-            for (j = 0; j < m; j++) out[j] = x[j * stride];                                                         \\
+            for (j = 0; j < m; j++) out[j] = -(T)INFINITY;                                                          \\
             for (i = 0; i < slices; i++)                                                                            \\
-                for (j = 0; j < rows; j++)                                                                          \\
-                    for (k = i + j == 0; k < kernel; k++)                                                           \\
-                        volta_tops_line_##S(x + i * slice + j * row + k * step, stride, m, out);                    \\
+                for (j = 0; j < rows; j++) volta_tops_row_##S(x + i * slice + j * row, kernel, step, stride, m, out);\\
         }                                                                                                           \\
     }                                                                                                               \\
     /* The largest of n elements and what was known before. Neighbours are taken in vectors. */                     \\
