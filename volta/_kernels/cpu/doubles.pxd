@@ -181,9 +181,10 @@ cdef extern from * nogil:
     }
     VOLTA_INLINE double pow_f64(double x, double y) {                      /* as pow_f32 */
         double v = volta_pow_positive64(fabs(x), y), small = volta_pick64(fabs(y) < 9007199254740992.0, y, 0.0);
-        int64_t n = (int64_t)small, bits = volta_bits64(x), fraction = -(int64_t)(small != (double)n);
+        double whole = trunc(small), half = 0.5 * whole;                     /* AVX2 has no conversion to integers of 64 bits */
+        int64_t bits = volta_bits64(x), fraction = -(int64_t)(small != whole), odd = -(int64_t)(half != trunc(half));
         int64_t negative = -(int64_t)((uint64_t)bits - 0x8000000000000001u < 0x7fefffffffffffffu);
-        int64_t sign = bits & (int64_t)((uint64_t)n << 63) & ~fraction;
+        int64_t sign = bits & INT64_MIN & odd & ~fraction;
         v = volta_double((volta_bits64(v) ^ sign) | (fraction & negative & 0x7ff8000000000000));
         v = volta_pick64(y != y, NAN, v);
         return volta_pick64((x == 1.0) | (y == 0.0), 1.0, v);
