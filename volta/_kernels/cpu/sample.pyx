@@ -17,7 +17,8 @@ from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sample_vectors cimport (
-    IN_ROWS, PAIRED, gather_32, gather_64, gather_pairs, gather_rows, pair_elements, pick_32, pick_64, row_elements, weigh_pairs, weigh_rows)
+    IN_ROWS, PAIRED, gather_32, gather_64, gather_pairs, gather_rows, pair_elements, pick_32, pick_64, row_elements, weigh_pairs,
+    weigh_rows)
 
 cdef enum:
     NEAREST, BILINEAR, BICUBIC

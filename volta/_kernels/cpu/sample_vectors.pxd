@@ -113,9 +113,9 @@ cdef extern from *:
           if (n < 8) _mm256_maskstore_ps(out, volta_lanes(n), v);
           else _mm256_storeu_ps(out, v);
       }
-      /* A place's two elements of a row are a pair of neighbours, read at once. Of what lies outside the next pair inside is read. at[4], [5]:
-         the pairs of the two rows; [6], [7]: below 0 where an element is a pair's second one; behind them, whether eight places' elements
-         are just their pairs. */
+      /* A place's two elements of a row are a pair of neighbours, read at once. Of what lies outside the next pair inside is read. at[4] and
+         [5]: the pairs of the two rows; [6], [7]: below 0 where an element is a pair's second one; behind them, whether eight places'
+         elements are just their pairs. */
       #define VOLTA_PAIRED 1
       static void volta_pair_elements(const int* index, int* at, Py_ssize_t n, int width) {
           const __m256i none = _mm256_setzero_si256(), one = _mm256_set1_epi32(1), last = _mm256_set1_epi32(width - 2);
@@ -207,7 +207,8 @@ cdef extern from *:
       }
       static inline void volta_eight_rows(const float* x, const int* at, __m256* v) {
           __m256 r[4], pairs[4];
-          for (int c = 0; c < 4; c++) r[c] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(x + at[c])), _mm_loadu_ps(x + at[c + 4]), 1);
+          for (int c = 0; c < 4; c++)
+              r[c] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(x + at[c])), _mm_loadu_ps(x + at[c + 4]), 1);
           for (int c = 0; c < 2; c++) {
               pairs[c] = _mm256_unpacklo_ps(r[2 * c], r[2 * c + 1]);
               pairs[c + 2] = _mm256_unpackhi_ps(r[2 * c], r[2 * c + 1]);
