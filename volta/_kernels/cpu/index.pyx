@@ -67,10 +67,17 @@ cdef extern from * nogil:
     #define VOLTA_GATHERS(S)                                                                                                      \\
     static VOLTA_APART void volta_gather_line##S(const int##S##_t *x, const int64_t *index, ptrdiff_t n, ptrdiff_t stride,        \\
                                                  ptrdiff_t step, int##S##_t *out) {                                               \\
-        ptrdiff_t j;                                                                                                              \\
-        if (step == 0) for (j = 0; j < n; j++) out[j] = x[index[j] * stride];                                                     \\
-        else if (step == 1) for (j = 0; j < n; j++) out[j] = x[index[j] * stride + j];                                            \\
-        else for (j = 0; j < n; j++) out[j] = x[index[j] * stride + j * step];                                                    \\
+        ptrdiff_t j = 0;                                                                                                          \\
+        if (step == 0 && stride == 1) {             /* four at a time, in two thirds of the instructions */                       \\
+            for (; j + 4 <= n; j += 4) {                                                                                          \\
+                const int##S##_t a = x[index[j]], b = x[index[j + 1]], c = x[index[j + 2]], d = x[index[j + 3]];                  \\
+                out[j] = a, out[j + 1] = b, out[j + 2] = c, out[j + 3] = d;                                                       \\
+            }                                                                                                                     \\
+            for (; j < n; j++) out[j] = x[index[j]];                                                                              \\
+        }                                                                                                                         \\
+        else if (step == 0) for (; j < n; j++) out[j] = x[index[j] * stride];                                                     \\
+        else if (step == 1) for (; j < n; j++) out[j] = x[index[j] * stride + j];                                                 \\
+        else for (; j < n; j++) out[j] = x[index[j] * stride + j * step];                                                         \\
     }                                                                                                                             \\
     static VOLTA_APART int volta_gather_long##S(const int##S##_t *x, const int##S##_t *after, const int64_t *index, ptrdiff_t n,  \\
                                                 ptrdiff_t length, int##S##_t *out) {                                              \\
