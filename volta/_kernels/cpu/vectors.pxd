@@ -1,6 +1,6 @@
 # Functions of float32 lines in vectors of AVX-512, which has instructions that compilers make no use of by themselves (scaling by powers
-# of two, least and greatest, reciprocals). Each returns how many of the n elements it has done: all, or none in other builds, where loops
-# over the functions of scalar.pxd do them. As accurate as those. `out` may be x.
+# of two, least and greatest, reciprocals). Each returns how many of the n elements it has done: all, or none in other builds (but
+# for erf, which AVX2 has too), where loops over the functions of scalar.pxd do them. As accurate as those. `out` may be x.
 from volta._kernels.cpu cimport scalar
 
 cdef extern from * nogil:
