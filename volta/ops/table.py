@@ -207,8 +207,10 @@ def _doc(op, doc):
     return f"{formula}\n\nShape: {shape}, element by element.\nDtypes: {taken}." + (f"\n\n>>> {example}" if example else "")
 
 
-def named(name: str) -> Op:
-    """The op of this name, a public one or a record."""
+def named(name: str, module: str | None = None) -> Op:
+    """The op of this name, a public one or a record, which `module` declares."""
+    if module is not None:                      # which may be the first to need it
+        import_module(module)
     return FUNCTIONS.get(name) or RECORDS[name]
 
 

@@ -5,7 +5,6 @@ Both are what users call, as functions and as methods. Knows no device, no kerne
 records.
 """
 import inspect
-from importlib import import_module
 
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE
@@ -25,7 +24,7 @@ cdef extern from "Python.h":
 cdef apply_t _apply = NULL                  # set by graph.pyx
 cdef check_t _check = NULL                  # set by call.pyx
 cdef object _composed = None                # set by call.pyx: (op, args, options) -> result or NotImplemented, while there are observers
-cdef object _named = None                   # set by the op table: name -> Op, for unpickling
+cdef object _named = None                   # set by the op table: (name, module or None) -> Op, for unpickling
 cdef object _kinds = None                   # function -> what may stand at each place, for more positions, and under each name: masks
 cdef object _settled = None                 # (function, args, options) -> the same with numbers as Python's; or DTypeError
 cdef object _in_float32 = None              # (function, args, options) -> result, computed in float32
@@ -54,9 +53,7 @@ cdef void set_check(check_t function) noexcept:
 
 
 def _op_named(name, module=None):
-    if module is not None:                      # which may be the first to need it
-        import_module(module)
-    return _named(name)
+    return _named(name, module)
 
 
 # ---------------------------------------------------------------- what is common to all ops

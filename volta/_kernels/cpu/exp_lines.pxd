@@ -1,15 +1,14 @@
 # exp of float32 lines in vectors of AVX2, as vectors.pxd has it for AVX-512: loops over exp_f32, whose formula this is, take a third
 # longer, since compilers make no instructions of its bounds. Each returns how many of the n elements it has done: all, or none in other
 # builds. `out` may be x.
-from volta._kernels.cpu cimport bits
-from volta._kernels.cpu.vector_lanes cimport LINE_BYTES         # for what the C below takes of it
+from volta._kernels.cpu cimport bits, vector_lanes              # for what the C below takes of them
 from volta._kernels.cpu.vectors cimport exp_line
 
 cdef extern from * nogil:
     """
     #ifndef VOLTA_EXP_LINES
     #define VOLTA_EXP_LINES
-    #if defined(__AVX2__) && defined(__FMA__) && defined(__GNUC__) && VOLTA_LINE_BYTES == 32
+    #if defined(__AVX2__) && defined(__FMA__) && defined(__GNUC__) && VOLTA_WIDE == 32
       /* exp(c) by its power of two, which is in the lowest bits of t. */
       VOLTA_INLINE __m256 volta_exp8_unscaled(__m256 c, __m256i *t) {
           const __m256 rounded = _mm256_fmadd_ps(c, _mm256_set1_ps(1.44269504f), _mm256_set1_ps(VOLTA_ROUNDER));

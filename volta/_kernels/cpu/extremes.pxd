@@ -2,7 +2,7 @@
 # loop hangs on its version: without them it takes up to fifty times as long.
 # Threads: none. Sizes: the caller's.
 
-from volta._kernels.cpu.vector_lanes cimport LINE_BYTES         # for what the C below takes of it
+from volta._kernels.cpu cimport bits, vector_lanes              # for what the C below takes of them
 
 cdef extern from *:
     """
@@ -25,7 +25,7 @@ cdef extern from *:
         return _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_UNORD_Q) ? NAN : _mm512_reduce_##NAME##_ps((__m512)a);
       #define VOLTA_BEST_LANE_double(a, NAME) \\
         return _mm512_cmp_pd_mask((__m512d)a, (__m512d)a, _CMP_UNORD_Q) ? NAN : _mm512_reduce_##NAME##_pd((__m512d)a);
-    #elif defined(__AVX__) && defined(__GNUC__)
+    #elif defined(__AVX2__) && defined(__GNUC__)
       /* The instruction gives acc where either is NaN, so that only a NaN of b has to be put in. */
       #define VOLTA_BETTER(acc, b, T, NAME) { const V beside = (V)(b); acc = (V)VOLTA_BETTER_##T(acc, beside, NAME); }
       #define VOLTA_BETTER_float(acc, b, NAME) \\
@@ -59,8 +59,8 @@ cdef extern from *:
     #define VOLTA_min <
     #if defined(__GNUC__) || defined(__clang__)
       #define VOLTA_EXTREME_TYPES(T, I)                                                                             \\
-        typedef T V __attribute__((vector_size(VOLTA_LINE_BYTES), aligned(sizeof(T)), may_alias));                  \\
-        typedef I M __attribute__((vector_size(VOLTA_LINE_BYTES), aligned(sizeof(T)), may_alias));                  \\
+        typedef T V __attribute__((vector_size(VOLTA_WIDE), aligned(sizeof(T)), may_alias));                        \\
+        typedef I M __attribute__((vector_size(VOLTA_WIDE), aligned(sizeof(T)), may_alias));                        \\
         enum { WIDTH = sizeof(V) / sizeof(T) };
       #define VOLTA_EXTREME_VECTORS(T, I, FOLDS)                                                                    \\
         VOLTA_EXTREME_TYPES(T, I)                                                                                   \\

@@ -6,12 +6,12 @@
 
 from libc.math cimport INFINITY
 
+from volta._kernels.cpu cimport bits, vector_lanes              # for what the C below takes of them
 from volta._kernels.cpu.extremes cimport best_amax_f32, best_amax_f64
 from volta._kernels.cpu.doubles cimport exp_f64, log_f64
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.scalar cimport exp_f32, log_f32
 from volta._kernels.cpu.exp_lines cimport exp_away_line, exp_each_line, exp_sum_line
-from volta._kernels.cpu.vector_lanes cimport LINE_BYTES         # for what the C below takes of it
 from volta._kernels.cpu.vectors cimport away_twice_line, times_line
 
 cdef extern from *:
@@ -26,7 +26,7 @@ cdef extern from *:
         #define VOLTA_LEFT_double(p) (N)_mm512_maskz_loadu_pd((__mmask8)VOLTA_MASK, (const double*)(p) + i)
         #define VOLTA_KEEP_float(v) (N)_mm512_maskz_mov_ps((__mmask16)VOLTA_MASK, (__m512)(v))
         #define VOLTA_KEEP_double(v) (N)_mm512_maskz_mov_pd((__mmask8)VOLTA_MASK, (__m512d)(v))
-      #elif defined(__AVX__)
+      #elif defined(__AVX2__)
         #define VOLTA_LEFT_float(p) (N)_mm256_maskload_ps((const float*)(p) + i, VOLTA_FIRST(n - i, float))
         #define VOLTA_LEFT_double(p) (N)_mm256_maskload_pd((const double*)(p) + i, VOLTA_FIRST(n - i, double))
         #define VOLTA_KEEP_float(v) (N)_mm256_and_ps((__m256)(v), _mm256_castsi256_ps(VOLTA_FIRST(n - i, float)))
@@ -39,9 +39,9 @@ cdef extern from *:
         #define VOLTA_KEEP_float(v) ({ N kept = v; int lane = (int)(n - i); for (; lane < (int)LANES; lane++) kept[lane] = 0; kept; })
         #define VOLTA_KEEP_double(v) VOLTA_KEEP_float(v)
       #endif
-      #if VOLTA_LINE_BYTES == 64
+      #if VOLTA_WIDE == 64
         #define VOLTA_SUM_FOLD { H h = *(H*)a + ((H*)a)[1]; q = *(Q*)&h + ((Q*)&h)[1]; }
-      #elif VOLTA_LINE_BYTES == 32
+      #elif VOLTA_WIDE == 32
         #define VOLTA_SUM_FOLD { H h = a[0] + a[1]; q = *(Q*)&h + ((Q*)&h)[1]; }
       #else
         #define VOLTA_SUM_FOLD q = (a[0] + a[2]) + (a[1] + a[3]);
@@ -49,10 +49,10 @@ cdef extern from *:
       #define VOLTA_LANES_AT(p) (*(const N*)(p + i + k * LANES))
       #define VOLTA_NEXT_AT(p) (*(const N*)(p + i))
       #define VOLTA_SUM_TYPES(T)                                                                                    \\
-        typedef T N __attribute__((vector_size(VOLTA_LINE_BYTES), aligned(sizeof(T)), may_alias));                   \\
+        typedef T N __attribute__((vector_size(VOLTA_WIDE), aligned(sizeof(T)), may_alias));                        \\
         typedef T H __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));                                \\
         typedef T Q __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));                                \\
-        enum { LANES = sizeof(N) / sizeof(T), PARTS = 64 / VOLTA_LINE_BYTES, W = PARTS * LANES, PAIRS = sizeof(Q) / sizeof(T) / 2 };
+        enum { LANES = sizeof(N) / sizeof(T), PARTS = 64 / VOLTA_WIDE, W = PARTS * LANES, PAIRS = sizeof(Q) / sizeof(T) / 2 };
       #define VOLTA_SUM_LANES(T, TERM)                                                                              \\
         VOLTA_SUM_TYPES(T)                                                                                          \\
         while (i < n) {                                                                                             \\
@@ -108,10 +108,10 @@ cdef extern from *:
         VOLTA_SUM_STRIP(T, N, 4)                                                                                    \\
         VOLTA_SUM_STRIP(T, N, 1)                                                                                    \\
         VOLTA_SUM_LAST(T, Q)                                                                                        \\
-        if (VOLTA_LINE_BYTES > 16) VOLTA_SUM_LAST(T, H)                                                              \\
-        if (VOLTA_LINE_BYTES > 32) VOLTA_SUM_LAST(T, N)                                                              \\
-        if (VOLTA_LINE_BYTES > 32) VOLTA_SUM_STRIP(T, H, 1)                                                          \\
-        if (VOLTA_LINE_BYTES > 16) VOLTA_SUM_STRIP(T, Q, 1)                                                          \\
+        if (VOLTA_WIDE > 16) VOLTA_SUM_LAST(T, H)                                                                   \\
+        if (VOLTA_WIDE > 32) VOLTA_SUM_LAST(T, N)                                                                   \\
+        if (VOLTA_WIDE > 32) VOLTA_SUM_STRIP(T, H, 1)                                                               \\
+        if (VOLTA_WIDE > 16) VOLTA_SUM_STRIP(T, Q, 1)                                                               \\
         VOLTA_SUM_LAST(T, Q)
     #else
       #define VOLTA_SUM_LANES(T, TERM)
