@@ -109,6 +109,9 @@ cdef extern from *:
       static inline __m256i volta_lanes(Py_ssize_t n) {
           return _mm256_cmpgt_epi32(_mm256_set1_epi32(n < 8 ? (int)n : 8), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
       }
+      static inline __m256 volta_load(const float* x, Py_ssize_t n) {
+          return n < 8 ? _mm256_maskload_ps(x, volta_lanes(n)) : _mm256_loadu_ps(x);
+      }
       static inline void volta_store(float* out, __m256 v, Py_ssize_t n) {
           if (n < 8) _mm256_maskstore_ps(out, volta_lanes(n), v);
           else _mm256_storeu_ps(out, v);
@@ -163,7 +166,7 @@ cdef extern from *:
           for (Py_ssize_t j = 0; j < n; j += 8) {
               __m256 total = _mm256_setzero_ps(), v[4];
               volta_pairs(x, at, j, v);
-              for (int c = 0; c < 4; c++) total = _mm256_add_ps(total, _mm256_mul_ps(v[c], _mm256_loadu_ps(w + c * VOLTA_BLOCK + j)));
+              for (int c = 0; c < 4; c++) total = _mm256_add_ps(total, _mm256_mul_ps(v[c], volta_load(w + c * VOLTA_BLOCK + j, n - j)));
               volta_store(out + j, total, n - j);
           }
       }
