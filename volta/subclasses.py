@@ -57,11 +57,15 @@ class Subclassed:
     @classmethod
     def __torch_function__(cls, func: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...] = (),
                            kwargs: dict[str, Any] | None = None) -> Any:
-        """What `func` gives, its tensors as those of this class. A class that has its own calls this by `super()`."""
+        """What `func` gives, its tensors as those of this class. A class that has its own calls this by `super()`. Functions of PyTorch
+        itself, which call this again for what is no tensor of theirs, are refused."""
         if not all(issubclass(cls, kind) for kind in types):
             return NotImplemented
-        with as_tensors():
-            return as_kind(func(*args, **kwargs or {}), cls)
+        previous = overriding.as_tensors(True)
+        try:
+            return NotImplemented if previous else as_kind(func(*args, **kwargs or {}), cls)
+        finally:
+            overriding.as_tensors(previous)
 
     def as_subclass(self, cls: type[Tensor]) -> Any:
         """A view of all of the tensor, of another class of tensors.
