@@ -67,7 +67,7 @@ class Subclassed:
         finally:
             overriding.as_tensors(previous)
 
-    def as_subclass(self, cls: type[Tensor]) -> Any:
+    def as_subclass(self, cls: type[Tensor]) -> Tensor:
         """A view of all of the tensor, of another class of tensors.
 
         >>> class Named(volta.Tensor):
@@ -83,7 +83,7 @@ class Subclassed:
         return found
 
     @staticmethod
-    def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
+    def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Tensor:
         """A leaf of this class over the data of a tensor."""
         found = detached(data)
         found.__class__ = cls
