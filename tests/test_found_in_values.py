@@ -8,7 +8,7 @@ import pytest
 import volta
 import volta.nn.functional as F
 import volta.optim
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, NumberError, ShapeError
 
 
 @pytest.mark.parametrize("median", [volta.median, volta.nanmedian])
@@ -231,3 +231,13 @@ def test_numbers_beyond_64_bits_are_wrong_values():
     for call in (lambda x: x.sum(2 ** 70), lambda x: volta.cumsum(x, dim=-2 ** 70), lambda x: volta.roll(x, 2 ** 63)):
         with pytest.raises(ValueError, match="more than 64 bits"):
             call(volta.ones(2))
+
+
+def test_what_is_beyond_a_dtype_is_refused_without_wrapping_and_infinite_without_a_warning(recwarn):
+    for data in (2 ** 63, [2 ** 64, 1]):
+        with pytest.raises(NumberError, match=r"tensor: \d+ does not fit into volta.int8"):
+            volta.tensor(data, dtype=volta.int8)
+    with pytest.raises(NumberError, match="9223372036854775808 beside bool does not fit into volta.int64; give a float, or convert with"):
+        volta.tensor([True]) == 1 << 63
+    assert volta.tensor([1e40, 1.0], dtype=volta.float16).tolist() == [math.inf, 1.0]
+    assert volta.tensor(1e40, dtype=volta.float32).item() == math.inf and not recwarn.list

@@ -62,9 +62,12 @@ def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
         raise NumberError(f"tensor: {array.max()} does not fit into {int64}; pass dtype=volta.float64")
     if dtype is None and array.dtype == np.float64 and kinds.isdisjoint((np.ndarray, np.float64)):
         wanted = get_default_dtype()
-    if dtype is not None and array.dtype.kind in "if" and not isinstance(data, np.ndarray):
+    if dtype is not None and array.dtype.kind in "iufO" and not isinstance(data, np.ndarray):
         _check_fit(array, wanted)
     kept, where = float32 if wanted is bfloat16 else wanted, as_device(device)      # NumPy has no bfloat16
+    if array.dtype.kind == "f" and array.itemsize > kept.itemsize:
+        with np.errstate(over="ignore"):                # what is beyond a float's range is infinite, as in every conversion
+            array = array.astype(to_numpy(kept))
     array = np.asarray(array, dtype=to_numpy(kept), order="C")
     return finish(cast(run_kernel(upload, where, (array, kept, where)), wanted), requires_grad)
 
@@ -86,7 +89,7 @@ def _copied(data, dtype, device, requires_grad):
 
 def _is_numeric(array):
     """Whether NumPy's conversion means something: integers of any size do, strings and None do not."""
-    return array.dtype.kind in "biuf" or array.dtype.kind == "O" and all(isinstance(v, int) for v in array.flat)
+    return array.dtype.kind in "biuf" or array.dtype.kind == "O" and all(isinstance(v, (int, float)) for v in array.flat)
 
 
 def _check_fit(array, dtype):
@@ -101,7 +104,8 @@ def _check_fit(array, dtype):
         return
     low, high = int(array.min()), int(array.max())
     if high > limits.max or low < (limits.min or -limits.max):
-        raise DTypeError(f"tensor: {high if high > limits.max else low} does not fit into {dtype}")
+        raise (DTypeError if array.dtype.kind == "i" else NumberError)(
+            f"tensor: {high if high > limits.max else low} does not fit into {dtype}")
 
 
 _NUMBERS = frozenset((bool, int, float))

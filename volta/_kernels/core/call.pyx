@@ -6,7 +6,7 @@ Records no graph. A tape, a profiler, autocast and `selftest` watch here: see `O
 """
 from cpython.tuple cimport PyTuple_GET_SIZE
 
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, NumberError, ShapeError
 from volta._kernels.core.base cimport (
     BOOL, BOOL_MASK, DTYPES, FLOAT16, FLOAT32, FLOAT_MASK, INT64, INTEGER_MASK, STORED_MASK, DType, Device, TensorBase, dtype_of,
     is_half, make_tensor, wider)
@@ -266,6 +266,14 @@ cdef int _code_of(object x):
     return BOOL if kind == "b" else INT64 if kind in ("i", "u") else _default
 
 
+cdef int _check_whole(tuple values) except -1:
+    """Raise for an integer that int64 does not hold: beside bool, it would be that. (Beside integers it wraps as they do.)"""
+    for x in values:
+        if isinstance(x, int) and not -(1 << 63) <= x < 1 << 63:
+            raise NumberError(f"{x} beside bool does not fit into {dtype_of(INT64)}; give a float, or convert with .to(dtype)")
+    return 0
+
+
 cdef DType _result_type(tuple values):
     cdef int best[3]
     cdef int code, rank, k
@@ -282,6 +290,8 @@ cdef DType _result_type(tuple values):
             code = BOOL if isinstance(x, bool) else INT64 if isinstance(x, int) else _default if isinstance(x, float) else _code_of(x)
         best[rank] = wider(best[rank], code)
     code = best[0]
+    if best[2] == INT64 and max(best[0], best[1]) == BOOL:
+        _check_whole(values)
     for k in range(1, 3):
         if best[k] >= 0 and (code < 0 or dtype_of(best[k]).category > dtype_of(code).category):
             code = best[k]
