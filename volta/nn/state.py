@@ -11,6 +11,7 @@ import numpy as np
 from volta._kernels import core
 from volta.autograd import no_grad
 from volta.errors import CallError, DTypeError, StateDictError
+from volta.nn.parameter import Parameter
 from volta.ops.from_data import tensor
 from volta.saved import RemovableHandle, hooked
 from volta.tensor import Tensor
@@ -128,8 +129,8 @@ class StateMethods:
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> LoadResult:
         """Copy the values of `state_dict` into the parameters and buffers, on the device and in the dtype that these have. With
-        `assign` they take the given tensors' data, device and dtype instead. Values may be arrays, and tensors of other libraries that
-        NumPy can read.
+        `assign` the given tensors become the buffers, and parameters take their data, device and dtype. Values may be arrays, and
+        tensors of other libraries that NumPy can read.
 
         Raises: StateDictError naming every key that is missing, unexpected (both only if `strict`) or misshapen; the module is then
         as it was.
@@ -161,9 +162,13 @@ class StateMethods:
             problems.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}. ")
         if problems:                            # in PyTorch's words, which programs look for
             raise StateDictError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems))
+        holders = dict(modules)
         with no_grad():
             for key, value in values.items():
-                if assign:
+                path, _, name = key.rpartition(".")
+                if assign and name in holders[path]._buffers:
+                    holders[path]._buffers[name] = value
+                elif assign:
                     core.assign(own[key], value)
                 else:
                     own[key].copy_(value)
@@ -232,7 +237,9 @@ def _matched(own, given, assign):
                             f"the shape in current model is {target.shape}.")
         else:
             try:
-                source = value.detach() if isinstance(value, core.TensorBase) else tensor(value)
+                source = value if isinstance(value, core.TensorBase) else tensor(value)
+                if isinstance(source, Parameter) or isinstance(target, Parameter):          # else it may become a buffer itself
+                    source = source.detach()
                 if assign and target.requires_grad and not source.dtype.is_floating_point:
                     raise DTypeError(f"requires grad, so it cannot take {source.dtype} values; convert them with .float()")
                 if target.device.is_meta and not source.device.is_meta and not assign:
