@@ -147,7 +147,7 @@ def reshaped(net, name, shape):
     (lambda: volta.nn.RNN(3, 4, 2, dropout=2), ArgumentError, "range"),
     (lambda: volta.nn.LSTM(3, 4)(volta.zeros(2, 2, 5)), ShapeError, "Expected 3, got 5"),
     (lambda: volta.nn.LSTM(3, 4)(volta.zeros(0, 2, 3)), ShapeError, "larger than 0"),
-    (lambda: volta.nn.LSTM(3, 4)(volta.zeros(2, 2, 3).double()), DTypeError, "does not match weight dtype"),
+    (lambda: volta.nn.LSTM(3, 4)(volta.zeros(2, 2, 3).double()), ArgumentError, "does not match weight dtype"),
     (lambda: volta.nn.LSTM(3, 4)(volta.zeros(2, 2, 3), (volta.zeros(1, 2, 4), volta.zeros(1, 2, 3))), ShapeError, "hidden\\[1\\] size"),
     (lambda: volta.nn.GRU(3, 4)(volta.zeros(2, 2, 3), volta.zeros(1, 4)), ShapeError, "hx should also be 3-D"),
     (lambda: volta.nn.GRUCell(3, 4)(volta.zeros(2, 5)), ShapeError, "inconsistent input_size"),

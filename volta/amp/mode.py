@@ -47,8 +47,8 @@ _WIDE_ON_CPUS = """adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d bce binary
     max_unpool3d mse_loss multi_margin_loss multilabel_margin_loss nanquantile nll_loss orgqr ormqr pinverse poisson_nll_loss prod qr
     quantile smooth_l1_loss soft_margin_loss solve svd svdvals tensorinv tensorsolve trace triangular_solve triplet_margin_loss"""
 _HALF_ON_CPUS = """addbmm addmm attention baddbmm bmm chain_matmul conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
-    conv_transpose3d einsum gru gru_cell linear lstm lstm_cell matmul mm multi_dot prelu recurrent rnn rnn_relu rnn_relu_cell rnn_tanh
-    rnn_tanh_cell scaled_dot_product_attention vecdot"""
+    conv_transpose3d einsum linear lstm matmul mm multi_dot prelu rnn rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell
+    scaled_dot_product_attention vecdot"""                      # what comes of the products in recurrences: functional/recurrent.py
 
 
 def _policies(**lists):

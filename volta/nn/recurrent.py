@@ -1,18 +1,19 @@
 """Recurrent layers, RNN, LSTM and GRU, over whole sequences, packed ones too, and their cells, which take one step."""
 from __future__ import annotations
 
-import sys
 import warnings
 from math import sqrt
 
+from volta._kernels.core import overriding
 from volta._kernels.core.order import owned
 from volta.errors import ArgumentError, CallError, DTypeError, ShapeError
 from volta.nn import init
-from volta.nn.functional.recurrent import layers, recurrence
+from volta.nn.functional.recurrent import CELLS, SEQUENCES, layers, recurrence, under_autocast
 from volta.nn.module import Module
 from volta.nn.parameter import Parameter
 from volta.nn.utils.rnn import PackedSequence
 from volta.ops.creation import empty
+from volta.ops.from_data import tensor
 from volta.ops.records.recurrent import GATES
 from volta.tensor import Tensor
 
@@ -150,9 +151,9 @@ class RNNBase(_Recurrent):
         """(out, last states) of rows, after checks."""
         name, weights = self._name(), self._weights()
         dtype = weights[0][0].dtype
-        if x.dtype is not dtype and not _under_autocast(x):
-            raise DTypeError(f"{name}: input dtype ({x.dtype}) does not match weight dtype ({dtype}). Convert input: input.to({dtype}), or "
-                             f"convert model: model.to({x.dtype})")
+        if x.dtype is not dtype and not under_autocast(x):
+            raise ArgumentError(f"{name}: input dtype ({x.dtype}) does not match weight dtype ({dtype}). Convert input: input.to({dtype}), "
+                                f"or convert model: model.to({x.dtype})")
         if x.ndim != 2:
             raise ShapeError(f"{name}: input must have {rank} dimensions, got {x.ndim + rank - 2}")
         if x.shape[1] != self.input_size:
@@ -162,6 +163,13 @@ class RNNBase(_Recurrent):
             if state.shape != needed:
                 raise ShapeError(f"{name}: Expected hidden{f'[{i}]' if len(states) > 1 else ''} size {needed}, got {list(state.shape)}")
         kind = self.mode.lower().removeprefix("rnn_")
+        if overriding.asks(x, *weights[0], *(states or ())):
+            states = states or tuple([x.new_zeros(self.num_layers * self._directions, batch, size)
+                                      for size in (self.proj_size or self.hidden_size, self.hidden_size)[:1 + (kind == "lstm")]])
+            out, *last = SEQUENCES[kind](x, tensor(sizes, device="cpu"), states if kind == "lstm" else states[0],
+                                         [w for each in self.all_weights for w in each], self.bias, self.num_layers, self.dropout,
+                                         self.training, self.bidirectional)
+            return out, tuple(last)
         return layers(kind, x, states, weights, sizes, self._directions, self.dropout if self.training else 0.0)
 
     def extra_repr(self) -> str:
@@ -201,12 +209,6 @@ class GRU(RNNBase):
         if options:
             raise TypeError(f"GRU.__init__() got an unexpected keyword argument {next(iter(options))!r}")
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device, dtype=dtype)
-
-
-def _under_autocast(x):
-    """Whether what x meets is converted; without an import, which every use of layers would wait for."""
-    amp = sys.modules.get("volta.amp.mode")
-    return amp is not None and amp.is_autocast_enabled("gpu" if x.device.is_gpu else "cpu")
 
 
 # ---------------------------------------------------------------- cells
@@ -249,8 +251,13 @@ class RNNCellBase(_Recurrent):
             if state is not None and state.shape != (input.shape[0], self.hidden_size):
                 raise ShapeError(f"{name}: hidden{i} must have input's batch size and hidden_size, {(input.shape[0], self.hidden_size)}, "
                                  f"got {state.shape}")
-        weights = self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
-        _, *found = recurrence(self._kind or self.nonlinearity, input, tuple(states), weights, (input.shape[0],))
+        weights, kind = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh), self._kind or self.nonlinearity
+        if overriding.asks(input, *weights, *states):
+            states = [input.new_zeros(input.shape[0], self.hidden_size) if t is None else t for t in states]
+            found = CELLS[kind](input, states if pair else states[0], *weights)
+            found = found if pair else [found]
+        else:
+            _, *found = recurrence(kind, input, tuple(states), weights, (input.shape[0],), cell=True)
         found = [t.squeeze(0) if single else t for t in (found if pair else found[:1])]
         return tuple(found) if pair else found[0]
 

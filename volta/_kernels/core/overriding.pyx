@@ -76,6 +76,11 @@ cdef bint _any_takes_over(object values) except -1:
     return False
 
 
+def asks(*values):
+    """Whether a call with these arguments may be taken over, by a mode or by a tensor among them."""
+    return overriding and (volta_modes > 0 or not volta_as_tensors and _any_takes_over(values))
+
+
 cdef object taken(object op, tuple args, dict options):
     """The result of a call that an argument takes over that is no tensor, or NotImplemented."""
     return _taken(op, args, options)

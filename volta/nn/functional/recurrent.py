@@ -1,6 +1,7 @@
 """Recurrences of layers over sequences and single steps: the products with the inputs in one matmul, then the record of the recurrence."""
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from volta._kernels.core import TensorBase
@@ -8,6 +9,7 @@ from volta.errors import ArgumentError, RankError, ShapeError
 from volta.nn.functional.dropouts import dropout
 from volta.ops.join import cat, stack
 from volta.ops.parts import unbind
+from volta.ops.records.copy import cast
 from volta.ops.records.linalg import linear_op, matmul_op, turned
 from volta.ops.records.recurrent import GATES, recurrent_op, steps
 from volta.ops.table import composed
@@ -21,9 +23,9 @@ __all__: list[str] = []
 
 
 def recurrence(mode: str, x: Tensor, states: tuple[Tensor | None, ...], weights: tuple[Tensor | None, ...], batch_sizes: tuple[int, ...],
-               reverse: bool = False) -> tuple[Tensor, ...]:
+               reverse: bool = False, cell: bool = False) -> tuple[Tensor, ...]:
     """(out, hidden, cell) of one layer in one direction over the rows x. IN: states, h0 and perhaps c0; weights in torch's order, the
-    biases None where there are none, then the projection where there is one."""
+    biases None where there are none, then the projection where there is one; `cell` says that it is a single step."""
     weight_ih, weight_hh, bias_ih, bias_hh, *projection = weights
     if any(w.ndim != 2 for w in (weight_ih, weight_hh, *projection)):
         raise RankError(f"{mode}: the weights must be matrices, got {', '.join(str(w.shape) for w in weights if w is not None)}")
@@ -40,6 +42,11 @@ def recurrence(mode: str, x: Tensor, states: tuple[Tensor | None, ...], weights:
         bias_ih, bias_hh = bias_ih + bias_hh, None
     gates = linear_op(x, weight_ih, bias_ih)
     h0, c0 = (*states, None)[:2]
+    if gates.dtype.itemsize == 2 and not x.device.is_gpu and under_autocast(x):
+        keeps = mode == "gru" or mode == "lstm" and cell            # the dtype of its states, as in PyTorch
+        dtype = (x if h0 is None else h0).dtype if keeps else gates.dtype
+        gates, weight_hh, bias_hh, h0, c0 = [t if t is None or t.dtype is dtype else cast(t, dtype)
+                                             for t in (gates, weight_hh, bias_hh, h0, c0)]
     if not projection:
         return recurrent_op(gates, weight_hh, bias_hh, h0, c0, mode=mode, batch_sizes=batch_sizes, reverse=reverse)[:3]
     # The state that comes back is a product, weight_hr @ m: so is its part of the gates, (weight_hh @ weight_hr) @ m.
@@ -48,6 +55,12 @@ def recurrence(mode: str, x: Tensor, states: tuple[Tensor | None, ...], weights:
     out, hidden, cell, _ = recurrent_op(gates, matmul_op(weight_hh, projection[0]), bias_hh, None, c0, mode=mode, batch_sizes=batch_sizes,
                                         reverse=reverse)
     return linear_op(out, projection[0], None), linear_op(hidden, projection[0], None), cell
+
+
+def under_autocast(x: Tensor) -> bool:
+    """Whether what x meets is converted; without an import, which every use of layers would wait for."""
+    amp = sys.modules.get("volta.amp.mode")
+    return amp is not None and amp.is_autocast_enabled("gpu" if x.device.is_gpu else "cpu")
 
 
 def _entered(gates, first, batch_sizes, reverse):
@@ -158,7 +171,7 @@ def _cell(mode, input, states, w_ih, w_hh, b_ih, b_hh):
         raise ArgumentError(f"{mode} cell: needs both biases or none")
     if w_ih.ndim != 2 or w_hh.ndim != 2:
         raise RankError(f"{mode} cell: the weights must be matrices, got {w_ih.shape} and {w_hh.shape}")
-    return recurrence(mode, input, states, (w_ih, w_hh, b_ih, b_hh), (input.shape[0],))[1:]
+    return recurrence(mode, input, states, (w_ih, w_hh, b_ih, b_hh), (input.shape[0],), cell=True)[1:]
 
 
 @composed(untested=_UNTESTED, method=False)
@@ -193,3 +206,7 @@ def _make_cell(name, mode):
 
 gru_cell, rnn_tanh_cell, rnn_relu_cell = (_make_cell(name, mode) for name, mode in (
     ("gru_cell", "gru"), ("rnn_tanh_cell", "tanh"), ("rnn_relu_cell", "relu")))
+
+# What layers call where a mode or a class of tensors may take the call over.
+SEQUENCES = {"lstm": lstm, "gru": gru, "tanh": rnn_tanh, "relu": rnn_relu}
+CELLS = {"lstm": lstm_cell, "gru": gru_cell, "tanh": rnn_tanh_cell, "relu": rnn_relu_cell}
