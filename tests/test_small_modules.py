@@ -205,4 +205,5 @@ def test_calls_without_state(library):
     layer = library.nn.Linear(2, 1)
     call = library.nn.utils.stateless.functional_call
     zeros = {"weight": library.zeros(1, 2), "bias": library.ones(1)}
-    assert call(layer, parameters_and_buffers=zeros, args=library.ones(3, 2)).tolist() == [[1], [1], [1]]
+    with pytest.warns(FutureWarning, match="stateless.functional_call"):
+        assert call(layer, parameters_and_buffers=zeros, args=library.ones(3, 2)).tolist() == [[1], [1], [1]]

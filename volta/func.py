@@ -318,9 +318,12 @@ def functional_call(module: Module, parameter_and_buffer_dicts: dict | list[dict
 
     A name that the module does not have has no effect, as in PyTorch, unless `strict`.
 
-    Raises: ArgumentError with `strict` for a name that the module does not have, and for one that is not given.
+    Raises: ArgumentError with `strict` for a name that the module does not have, and for one that is not given; for several tensors of one
+    parameter that has several names, unless tie_weights=False.
     """
     values = parameter_and_buffer_dicts
+    if not isinstance(values, (dict, list, tuple)):
+        raise ArgumentError(f"functional_call: needs a dict of tensors, or several, got {type(values).__name__}")
     if not isinstance(values, dict):
         merged = {}
         for each in values:
@@ -342,7 +345,12 @@ def replaced(caller: str, module: Module, values: dict[str, Tensor], tie_weights
             raise ArgumentError(f"{caller}: the module has no parameter or buffer {unknown[0]}; it has {', '.join(own)}")
         values = {name: value for name, value in values.items() if name in own}
     if tie_weights:
-        given = {id(own[name]): value for name, value in values.items()}
+        given = {}
+        for name, value in values.items():
+            if given.setdefault(id(own[name]), value) is not value:
+                tied = [other for other in values if own[other] is own[name]]
+                raise ArgumentError(f"{caller}: {' and '.join(tied)} are tied, and are given different tensors; with tie_weights=False "
+                                    "each has its own")
         values = {name: values.get(name, given.get(id(old))) for name, old in own.items() if name in values or id(old) in given}
     if strict and (missing := [name for name in own if name not in values]):
         raise ArgumentError(f"{caller}: strict=True, and {missing[0]} is not given")

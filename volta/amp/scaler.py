@@ -111,6 +111,10 @@ class GradScaler:
         """The factor; 1 where the scaler is not enabled."""
         return self._scale if self._enabled else 1.0
 
+    def _get_growth_tracker(self) -> int:
+        """How many steps have been taken since the factor changed."""
+        return self._growth_tracker if self._enabled else 0
+
     def is_enabled(self) -> bool:
         """Whether it scales at all."""
         return self._enabled

@@ -29,7 +29,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
     """
     first = batch[0]
     if isinstance(first, core.TensorBase):
-        if len({t.shape for t in batch}) > 1:
+        if len({t.shape for t in batch if isinstance(t, core.TensorBase)}) > 1:
             raise _unequal(batch)
         if first.device.is_gpu and get_worker_info() is not None:
             raise DeviceError("default_collate: workers touch host memory only, these samples are on a GPU; "

@@ -190,6 +190,8 @@ def random_split(dataset: Any, lengths: Sequence[int | float], generator: Genera
         if 0 in lengths:
             warnings.warn(f"random_split: Length of split at index {lengths.index(0)} is 0. This might result in an empty dataset.",
                           stacklevel=2)
+    if any(n < 0 for n in lengths):
+        raise ArgumentError(f"random_split: lengths must be >= 0, got {list(lengths)}")
     if sum(lengths) != count:
         raise ArgumentError("random_split: Sum of input lengths does not equal the length of the input dataset! "
                             f"They are {list(lengths)} and {count}")

@@ -55,11 +55,6 @@ class ReLU(Activation):
     _function = functional.relu
 
 
-class ReLU6(Activation):
-    """x between 0 and 6."""
-    _function = functional.relu6
-
-
 class LeakyReLU(Activation):
     """x where positive, else negative_slope * x."""
     _function = functional.leaky_relu
@@ -171,6 +166,16 @@ class Hardtanh(Activation):
         if not max_val > min_val:
             raise AssertedError(f"Hardtanh: max_val must be above min_val, got {min_val} and {max_val}")
         super().__init__(min_val, max_val, inplace)
+
+
+class ReLU6(Hardtanh):
+    """x between 0 and 6."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
+
+    def extra_repr(self) -> str:
+        return "inplace=True" if self.inplace else ""
 
 
 class Hardsigmoid(Activation):

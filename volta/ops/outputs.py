@@ -11,7 +11,7 @@ from volta._kernels.core.inplace import check_apart, check_elements, write
 from volta._kernels.core.order import dense_strides
 from volta._kernels.core.record import Composed, Op, Primitive
 from volta.dtypes import bool_, can_cast, float16, uint8
-from volta.errors import ArgumentError, AutogradError, DeviceError, DTypeError, ShapeError
+from volta.errors import ArgumentError, AutogradError, CallError, DeviceError, DTypeError, ShapeError
 from volta.ops.records.copy import cast_op
 from volta.ops.records.reduce import amax_op, sum_op
 from volta.ops.records.view import expand_op, part, reshape_op
@@ -184,7 +184,7 @@ def _keep(name, result, out, outs, rule, quiet):
     several = isinstance(result, (tuple, list))
     results = tuple(result) if several else (result,)
     if len(results) != len(outs) or isinstance(out, (tuple, list)) != several:
-        raise ArgumentError(f"{name}: out must be {f'{len(results)} tensors, one for each result' if several else 'a tensor'}, got "
+        raise CallError(f"{name}: out must be {f'{len(results)} tensors, one for each result' if several else 'a tensor'}, got "
                             f"{f'{len(outs)} in a {type(out).__name__}' if isinstance(out, (tuple, list)) else 'one'}")
     rule = "same" if rule == "one" and several else rule
     for each, value in zip(outs, results):

@@ -111,6 +111,8 @@ class Optimizer(Hooks):
 
     def _states(self, values):
         """Names of the states in use, in the order of the update's declaration."""
+        if not hasattr(self, "update"):
+            raise NotImplementedError(f"{type(self).__name__}: define step(self, closure=None)")
         return self.update.states
 
     def _settings(self, values):

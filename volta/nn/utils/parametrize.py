@@ -6,11 +6,12 @@ The layer's attribute becomes a property, computed when it is read; what it is c
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterator
 from typing import Any
 
 from volta.autograd import no_grad
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, ShapeError, UnwritableError
 from volta.nn.container import ModuleDict, ModuleList
 from volta.nn.module import Module
 from volta.nn.parameter import Parameter
@@ -83,7 +84,23 @@ class ParametrizationList(ModuleList):
                     raise ArgumentError(f"parametrize: {type(module).__name__} has no right_inverse, so its result cannot be assigned")
                 value = module.right_inverse(value)
             for name, t in zip(self.names(), [value] if self.is_tensor else value):
-                getattr(self, name).copy_(t)
+                original = getattr(self, name)
+                if t.shape == original.shape:
+                    original.copy_(t)
+                else:                               # as in PyTorch, where a parametrization takes tensors of any shape
+                    original.data = t.detach().to(original.dtype)
+
+
+def _refuse_pickling(self):
+    """`__getstate__` of modules with parametrizations, whose class no other process knows."""
+    raise UnwritableError(f"{type(self).__name__}: a parametrized module has no pickle; save its state_dict()")
+
+
+def _copied(self, memo):
+    """Their `__deepcopy__`, which goes by `__getstate__` otherwise."""
+    found = memo[id(self)] = self.__new__(type(self))
+    found.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    return found
 
 
 def _property(name):
@@ -122,7 +139,8 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
     made = ParametrizationList([parametrization], held[tensor_name], unsafe)
     if not is_parametrized(module):
         cls = type(module)
-        module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), {"__module__": cls.__module__})
+        module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), {"__module__": cls.__module__, "__getstate__": _refuse_pickling,
+                                                                        "__deepcopy__": _copied})
         module.parametrizations = ModuleDict()
     del held[tensor_name]
     module.parametrizations[tensor_name] = made

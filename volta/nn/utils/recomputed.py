@@ -12,6 +12,7 @@ from volta.nn.parameter import Parameter
 from volta.ops.creation import empty
 from volta.ops.linalg import dot, mv
 from volta.ops.norms import norm
+from volta.shapes import as_dim
 from volta.tensor import Tensor
 
 M = TypeVar("M", bound=Module)
@@ -26,6 +27,7 @@ def norm_except_dim(v: Tensor, dim: int) -> Tensor:
     """The 2-norm over all dimensions but `dim`, which stay as size 1; with dim -1 over all, without dimensions."""
     if dim == -1:
         return norm(v)
+    dim = as_dim("norm_except_dim", dim, v.ndim)
     others = tuple(d for d in range(v.ndim) if d != dim)
     return norm(v, 2, others, keepdim=True) if others else abs(v)
 

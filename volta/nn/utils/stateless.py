@@ -1,6 +1,7 @@
 """`volta.func.functional_call` under the name and with the argument that it had before."""
 from __future__ import annotations
 
+import warnings
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -19,4 +20,5 @@ def _reparametrize_module(module: Module, parameters_and_buffers: dict[str, Tens
 def functional_call(module: Module, parameters_and_buffers: dict[str, Tensor], args: Any = None, kwargs: dict[str, Any] | None = None, *,
                     tie_weights: bool = True, strict: bool = False) -> Any:
     """The module called with these tensors in the place of its own of those names."""
+    warnings.warn("nn.utils.stateless.functional_call is the old name of func.functional_call", FutureWarning, stacklevel=2)
     return func.functional_call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
