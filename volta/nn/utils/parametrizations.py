@@ -8,9 +8,10 @@ from volta.nn.functional import normalize
 from volta.nn.module import Module
 from volta.nn.utils.orthogonal import orthogonal
 from volta.nn.utils.parametrize import register_parametrization
-from volta.nn.utils.recomputed import as_matrix, norm_except_dim, outputs_of, power_iteration
+from volta.nn.utils.recomputed import as_matrix, outputs_of, power_iteration
 from volta.ops.creation import empty
 from volta.ops.linalg import dot, mv
+from volta.ops.norms import norm_except_dim
 from volta.tensor import Tensor
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
@@ -24,11 +25,11 @@ class _WeightNorm(Module):
         self.dim = dim
 
     def forward(self, g: Tensor, v: Tensor) -> Tensor:
-        return v * (g / norm_except_dim(v, self.dim))
+        return v * (g / norm_except_dim(v, 2, self.dim))
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """The norms and the weight itself."""
-        return norm_except_dim(weight, self.dim), weight
+        return norm_except_dim(weight, 2, self.dim), weight
 
 
 class _SpectralNorm(Module):

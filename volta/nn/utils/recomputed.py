@@ -11,8 +11,7 @@ from volta.nn.module import Module
 from volta.nn.parameter import Parameter
 from volta.ops.creation import empty
 from volta.ops.linalg import dot, mv
-from volta.ops.norms import norm
-from volta.shapes import as_dim
+from volta.ops.norms import norm_except_dim
 from volta.tensor import Tensor
 
 M = TypeVar("M", bound=Module)
@@ -21,15 +20,6 @@ M = TypeVar("M", bound=Module)
 def as_matrix(weight: Tensor, dim: int) -> Tensor:
     """A weight with dimension `dim` as rows and all others as columns."""
     return weight.movedim(dim, 0).reshape(weight.shape[dim], -1)
-
-
-def norm_except_dim(v: Tensor, dim: int) -> Tensor:
-    """The 2-norm over all dimensions but `dim`, which stay as size 1; with dim -1 over all, without dimensions."""
-    if dim == -1:
-        return norm(v)
-    dim = as_dim("norm_except_dim", dim, v.ndim)
-    others = tuple(d for d in range(v.ndim) if d != dim)
-    return norm(v, 2, others, keepdim=True) if others else abs(v)
 
 
 class _Recomputed:
@@ -74,13 +64,13 @@ class _WeightNorm(_Recomputed):
         super().__init__(module, name)
 
     def start(self, module, weight):
-        module.register_parameter(self.name + "_g", Parameter(norm_except_dim(weight.detach(), self.dim)))
+        module.register_parameter(self.name + "_g", Parameter(norm_except_dim(weight.detach(), 2, self.dim)))
         module.register_parameter(self.name + "_v", Parameter(weight.detach()))
         return self.compute(module)
 
     def compute(self, module):
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
-        return v * (g / norm_except_dim(v, self.dim))
+        return v * (g / norm_except_dim(v, 2, self.dim))
 
     def finish(self, module):
         delattr(module, self.name + "_g")
