@@ -208,6 +208,8 @@ class Tensor(operators.Operators):
 
         Raises: AutogradError on a non-leaf; DTypeError for integers.
         """
+        if type(requires_grad) is not bool:
+            raise DTypeError(f"requires_grad_: requires_grad must be a bool, got {type(requires_grad).__name__}")
         if requires_grad and not self.dtype.is_floating_point:
             raise DTypeError(f"requires_grad_: only floating point tensors have gradients, this one is {self.dtype}")
         if requires_grad and core.is_inferred(self) and not core.inferring():
@@ -219,7 +221,7 @@ class Tensor(operators.Operators):
             return self
         if requires_grad:
             self._base = self._view = None      # a leaf has no other history
-        self._requires_grad = bool(requires_grad)
+        self._requires_grad = requires_grad
         return self
 
     def backward(self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False,

@@ -31,7 +31,8 @@ def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterabl
     does."""
     result = asked(public_api, args, kwargs, relevant_args)
     if result is NotImplemented:
-        raise TypeError(f"{public_api.__name__}: no implementation found on types that implement __torch_function__")
+        raise TypeError(f"no implementation found for '{public_api.__name__}' on types that implement "
+                        "__torch_function__: []")
     return result
 
 

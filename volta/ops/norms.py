@@ -198,11 +198,13 @@ def linalg_norm(A: Tensor, ord: float | str | None = None, dim: int | Sequence[i
                 dtype: DTypeLike = None) -> Tensor:
     """`vector_norm` of a vector, over one dimension, or without `ord` of all elements; else `matrix_norm`.
 
-    Raises: ShapeError where `ord` without `dim` is given for more than 2 dimensions.
+    Raises: ShapeError where `ord` without `dim` is given for more than 2 dimensions, and for a `dim` of none or more than two.
 
     >>> volta.linalg.norm(volta.tensor([[3.0, 4.0]]))
     tensor(5.)
     """
+    if type(dim) in (tuple, list) and len(dim) not in (1, 2):
+        raise ShapeError(f"linalg.norm: dim must name one dimension or two, got {list(dim)}; of several, write linalg.vector_norm")
     if ord is None:
         return _norm(A, 2, dim, keepdim) if dtype is None and A.dtype is float32 else vector_norm(A, 2, dim, keepdim, dtype=dtype)
     if dim is None and A.ndim not in (1, 2):

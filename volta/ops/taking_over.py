@@ -43,8 +43,8 @@ def ask(function: Any, found: list[Any], args: tuple[Any, ...], options: dict[st
         result = x.__torch_function__(function, types, args, options)
         if result is not NotImplemented:
             return result
-    raise TypeError(f"{function.__name__}: no implementation found on types that implement __torch_function__: "
-                    f"{', '.join(kind.__qualname__ for kind in types)}")
+    raise TypeError(f"no implementation found for '{function.__name__}' on types that implement __torch_function__: "
+                    f"{list(types)}")
 
 
 def taken(op: Op, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
