@@ -93,9 +93,11 @@ cdef extern from *:
     #if defined(__GNUC__) && !defined(__clang__) && defined(__FMA__) && !defined(__AVX512F__)
       #define VOLTA_PLUS32(sum, x, y) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(y))
       #define VOLTA_PLUS64(sum, x, y) __asm__("vfmadd231pd %2, %1, %0" : "+x"(sum) : "x"(x), "x"(y))
+      #define VOLTA_FOUR_STEPS _Pragma("GCC unroll 4")       /* of a tile's loop: what counts them would take a sixth of its time */
     #else
       #define VOLTA_PLUS32(sum, x, y) sum = VOLTA_MADD32(x, y, sum)
       #define VOLTA_PLUS64(sum, x, y) sum = VOLTA_MADD64(x, y, sum)
+      #define VOLTA_FOUR_STEPS
     #endif
 
     /* The first n of a vector's numbers; the others are zeros, and their memory is not touched. */
