@@ -1,5 +1,5 @@
 """Convolutions whose sizes lead to ways of their own on a CPU, against sums of products by taps: windows that lie mostly outside the input,
-windows of one element some steps apart."""
+windows of one element some steps apart, lines that would lie in few places of a cache."""
 from __future__ import annotations
 
 import numpy as np
@@ -20,6 +20,9 @@ CASES = {  # images, channels, outputs, kernel, size, stride, padding, dilation,
     "taps between phases": (9, 8, 24, (7, 7), (9, 8), 3, 0, 1, 1),
     "one element": (3, 20, 30, (1, 1), (7, 8), 3, 0, 1, 1),
     "one element of volumes, groups": (2, 8, 12, (1, 1, 1), (4, 5, 6), (2, 1, 3), 0, 1, 2),
+    "channels a multiple of 4 KiB apart": (2, 24, 12, (5,), (1020,), 1, 2, 1, 1),
+    "the same by strides": (2, 24, 12, (7,), (3066,), 3, 3, 1, 1),
+    "images with such channels": (1, 9, 12, (3, 3), (6, 254), 1, 1, 1, 1),
 }
 
 

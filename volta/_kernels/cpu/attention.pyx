@@ -67,6 +67,9 @@ cdef void add_mask(const real* mask, Py_ssize_t row, Py_ssize_t column, Py_ssize
             value = mask[i * row] * <real>UNIT
             for j in range(m):
                 line[j] += value
+        elif column == 1:
+            for j in range(m):
+                line[j] += mask[i * row + j] * <real>UNIT
         else:
             for j in range(m):
                 line[j] += mask[i * row + j * column] * <real>UNIT
@@ -77,7 +80,7 @@ cdef void add_mask(const real* mask, Py_ssize_t row, Py_ssize_t column, Py_ssize
 cdef Py_ssize_t forward_space(const Sizes* s, real* kind) noexcept nogil:
     """Elements of work space of a thread."""
     cdef Py_ssize_t wide = 3 * lanes(kind), width = up(s.width, lanes(kind)), values = up(s.values, lanes(kind))
-    return PANELS * wide * (s.width + 2 + values) + (KEYS + MORE) * (width + values + wide) + 8 * PAD
+    return PANELS * wide * (s.width + 2 + values) + (KEYS + MORE) * (width + values + 2 * wide) + 8 * PAD
 
 
 cdef void hide_future(Py_ssize_t first_query, Py_ssize_t first_key, Py_ssize_t keys, Py_ssize_t wide, real* scores) noexcept nogil:
@@ -171,7 +174,10 @@ cdef void attend(const Sizes* s, Py_ssize_t query, Py_ssize_t count, Py_ssize_t 
     if n <= 0:
         return
     product(n, used, s.width, key_rows, width, 1, queries, wide, scores, wide, False)
-    if mask != NULL:
+    if mask != NULL and s.mask[3] == 1 != s.mask[2] and s.mask[2] != 0:         # lies the other way round
+        turn_panel(mask, s.mask[2], count, n, wide, 1, scores + (KEYS + MORE) * wide)
+        add_mask(<const real*>scores + (KEYS + MORE) * wide, wide, 1, n, count, scores, wide)
+    elif mask != NULL:
         add_mask(mask, s.mask[3], s.mask[2], n, count, scores, wide)
     if s.causal:
         hide_future(query, key, n, wide, scores)
@@ -181,7 +187,7 @@ cdef void attend(const Sizes* s, Py_ssize_t query, Py_ssize_t count, Py_ssize_t 
             if factor[j] != 1:
                 for e in range(values):
                     sums[j * values + e] *= factor[j]
-    product(used, values, n, <const real*>scores, 1, wide, value_rows, values, sums, values, True)
+    product(count, values, n, <const real*>scores, 1, wide, value_rows, values, sums, values, True)
 
 
 cdef void forward(const Sizes* s, const real* q, const real* k, const real* v, const real* mask, real* out, real* stats):

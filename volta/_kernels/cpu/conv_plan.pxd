@@ -62,6 +62,8 @@ cdef enum:
     LONGEST_LINE = 1024         # elements
     TARGET = 768                # places of a chunk
     MOST_ITEMS = 32             # parts of the work, for the threads
+    CLASH = 256                 # elements: channels of a band that are a multiple of them apart, or less than NEXT more or less, share few
+    NEXT = 16                   # sets of the first cache, out of which they drive one another
     LEAST_ITEM = 524288         # multiply-adds worth a part
     BAND_LIMIT = 196608         # elements of a band, well inside the L2 cache
     FLOPS_PER_ELEMENT = 16      # multiply-adds that take as long as one element of a cheap loop,
@@ -205,8 +207,11 @@ cdef inline void set_chunk(Plan* p, Py_ssize_t target) noexcept nogil:
     set_parts(&p.d, ceil_div(p.d.places, max(1, (pixels + target // 2) // target)) if plane <= target else 1)
     set_parts(&p.h, p.h.places if plane <= target else ceil_div(p.h.places, max(1, (plane + target // 2) // target)))
     set_parts(&p.w, p.w.places)
+    cdef Py_ssize_t lines = p.d.band * p.h.band * p.w.stride, least = ceil_div(p.w.band, p.w.stride)
     p.chunks = p.image_parts * p.d.parts * p.h.parts
-    p.stretch = ceil_div(p.w.band, p.w.stride)
+    p.stretch = least
+    while (lines * p.stretch + NEXT) % CLASH < 2 * NEXT and p.stretch < least + least // 16:
+        p.stretch += 4
     p.pitch = p.stretch * p.w.stride
 
 

@@ -63,7 +63,7 @@ cdef extern from *:
         VOLTA_UNROLL for (j = 0; j < N; j++) line[j] = b + places[j];                                               \\
         VOLTA_UNROLL for (i = 0; i < ROWS; i++)                                                                     \\
             VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = (V){0};                                                \\
-        for (p = 0; p < k; p++) {                                                                                   \\
+        VOLTA_FOUR_STEPS for (p = 0; p < k; p++) {                                                                  \\
             const T* x = a + at[p];                                                                                 \\
             const Py_ssize_t tap = taps[p];                                                                         \\
             V y[N];                                                                                                 \\

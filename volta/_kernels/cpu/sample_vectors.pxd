@@ -1,6 +1,8 @@
 # Elements of an image at many places: sums of them, each times its weight, in vectors where they have gathers.
 #
 # Layout: at[count][VOLTA_BLOCK] and w likewise, of up to VOLTA_BLOCK places. Threads: none. Indices: the caller's, -1 outside.
+from volta._kernels.cpu cimport vector_lanes                    # for what the C below takes of it
+
 cdef extern from *:
     """
     #if defined(_MSC_VER)
@@ -105,15 +107,11 @@ cdef extern from *:
               }                                                                                                     \\
               _mm256_storeu_ps(out + j, total);                                                                     \\
           }
-      /* The first n of 8 lanes. */
-      static inline __m256i volta_lanes(Py_ssize_t n) {
-          return _mm256_cmpgt_epi32(_mm256_set1_epi32(n < 8 ? (int)n : 8), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-      }
       static inline __m256 volta_load(const float* x, Py_ssize_t n) {
-          return n < 8 ? _mm256_maskload_ps(x, volta_lanes(n)) : _mm256_loadu_ps(x);
+          return n < 8 ? _mm256_maskload_ps(x, VOLTA_FIRST(n, float)) : _mm256_loadu_ps(x);
       }
       static inline void volta_store(float* out, __m256 v, Py_ssize_t n) {
-          if (n < 8) _mm256_maskstore_ps(out, volta_lanes(n), v);
+          if (n < 8) _mm256_maskstore_ps(out, VOLTA_FIRST(n, float), v);
           else _mm256_storeu_ps(out, v);
       }
       /* A place's two elements of a row are a pair of neighbours, read at once. Of what lies outside the next pair inside is read. at[4] and
@@ -123,7 +121,7 @@ cdef extern from *:
       static void volta_pair_elements(const int* index, int* at, Py_ssize_t n, int width) {
           const __m256i none = _mm256_setzero_si256(), one = _mm256_set1_epi32(1), last = _mm256_set1_epi32(width - 2);
           for (Py_ssize_t j = 0; j < n; j += 8) {
-              const __m256i some = volta_lanes(n - j);
+              const __m256i some = VOLTA_FIRST(n - j < 8 ? n - j : 8, float);
               const __m256i x0 = _mm256_and_si256(_mm256_loadu_si256((const __m256i*)(index + j)), some);
               const __m256i x1 = _mm256_and_si256(_mm256_loadu_si256((const __m256i*)(index + VOLTA_BLOCK + j)), some);
               const __m256i from = _mm256_blendv_epi8(x0, _mm256_max_epi32(x1, none), _mm256_cmpgt_epi32(none, x0));
@@ -172,7 +170,7 @@ cdef extern from *:
       }
       static void volta_weigh_pairs(const float* x, const int* at, const float* g, Py_ssize_t n, float* out) {
           for (Py_ssize_t j = 0; j < n; j += 8) {
-              const __m256 by = _mm256_maskload_ps(g + j, volta_lanes(n - j));
+              const __m256 by = _mm256_maskload_ps(g + j, VOLTA_FIRST(n - j < 8 ? n - j : 8, float));
               __m256 v[4];
               volta_pairs(x, at, j, v);
               for (int c = 0; c < 4; c++) {

@@ -1,7 +1,7 @@
 # Functions of float32 lines in vectors of AVX-512, which has instructions that compilers make no use of by themselves (scaling by powers
 # of two, least and greatest, reciprocals). Each returns how many of the n elements it has done: all, or none in other builds (but
 # for erf, which AVX2 has too), where loops over the functions of scalar.pxd do them. As accurate as those. `out` may be x.
-from volta._kernels.cpu cimport scalar
+from volta._kernels.cpu cimport scalar, vector_lanes            # the latter for what the C below takes of it
 
 cdef extern from * nogil:
     """
@@ -367,7 +367,7 @@ cdef extern from * nogil:
           Py_ssize_t i = 0;
           for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, volta_erf_eight(_mm256_loadu_ps(x + i)));
           if (i < n) {
-              const __m256i some = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n - i)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+              const __m256i some = VOLTA_FIRST(n - i, float);
               _mm256_maskstore_ps(out + i, some, volta_erf_eight(_mm256_maskload_ps(x + i, some)));
           }
           return n;

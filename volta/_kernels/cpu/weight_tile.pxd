@@ -13,7 +13,7 @@ cdef extern from *:
         Py_ssize_t p; int i, j;                                                                                     \\
         VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
             VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = ((V*)sums)[i * N + j];                                 \\
-        for (p = 0; p < k; p++, a += VOLTA_TILE_ROWS) {                                                             \\
+        VOLTA_FOUR_STEPS for (p = 0; p < k; p++, a += VOLTA_TILE_ROWS) {                                            \\
             const V* row = (const V*)(b + (Py_ssize_t)at[p] * (N * LANES));                                         \\
             V y[N];                                                                                                 \\
             VOLTA_UNROLL for (j = 0; j < N; j++) y[j] = row[j];                                                     \\
