@@ -139,3 +139,17 @@ def test_multiples_of_integers_wrap():
     assert volta.sub(x, y, alpha=3).tolist() == volta.add(x, y, alpha=-3).tolist()
     small = volta.tensor([2**31 - 1, 5], dtype=volta.int32)
     assert volta.add(small, small, alpha=2).tolist() == [2**31 - 3, 15]
+
+
+def test_angles():
+    for dtype in (volta.float32, volta.float64, volta.float16, volta.bfloat16):
+        x = volta.tensor([-1.0, -0.0, 0.0, 2.0, np.nan, np.inf, -np.inf, -1e-40], dtype=dtype).requires_grad_()
+        found = volta.angle(x)
+        assert found.dtype is dtype
+        below = bool(x[-1] < 0)                                          # float16 has no such number
+        pi = volta.tensor(np.pi, dtype=dtype).item()
+        np.testing.assert_array_equal(found.detach().double().numpy(), [pi, 0, 0, 0, np.nan, 0, pi, pi if below else 0])
+        found.sum().backward()
+        assert x.grad.tolist() == [0.0] * 8
+    assert volta.angle(volta.tensor([3, -3])).tolist() == volta.tensor([0, np.pi]).tolist()
+    assert volta.angle(volta.tensor([True, False])).tolist() == [0.0, 0.0]
