@@ -119,4 +119,10 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     """Whether a tensor of `shape` can be repeated to `target`."""
-    return len(shape) <= len(target) and all(a in (1, b) for a, b in zip(reversed(shape), reversed(target)))
+    lead = len(target) - len(shape)
+    if lead < 0:
+        return False
+    for a, b in zip(shape, target[lead:]):
+        if a != b and a != 1:
+            return False
+    return True

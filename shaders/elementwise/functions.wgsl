@@ -47,6 +47,7 @@ fn round_w(x: T) -> T { return x; }
 fn round_f(x: f32) -> f32 { return round(x); }
 fn trunc_w(x: T) -> T { return x; }
 fn trunc_f(x: f32) -> f32 { return trunc(x); }
+fn angle_f(x: f32) -> f32 { return select(select(0.0, 3.14159265, x < 0.0), x, is_nan(x)); }
 fn frac_f(x: f32) -> f32 { return select(x - trunc(x), nan(), !is_finite(x)); }
 fn bitwise_not_w(x: T) -> T { return ~x; }
 fn bitwise_not_b(x: u32) -> u32 { return x ^ 1u; }

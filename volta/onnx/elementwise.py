@@ -172,6 +172,7 @@ _FORMULAS = {
     "expm1": lambda x: x.node("Exp") - 1.0, "log2": lambda x: x.node("Log") / math.log(2), "log10": lambda x: x.node("Log") / math.log(10),
     "log1p": lambda x: (x + 1.0).node("Log"), "gelu": lambda x: x * 0.5 * ((x / math.sqrt(2)).node("Erf") + 1.0), "gelu_tanh": _gelu_tanh,
     "silu": lambda x: x * x.node("Sigmoid"), "trunc": lambda x: _trunc(x) if x.c.dtype.is_floating_point else x,
+    "angle": lambda x: x.node("Less", 0.0).node("Where", math.pi, x.node("IsNaN").node("Where", x, 0.0)),
     "frac": lambda x: x - _trunc(x), "logsigmoid": lambda x: x.node("Neg").node("Softplus").node("Neg"),
     "hardsigmoid": lambda x: x.node("HardSigmoid", alpha=1 / 6, beta=0.5), "erfc": lambda x: x.node("Erf").node("Neg") + 1.0,
     "leaky_relu": lambda x, slope: x.node("Greater", 0.0).node("Where", x, x * slope), "elu": _elu, "softplus": _softplus, "bce": _bce,

@@ -398,15 +398,17 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     """
     size, stride = as_shape(*size) if not hasattr(size, "__index__") else (size,), tuple(stride)
     offset = input.offset if storage_offset is None else storage_offset
-    if len(size) != len(stride) or any(s < 0 for s in stride) or offset < 0:
+    if len(size) != len(stride) or stride and min(stride) < 0 or offset < 0:
         raise ArgumentError(f"as_strided: needs as many strides >= 0 as sizes, and an offset >= 0, got sizes {size}, strides {stride} and "
                             f"offset {offset}")
-    last = offset + sum((n - 1) * s for n, s in zip(size, stride))
+    last = offset
+    for n, s in zip(size, stride):
+        last += (n - 1) * s
     width = input.itemsize if not input.device.is_gpu or input.dtype is float16 else 4
     held = input.storage.nbytes // width
-    if 0 not in size and last >= held:
+    if last >= held and 0 not in size:
         raise ArgumentError(f"as_strided: sizes {size}, strides {stride} and offset {offset} reach element {last}, the storage has {held}")
-    return as_strided_op(input, size=size, stride=stride, offset=offset, own=(input.stride(), input.offset))
+    return as_strided_op(input, size=size, stride=stride, offset=offset, own=(input._strides, input.offset))
 
 
 @composed(untested="tests/test_arrange.py: as of as_strided")

@@ -39,8 +39,8 @@ def copy_into(out: Tensor, x: Tensor) -> None:
         inplace.overwrite(out, x if x.shape == out.shape else expand(x, out.shape))
         return
     inplace.check_elements("copy", out)
-    if x.shape != out.shape:
-        x = expand_kernel(x, shape=out.shape)
+    if x._shape != out._shape:
+        x = expand_kernel(x, shape=out._shape)
     run_kernel(copy_into_op, out.device, (out, x))
 
 

@@ -1,7 +1,6 @@
 """Elementwise functions with options, over the records of `records/math.py`, and functions of several records."""
 from __future__ import annotations
 
-import math
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -86,10 +85,13 @@ for _each in (_sum_in_place, _difference_in_place, _product_in_place, _quotient_
 
 
 def _in_one(input, other, alpha):
-    """Whether a multiple is added in one pass: between floating point tensors of one shape and layout."""
+    """Whether a multiple is added in one pass: between tensors of one shape and layout, of floating point numbers or of integers that hold
+    alpha and its negative."""
     return (type(alpha) in (int, float) and alpha != 1 and isinstance(input, TensorBase) and isinstance(other, TensorBase)
             and input.dtype is other.dtype and input._shape == other._shape and input._strides == other._strides
-            and (input.dtype in (dtypes.float32, dtypes.float64) or input.dtype in dtypes.HALVES and not (
+            and (input.dtype in (dtypes.float32, dtypes.float64)
+                 or input.dtype in (dtypes.int64, dtypes.int32) and type(alpha) is int and -2**31 < alpha < 2**31
+                 or input.dtype in dtypes.HALVES and not (
                 graph.is_grad_enabled() and (graph.wants_grad(input) or graph.wants_grad(other)))))
 
 
@@ -177,18 +179,6 @@ def conj_physical(input: Tensor) -> Tensor:
     tensor([ 1., -2.])
     """
     return input
-
-
-@composed(out="cast", samples=UNARY_CASES, kinds="fib", elementwise=True,
-          numpy=lambda x: np.where(x < 0, math.pi, np.where(x == x, 0.0, x)))
-def angle(input: Tensor) -> Tensor:
-    """The angle of real numbers in the complex plane: pi below 0, else 0; NaN of NaN. Units: radians.
-
-    >>> volta.angle(volta.tensor([1.0, -2.0]))
-    tensor([0.0000, 3.1416])
-    """
-    x = input if input.dtype.is_floating_point else cast(input, dtypes.get_default_dtype())
-    return r.where_op(x < 0, math.pi, r.where_op(x == x, 0.0, r.ceil(x)))          # ceil: NaN of NaN, without a gradient
 
 
 _FEW = 65536                # elements that one thread compares sooner than several kernels do
@@ -386,7 +376,7 @@ def isposinf(input: Tensor) -> Tensor:
     >>> volta.isposinf(volta.tensor([1.0, float("inf"), float("-inf")]))
     tensor([False,  True, False])
     """
-    return r.eq(input, float("inf"))
+    return r.eq(input, float("inf")) if input.dtype.is_floating_point else r.isinf(input)
 
 
 @composed(samples=UNARY_CASES, numpy=np.isneginf, kinds="fi", smooth=False, elementwise=True)
@@ -396,7 +386,7 @@ def isneginf(input: Tensor) -> Tensor:
     >>> volta.isneginf(volta.tensor([1.0, float("inf"), float("-inf")]))
     tensor([False, False,  True])
     """
-    return r.eq(input, float("-inf"))
+    return r.eq(input, float("-inf")) if input.dtype.is_floating_point else r.isinf(input)
 
 
 @composed(samples=UNARY_CASES, numpy=np.isreal, kinds="fib", smooth=False, elementwise=True)

@@ -109,11 +109,14 @@ cdef class Kernel:
         return (kernel_named, (self.name,))
 
     def __call__(self, *operands):
-        return self.general(None, self.counted(operands))
+        cdef list inputs = self.counted(operands)
+        cdef TensorBase out = self.quick_of_many(None, inputs)
+        return self.general(None, inputs) if out is None else out
 
     def into(self, TensorBase out not None, *operands):
         """Write the result into `out`."""
-        return self.general(out, self.counted(operands))
+        cdef list inputs = self.counted(operands)
+        return out if self.quick_of_many(out, inputs) is not None else self.general(out, inputs)
 
     cdef list counted(self, tuple operands):
         if len(operands) != self.arity:
@@ -165,6 +168,48 @@ cdef class Kernel:
             loop(address(out), pb, address(a), NULL, NULL, a.size)
         else:
             loop(address(out), address(a), pb, NULL, NULL, a.size)
+        return out
+
+    cdef TensorBase quick_of_many(self, TensorBase out, list inputs):
+        """The same of any number of operands."""
+        cdef TensorBase a = None, x
+        cdef char numbers[OPERANDS][8]
+        cdef char* at[OPERANDS]
+        cdef int code, k, mask = 0
+        cdef loop_t loop
+        if self.words:
+            return None
+        for k in range(OPERANDS):
+            at[k] = NULL
+        for k in range(self.arity):
+            if isinstance(inputs[k], TensorBase):
+                x = <TensorBase>inputs[k]
+                a = x if a is None else a
+                if not x.contiguous or x.size >= NOGIL_SIZE or x.size == 0 or x.dtype is not a.dtype or not same_tuple(a.shape, x.shape):
+                    return None
+                at[k] = address(x)
+            else:
+                mask |= 1 << k
+        if a is None:
+            return None
+        code = a.dtype.code
+        loop = self.loops[code][mask]
+        if loop == NULL:
+            return None
+        for k in range(self.arity):
+            if at[k] == NULL:
+                put_operand(numbers[k], code, inputs[k], self)
+                at[k] = numbers[k]
+        if out is None:
+            out = empty_host_like(a, a.dtype if self.result[code] == code else dtype_of(self.result[code]))
+        elif not out.contiguous or out.dtype.code != self.result[code] or not same_tuple(out.shape, a.shape):
+            return None
+        else:
+            for k in range(self.arity):
+                if isinstance(inputs[k], TensorBase) and clashes(out, <TensorBase>inputs[k]):
+                    return None
+        k = self.swapped[mask]
+        loop(address(out), at[k], at[1 - k], at[2], at[3], a.size)
         return out
 
     cdef TensorBase general(self, TensorBase out, list inputs):

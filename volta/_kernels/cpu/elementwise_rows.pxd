@@ -130,6 +130,11 @@ cdef inline void run_staged(const Work* w, char** p, const Py_ssize_t* step, Py_
     while start < n:
         length = min(<Py_ssize_t>BLOCK, n - start)
         for k in range(1, w.count):
+            if start and step[k] == 0:
+                continue                        # the first block has laid it out
+            if k > 1 and p[k] == p[1] and step[k] == step[1] and w.itemsize[k] == w.itemsize[1] and step[k] != 0:
+                at[k] = at[1]                   # x * x
+                continue
             at[k] = staged(p[k] + start * step[k], step[k], 1 if mask >> (k - 1) & 1 else length, w.itemsize[k], w.half[k], buffers[k])
         at[0] = p[0] + start * step[0]
         if w.half[0] or step[0] != w.itemsize[0]:

@@ -8,7 +8,6 @@ cdef extern from * nogil:
     #ifndef VOLTA_GAMMA
     #define VOLTA_GAMMA
     VOLTA_INLINE double lgamma_f64(double x) { return lgamma(x); }
-    VOLTA_INLINE float lgamma_f32(float x) { return lgammaf(x); }
     static double digamma_f64(double x) {
         double y = 0, r, z;
         if (x == 0) return copysign(INFINITY, -x);
@@ -23,6 +22,46 @@ cdef extern from * nogil:
         return y + (log(x) - 0.5 / x - z * (1 / 12. - z * (1 / 120. - z * (1 / 252. - z * (1 / 240. - z * (1 / 132. - z * (
             691 / 32760. - z / 12)))))));
     }
+    #if VOLTA_WIDE == 32                            /* wider ones: gamma_vectors.pxd */
+      /* Those of float32 without branches. Below 1/2 from the other side, where y = 1 - x; below 8 from z = y + 8. OUT: of y (y + 1) ...
+         (y + 7), which is 1 from 8 on, the product and its derivative; s, sin(pi x), and c, cos(pi x), less their signs, which are one. */
+      VOLTA_INLINE double volta_from_eight(double x, double *product, double *slope, double *s, double *c) {
+          double y = x < 0.5 ? 1 - x : x, p = y < 8 ? y : 1, d = y < 8, r = (x - rint(x)) * VOLTA_PI, w = r * r, sum = 0, even = 0;
+          static const double odds[10] = {-1.9572941063391263e-20, 8.22063524662433e-18, -2.8114572543455206e-15, 7.647163731819816e-13,
+                                          -1.6059043836821613e-10, 2.505210838544172e-08, -2.7557319223985893e-06, 0.0001984126984126984,
+                                          -0.008333333333333333, 0.16666666666666666};
+          static const double evens[10] = {-4.110317623312165e-19, 1.5619206968586225e-16, -4.779477332387385e-14, 1.1470745597729725e-11,
+                                           -2.08767569878681e-09, 2.755731922398589e-07, -2.48015873015873e-05, 0.001388888888888889,
+                                           -0.041666666666666664, 0.5};
+          int k;
+          VOLTA_UNROLL for (k = 1; k < 8; k++) d = y < 8 ? VOLTA_FMA64(d, y + k, p) : 0, p = y < 8 ? p * (y + k) : 1;
+          VOLTA_UNROLL for (k = 0; k < 10; k++) sum = VOLTA_FMA64(sum, w, odds[k]), even = VOLTA_FMA64(even, w, evens[k]);
+          *product = p;
+          *slope = d;
+          *s = VOLTA_FMA64(-sum, w * r, r);
+          *c = VOLTA_FMA64(-even, w, 1.0);
+          return y < 8 ? y + 8 : y;
+      }
+      VOLTA_INLINE float lgamma_f32(float x) {
+          double product, slope, s, c, z = volta_from_eight(x, &product, &slope, &s, &c), w = 1 / z, v = w * w, series, side;
+          series = w * (1 / 12. - v * (1 / 360. - v * (1 / 1260. - v * (1 / 1680. - v * (1 / 1188. - v * (691 / 360360. - v / 156))))));
+          series += VOLTA_FMA64(z - 0.5, volta_log_within64(z), 0.91893853320467274) - z;
+          side = log_f64(x < 0.5f ? VOLTA_PI * product / fabs(s) : product);
+          series = (x == 1) | (x == 2) ? side : series;
+          return (float)volta_pick64(fabsf(x) < INFINITY, x < 0.5f ? side - series : series - side, fabs((double)x));
+      }
+      VOLTA_INLINE float digamma_f32(float x) {
+          double product, slope, s, c, z = volta_from_eight(x, &product, &slope, &s, &c), w = 1 / z, v = w * w, y;
+          y = v * (1 / 12. - v * (1 / 120. - v * (1 / 252. - v * (1 / 240. - v * (1 / 132. - v * (691 / 32760. - v / 12))))));
+          y = log_f64(z) - 0.5 * w - y - slope / product;
+          y = volta_pick64(x < 0.5f, y - VOLTA_PI * c / s, y);
+          y = volta_pick64((s == 0) & (x < 0.5f), NAN, y);
+          return (float)volta_pick64(x == 0, copysign(INFINITY, -x), y);
+      }
+    #else
+      VOLTA_INLINE float lgamma_f32(float x) { return lgammaf(x); }
+      VOLTA_NARROW(digamma)
+    #endif
     /* The sum of (q + k)**-s over k >= 0, for q >= 0: ten terms and the Euler-Maclaurin formula. */
     static double volta_zeta(double s, double q) {
         static const double bernoulli[8] = {1 / 12., -1 / 720., 1 / 30240., -1 / 1209600., 1 / 47900160., -691 / 1307674368000.,
@@ -168,7 +207,6 @@ cdef extern from * nogil:
         if (x > 1.1) return x > a ? volta_gamma_fraction(a, x, tiny) : 1 - volta_gamma_series(a, x, tiny);
         return a < (x > 0.5 ? 1.1 * x : -0.4 / log(x)) ? volta_gamma_small(a, x) : 1 - volta_gamma_series(a, x, tiny);
     }
-    VOLTA_NARROW(digamma)
     #define VOLTA_GAMMA_OF(name)                                                                                       \
         VOLTA_INLINE double name##_f64(double a, double x) { return volta_##name(a, x, 1e-17); }                        \
         VOLTA_INLINE float name##_f32(float a, float x) { return (float)volta_##name(a, x, 1e-10); }

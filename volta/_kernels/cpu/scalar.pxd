@@ -254,6 +254,31 @@ cdef extern from * nogil:
     VOLTA_FLOAT(float, f32, f)
     VOLTA_FLOAT(double, f64, )
 
+    VOLTA_INLINE int32_t quotient_i32(int32_t a, int32_t b) { return (int32_t)((double)a / (double)b); }
+    VOLTA_INLINE uint8_t quotient_u8(uint8_t a, uint8_t b) { return (uint8_t)((double)a / (double)b); }
+    /* int64 to floats and back. AVX2 has no instructions for these, compilers take them out of vectors then; by the bits of doubles: of all
+       integers, of those within 2^51, and of those within 2^51 as doubles. */
+    #if defined(__AVX2__) && !defined(__AVX512DQ__)
+      VOLTA_INLINE double volta_double_of(int64_t x) {
+          const uint64_t bits = (uint64_t)x ^ (uint64_t)1 << 63;                                 /* x + 2^63 */
+          const double high = volta_double((int64_t)(bits >> 32 | 0x4530000000000000));
+          return high - 19342822341709703277445120.0 + volta_double((int64_t)((bits & 0xffffffff) | 0x4330000000000000));
+      }
+      VOLTA_INLINE double volta_near_double(int64_t x) { return volta_double(x + volta_bits64(VOLTA_ROUNDER64)) - VOLTA_ROUNDER64; }
+      VOLTA_INLINE int64_t volta_near_whole(double x) { return volta_bits64(trunc(x) + VOLTA_ROUNDER64) - volta_bits64(VOLTA_ROUNDER64); }
+      /* Of what a double would round before a float does, the bits that it has no room for become one. */
+      VOLTA_INLINE float volta_float_of(int64_t x) {
+          const int64_t kept = (x & ~(int64_t)0x7ff) | ((x & 0x7ff) != 0 ? 0x400 : 0), far = x < 0 ? ~x : x;
+          return (float)volta_double_of(far >> 53 != 0 ? kept : x);
+      }
+    #else
+      VOLTA_INLINE double volta_double_of(int64_t x) { return (double)x; }
+      VOLTA_INLINE double volta_near_double(int64_t x) { return (double)x; }
+      VOLTA_INLINE int64_t volta_near_whole(double x) { return (int64_t)x; }
+      VOLTA_INLINE float volta_float_of(int64_t x) { return (float)x; }
+    #endif
+    VOLTA_INLINE int64_t quotient_i64(int64_t a, int64_t b) { return volta_near_whole(volta_near_double(a) / volta_near_double(b)); }
+
     #define VOLTA_INTEGER(T, s)                                                                                        \
         VOLTA_INLINE T abs_##s(T x) { return (T)(x < 0 ? -x : x); }                                                    \
         VOLTA_INLINE T relu_##s(T x) { return x < 0 ? 0 : x; }                                                         \
@@ -271,16 +296,16 @@ cdef extern from * nogil:
             if (b == (T)-1 && (T)-1 < 0) return (T)-a;              /* the least integer / -1 would trap */            \
             return (T)(a / b - (a % b != 0 && (a < 0) != (b < 0)));                                                    \
         }                                                                                                              \
-        /* Quotients by way of double, which vectors have: cut off exactly while both are within 2^52, since the next integer is\
+        /* Quotients by way of double, which vectors have: cut off exactly while both are within 2^51, since the next integer is\
            further away than an error of rounding. 0 where b is 0. */                                                  \
         VOLTA_INLINE T divisor_##s(T b) { return (b == 0) | (b == (T)-1) ? 1 : b; }                                    \
-        VOLTA_INLINE T fmod_by_double_##s(T a, T b) { T d = divisor_##s(b); return a - (T)((double)a / (double)d) * d; }\
+        VOLTA_INLINE T fmod_by_double_##s(T a, T b) { T d = divisor_##s(b); return a - quotient_##s(a, d) * d; }\
         VOLTA_INLINE T remainder_by_double_##s(T a, T b) {                                                             \
             T m = fmod_by_double_##s(a, b);                                                                            \
             return m + ((m != 0) & ((b < 0) != (m < 0)) ? b : 0);                                                      \
         }                                                                                                              \
         VOLTA_INLINE T divide_by_double_##s(T a, T b, int floored) {                                                   \
-            T d = divisor_##s(b), q = (T)((double)a / (double)d), m = a - q * d;                                       \
+            T d = divisor_##s(b), q = quotient_##s(a, d), m = a - q * d;                                       \
             q -= floored & (m != 0) & ((d < 0) != (m < 0));                                                            \
             return b == 0 ? 0 : b == (T)-1 ? (T)(0 - (uint64_t)a) : q;                                                 \
         }                                                                                                              \
@@ -293,7 +318,7 @@ cdef extern from * nogil:
     VOLTA_INTEGER(int32_t, i32)
     VOLTA_INTEGER(int64_t, i64)
     VOLTA_INTEGER(uint8_t, u8)
-    VOLTA_INLINE int beyond_double(int64_t a) { return (uint64_t)a + ((uint64_t)1 << 52) > (uint64_t)1 << 53; }
+    VOLTA_INLINE int beyond_double(int64_t a) { return (uint64_t)a + ((uint64_t)1 << 51) > (uint64_t)1 << 52; }
 
     VOLTA_INLINE float volta_from_half(uint16_t h) {
     #ifdef VOLTA_F16C
@@ -326,6 +351,7 @@ cdef extern from * nogil:
         for (; i + 16 <= n; i += 16) _mm512_storeu_ps(out + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(x + i))));
     #endif
     #ifdef VOLTA_F16C
+        VOLTA_BY_FOUR
         for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(x + i))));
     #endif
         for (; i < n; i++) out[i] = volta_from_half(x[i]);
@@ -336,21 +362,47 @@ cdef extern from * nogil:
         for (; i + 16 <= n; i += 16) _mm256_storeu_si256((__m256i *)(out + i), _mm512_cvtps_ph(_mm512_loadu_ps(x + i), 0));
     #endif
     #ifdef VOLTA_F16C
+        VOLTA_BY_FOUR
         for (; i + 8 <= n; i += 8) _mm_storeu_si128((__m128i *)(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), 0));
     #endif
         for (; i < n; i++) out[i] = volta_to_half(x[i]);
     }
 
-    /* bfloat16: the upper half of a float32. */
+    /* bfloat16: the upper half of a float32. GCC makes vectors of AVX2 of these loops that wait for each other. */
+    #define VOLTA_BRAIN_LINES (defined(__GNUC__) && VOLTA_WIDE == 32)
     VOLTA_INLINE uint16_t volta_to_brain(float x) {
         uint32_t bits = (uint32_t)volta_bits(x);
         return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);    /* ties to even */
     }
     VOLTA_INLINE void brain_to_float(float *out, const uint16_t *x, Py_ssize_t n) {
-        for (Py_ssize_t i = 0; i < n; i++) out[i] = volta_float((int32_t)((uint32_t)x[i] << 16));
+        Py_ssize_t i = 0;
+    #if VOLTA_BRAIN_LINES
+        VOLTA_BY_FOUR
+        for (; i + 8 <= n; i += 8)
+            _mm256_storeu_si256((__m256i *)(out + i),
+                                _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(x + i))), 16));
+    #endif
+        for (; i < n; i++) out[i] = volta_float((int32_t)((uint32_t)x[i] << 16));
     }
+    #if VOLTA_BRAIN_LINES
+      VOLTA_INLINE __m256i volta_to_brains(__m256 x) {                       /* of what is no NaN */
+          const __m256i bits = _mm256_castps_si256(x), odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+          return _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(bits, odd), _mm256_set1_epi32(0x7fff)), 16);
+      }
+    #endif
     VOLTA_INLINE void float_to_brain(uint16_t *out, const float *x, Py_ssize_t n) {
-        for (Py_ssize_t i = 0; i < n; i++) out[i] = volta_to_brain(x[i]);
+        Py_ssize_t i = 0, k;
+    #if VOLTA_BRAIN_LINES
+        for (; i + 16 <= n; i += 16) {
+            const __m256 a = _mm256_loadu_ps(x + i), b = _mm256_loadu_ps(x + i + 8);
+            if (__builtin_expect(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q)), 0))
+                for (k = i; k < i + 16; k++) out[k] = volta_to_brain(x[k]);
+            else                                                             /* packed in turns of four, then in order */
+                _mm256_storeu_si256((__m256i *)(out + i),
+                                    _mm256_permute4x64_epi64(_mm256_packus_epi32(volta_to_brains(a), volta_to_brains(b)), 0xd8));
+        }
+    #endif
+        for (k = i; k < n; k++) out[k] = volta_to_brain(x[k]);
     }
     #endif
     """
@@ -380,6 +432,8 @@ cdef extern from * nogil:
     void brain_to_float(float* out, const uint16_t* x, Py_ssize_t n) noexcept nogil
     void float_to_brain(uint16_t* out, const float* x, Py_ssize_t n) noexcept nogil
     uint16_t volta_to_brain(float x) noexcept nogil
+    float volta_float_of(int64_t x) noexcept nogil
+    double volta_double_of(int64_t x) noexcept nogil
     int trig_rare_f32(float x) noexcept nogil
     float PI_f32
     double PI_f64

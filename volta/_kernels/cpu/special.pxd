@@ -442,11 +442,9 @@ cdef extern from * nogil:
     #endif
     }
 
-    /* U is the unsigned type, SHIFT the largest shift to the right. Sizes wrap as the type does. */
-    #define VOLTA_SPECIAL_INTEGER(T, U, s, BITS, SHIFT)                                                                \
+    /* U is the unsigned type. Sizes wrap as the type does. */
+    #define VOLTA_SPECIAL_INTEGER(T, U, s)                                                                             \
         VOLTA_INLINE uint8_t signbit_##s(T x) { return x < 0; }                                                        \
-        VOLTA_INLINE T shift_left_##s(T a, T b) { return b < 0 || b >= BITS ? 0 : (T)((U)a << b); }                    \
-        VOLTA_INLINE T shift_right_##s(T a, T b) { return (T)(a >> (b < 0 || b >= SHIFT ? SHIFT : b)); }               \
         VOLTA_INLINE T gcd_##s(T a, T b) {                                                                             \
             return (T)volta_gcd(a < 0 ? (U)(0 - (U)a) : (U)a, b < 0 ? (U)(0 - (U)b) : (U)b);                           \
         }                                                                                                              \
@@ -454,9 +452,9 @@ cdef extern from * nogil:
             T g = gcd_##s(a, b), y = g == 0 ? 0 : (T)((U)(a / g) * (U)b);                                              \
             return y < 0 ? (T)(0 - (U)y) : y;                                                                          \
         }
-    VOLTA_SPECIAL_INTEGER(int32_t, uint32_t, i32, 32, 31)
-    VOLTA_SPECIAL_INTEGER(int64_t, uint64_t, i64, 64, 63)
-    VOLTA_SPECIAL_INTEGER(uint8_t, uint8_t, u8, 8, 8)
+    VOLTA_SPECIAL_INTEGER(int32_t, uint32_t, i32)
+    VOLTA_SPECIAL_INTEGER(int64_t, uint64_t, i64)
+    VOLTA_SPECIAL_INTEGER(uint8_t, uint8_t, u8)
     #endif
     """
     float asin_f32(float x), acos_f32(float x), atan_f32(float x), sinh_f32(float x), cosh_f32(float x), asinh_f32(float x)
@@ -482,8 +480,5 @@ cdef extern from * nogil:
     double softplus_grad_f64(double a, double b, double c, double d)
     uint8_t signbit_f32(float x), signbit_f64(double x), signbit_i32(int32_t x), signbit_i64(int64_t x), signbit_u8(uint8_t x)
     int32_t gcd_i32(int32_t a, int32_t b), lcm_i32(int32_t a, int32_t b)
-    int32_t shift_left_i32(int32_t a, int32_t b), shift_right_i32(int32_t a, int32_t b)
     int64_t gcd_i64(int64_t a, int64_t b), lcm_i64(int64_t a, int64_t b)
-    int64_t shift_left_i64(int64_t a, int64_t b), shift_right_i64(int64_t a, int64_t b)
     uint8_t gcd_u8(uint8_t a, uint8_t b), lcm_u8(uint8_t a, uint8_t b)
-    uint8_t shift_left_u8(uint8_t a, uint8_t b), shift_right_u8(uint8_t a, uint8_t b)

@@ -35,6 +35,8 @@ DOCS = {
     "floor": ("The largest integer that is not above input.", "tensor([ 1., -2.])", "[1.5, -1.5]"),
     "ceil": ("The smallest integer that is not below input.", "tensor([ 2., -1.])", "[1.5, -1.5]"),
     "trunc": ("The integer part: rounded towards 0.", "tensor([ 1., -1.])", "[1.5, -1.5]"),
+    "angle": ("The angle of real numbers in the complex plane: pi below 0, else 0; NaN of NaN. Units: radians.",
+              "tensor([0.0000, 3.1416])", "[1.0, -2.0]"),
     "frac": ("input - trunc(input): what follows the point, with the sign of input.", "tensor([ 0.5000, -0.5000])", "[1.5, -1.5]"),
     "logical_not": ("Whether input is 0.", "tensor([ True, False])", "[0.0, 2.0]"),
     "bitwise_not": ("Every bit inverted; for bool, logical not.", "tensor([-1, -6])", "[0, 5]"),
