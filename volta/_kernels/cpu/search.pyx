@@ -4,7 +4,7 @@
 # Threads: over values, lines or parts of vectors; counts are integers, whose sum has no order. Sizes: the front end.
 
 from cython.parallel cimport prange
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
 from volta._kernels.core.base cimport (
@@ -264,34 +264,34 @@ cdef void change_all(const number* x, Py_ssize_t n, uint8_t* out) noexcept nogil
         change(x, n * t // threads, n * (t + 1) // threads, out)
 
 
-cdef inline void count_one(const Range* p, number x, int64_t* table) noexcept nogil:
-    cdef number low = <number>p.low, high = <number>p.high
+cdef inline void count_one(bint given, number low, number high, Py_ssize_t bins, number x, int64_t* table) noexcept nogil:
     cdef Py_ssize_t place
-    if p.given:
+    if given:
         if not low <= x <= high:
             return
-        place = <Py_ssize_t>((x - low) * <number>p.bins / (high - low))         # any integer, where that overflows
-        table[min(max(place, 0), p.bins - 1)] += 1
-    elif x >= 0 and x < p.bins:
+        place = <Py_ssize_t>((x - low) * <number>bins / (high - low))         # any integer, where that overflows
+        table[min(max(place, 0), bins - 1)] += 1
+    elif <uint64_t><int64_t>x < <uint64_t>bins:             # in one comparison
         table[<Py_ssize_t>x] += 1
 
 
 cdef void count_some(const Range* p, const number* x, Py_ssize_t n, Py_ssize_t tables, int64_t* found) noexcept nogil:
     """OUT: found, tables of p.bins counts, the first of which gets the sum."""
-    cdef Py_ssize_t i, k
-    memset(found, 0, tables * p.bins * sizeof(int64_t))
-    if tables == 1:
-        for i in range(n):
-            count_one(p, x[i], found)
-        return
-    for i in range(n // TABLES):
+    cdef Py_ssize_t i, k, bins = p.bins         # which are not read again after each count
+    cdef number low = <number>p.low, high = <number>p.high
+    cdef bint given = p.given
+    cdef number some[TABLES]                    # read together: a count might lie where the next element does, for all that C knows
+    memset(found, 0, tables * bins * sizeof(int64_t))
+    for i in range(n // TABLES if tables > 1 else 0):
         for k in range(TABLES):
-            count_one(p, x[i * TABLES + k], found + k * p.bins)
-    for i in range(n // TABLES * TABLES, n):
-        count_one(p, x[i], found)
-    for k in range(1, TABLES):
-        for i in range(p.bins):
-            found[i] += found[k * p.bins + i]
+            some[k] = x[i * TABLES + k]
+        for k in range(TABLES):
+            count_one(given, low, high, bins, some[k], found + k * bins)
+    for i in range(n // TABLES * TABLES if tables > 1 else 0, n):
+        count_one(given, low, high, bins, x[i], found)
+    for k in range(1, tables):
+        for i in range(bins):
+            found[i] += found[k * bins + i]
 
 
 cdef void count_all(const Range* p, const number* x, Py_ssize_t n, int threads, Py_ssize_t tables, int64_t* found, int64_t* out) noexcept nogil:
