@@ -264,31 +264,47 @@ cdef void change_all(const number* x, Py_ssize_t n, uint8_t* out) noexcept nogil
         change(x, n * t // threads, n * (t + 1) // threads, out)
 
 
-cdef inline void count_one(bint given, number low, number high, Py_ssize_t bins, number x, int64_t* table) noexcept nogil:
+cdef inline void count_one(number low, number high, Py_ssize_t bins, number x, int64_t* table) noexcept nogil:
     cdef Py_ssize_t place
-    if given:
-        if not low <= x <= high:
-            return
+    if low <= x <= high:
         place = <Py_ssize_t>((x - low) * <number>bins / (high - low))         # any integer, where that overflows
         table[min(max(place, 0), bins - 1)] += 1
-    elif <uint64_t><int64_t>x < <uint64_t>bins:             # in one comparison
-        table[<Py_ssize_t>x] += 1
+
+
+cdef inline void count_value(uint64_t x, uint64_t bins, int64_t* table) noexcept nogil:
+    if x < bins:                                            # which no negative number is
+        table[x] += 1
+
+
+cdef inline void count_values(const number* x, Py_ssize_t n, Py_ssize_t bins, int64_t* found) noexcept nogil:
+    """TABLES at a time, read together: a count might lie where the next element does, for all that C knows."""
+    cdef Py_ssize_t i
+    cdef uint64_t a, b, c, d
+    for i in range(n // TABLES):
+        a, b = <uint64_t><int64_t>x[i * TABLES], <uint64_t><int64_t>x[i * TABLES + 1]
+        c, d = <uint64_t><int64_t>x[i * TABLES + 2], <uint64_t><int64_t>x[i * TABLES + 3]
+        count_value(a, bins, found)
+        count_value(b, bins, found + bins)
+        count_value(c, bins, found + 2 * bins)
+        count_value(d, bins, found + 3 * bins)
 
 
 cdef void count_some(const Range* p, const number* x, Py_ssize_t n, Py_ssize_t tables, int64_t* found) noexcept nogil:
     """OUT: found, tables of p.bins counts, the first of which gets the sum."""
-    cdef Py_ssize_t i, k, bins = p.bins         # which are not read again after each count
+    cdef Py_ssize_t i, k, bins = p.bins, done = n // TABLES * TABLES if tables > 1 else 0
     cdef number low = <number>p.low, high = <number>p.high
-    cdef bint given = p.given
-    cdef number some[TABLES]                    # read together: a count might lie where the next element does, for all that C knows
     memset(found, 0, tables * bins * sizeof(int64_t))
-    for i in range(n // TABLES if tables > 1 else 0):
-        for k in range(TABLES):
-            some[k] = x[i * TABLES + k]
-        for k in range(TABLES):
-            count_one(given, low, high, bins, some[k], found + k * bins)
-    for i in range(n // TABLES * TABLES if tables > 1 else 0, n):
-        count_one(given, low, high, bins, x[i], found)
+    if not p.given:
+        if tables > 1:
+            count_values(x, n, bins, found)
+        for i in range(done, n):
+            count_value(<uint64_t><int64_t>x[i], bins, found)
+    else:
+        for i in range(done // TABLES):
+            for k in range(TABLES):
+                count_one(low, high, bins, x[i * TABLES + k], found + k * bins)
+        for i in range(done, n):
+            count_one(low, high, bins, x[i], found)
     for k in range(1, tables):
         for i in range(bins):
             found[i] += found[k * bins + i]
