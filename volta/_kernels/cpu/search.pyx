@@ -73,12 +73,40 @@ cdef extern from * nogil:
       VOLTA_SEARCH(volta_search_i32, int32_t, __m256i, VOLTA_LOAD32, _mm512_i64gather_epi32, _mm256_cmplt_epi32_mask,
                    _mm256_cmple_epi32_mask)
     #else
-      #define VOLTA_SEARCH(NAME, T)                                                                                                \\
+      #if defined(__AVX2__) && defined(__GNUC__)
+      #include <string.h>
+      /* The same in a short line, all of whose elements are compared with a vector of values: what is above a value is taken off. Only if
+         the line is in order, without NaN, is that where halving leads. */
+      #define VOLTA_SEARCH(NAME, T, I)                                                                                             \\
+        static ptrdiff_t NAME(const T *line, ptrdiff_t length, const T *values, ptrdiff_t n, int64_t *out, int right) {           \\
+            typedef T V __attribute__((vector_size(32)));                                                                         \\
+            typedef I M __attribute__((vector_size(32)));                                                                         \\
+            enum { L = 32 / sizeof(T) };                                                                                          \\
+            I above[2 * L];                                                                                                       \\
+            ptrdiff_t i, j;                                                                                                       \\
+            if (length > 32 * L || n < 2 * L || line[0] != line[0]) return 0;                                                     \\
+            for (j = 1; j < length; j++) if (!(line[j - 1] <= line[j])) return 0;                                                 \\
+            for (i = 0; i + 2 * L <= n; i += 2 * L) {                                                                             \\
+                V a, b;                                                                                                           \\
+                M p = {0}, q = {0};                                                                                               \\
+                memcpy(&a, values + i, 32);                                                                                       \\
+                memcpy(&b, values + i + L, 32);                                                                                   \\
+                if (right) for (j = 0; j < length; j++) { const V e = line[j] - (V){0}; p += e > a; q += e > b; }                 \\
+                else for (j = 0; j < length; j++) { const V e = line[j] - (V){0}; p += e >= a; q += e >= b; }                     \\
+                memcpy(above, &p, 32);                                                                                            \\
+                memcpy(above + L, &q, 32);                                                                                        \\
+                for (j = 0; j < 2 * L; j++) out[i + j] = length + above[j];                                                       \\
+            }                                                                                                                     \\
+            return i;                                                                                                             \\
+        }
+      #else
+      #define VOLTA_SEARCH(NAME, T, I)                                                                                             \\
         static ptrdiff_t NAME(const T *line, ptrdiff_t length, const T *values, ptrdiff_t n, int64_t *out, int right) { return 0; }
-      VOLTA_SEARCH(volta_search_f64, double)
-      VOLTA_SEARCH(volta_search_f32, float)
-      VOLTA_SEARCH(volta_search_i64, int64_t)
-      VOLTA_SEARCH(volta_search_i32, int32_t)
+      #endif
+      VOLTA_SEARCH(volta_search_f64, double, int64_t)
+      VOLTA_SEARCH(volta_search_f32, float, int32_t)
+      VOLTA_SEARCH(volta_search_i64, int64_t, int64_t)
+      VOLTA_SEARCH(volta_search_i32, int32_t, int32_t)
     #endif
     """
     Py_ssize_t search_f64 "volta_search_f64"(const double* line, Py_ssize_t length, const double* values, Py_ssize_t n, int64_t* out,
