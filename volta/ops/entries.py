@@ -55,9 +55,9 @@ def slices_of(op, d, input, index, source):
 
 
 def _combined_in_place(op, input, d, index, source, reduce):
-    """The input, whose elements are combined with those that the index sends to them, or for "last" overwritten; None where a graph is
-    wanted, or the index does not name a place for each element."""
-    if not takes_entries(input, index, source) or not one_for_each(input, d, index, source):
+    """The input, whose elements are combined with those that the index sends to them, or for "last" overwritten; None on a GPU, which
+    would copy all the same, where a graph is wanted, or the index does not name a place for each element."""
+    if input.device.is_gpu or not takes_entries(input, index, source) or not one_for_each(input, d, index, source):
         return None
     inplace.check_elements(op, input)
     at = positions(op, index, input._shape[d], kernel_checks=True)
@@ -84,7 +84,7 @@ def scatter_reduce_in_place(input, dim, index, src, reduce, *, include_self=True
 
 def index_reduce_in_place(input, dim, index, source, reduce, *, include_self=True):
     """See `Places.one`."""
-    if not include_self or reduce not in ("prod", "amax", "amin") or input.dtype.code == 0 or not (
+    if input.device.is_gpu or not include_self or reduce not in ("prod", "amax", "amin") or input.dtype.code == 0 or not (
             isinstance(index, TensorBase) and isinstance(source, TensorBase) and index._size and takes_entries(input, index, source)):
         return None
     warn_once(BETA)

@@ -221,9 +221,7 @@ def one_for_each(input: Tensor, d: int, index: Tensor, source: Tensor) -> bool:
 
 
 def _add_elements_in_place(input, dim, index, src):
-    if not takes_entries(input, index, src):
-        return None
-    if not one_for_each(input, d := as_dim("scatter_add", dim, input.ndim), index, src):
+    if not takes_entries(input, index, src) or not one_for_each(input, d := as_dim("scatter_add", dim, input.ndim), index, src):
         return None
     inplace.check_elements("scatter_add", input)
     at = positions("scatter_add", index, input.shape[d], kernel_checks=True)
