@@ -153,3 +153,38 @@ def test_a_number_behind_a_mask_may_be_of_any_dtype(device):
     for key, values, accumulate in ((mask,), [7, 7], False), ((mask,), [7], True), ((mask, mask[:2]), [7], False):
         with pytest.raises(DTypeError, match="index_put: the source is volta.int64 and the input volta.float32"):
             x.index_put(key, volta.tensor(values, device=device), accumulate)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "float16"])
+@pytest.mark.parametrize("shape, dim", [((5, 40), 0), ((5, 40), 1), ((2, 6, 3), 1), ((9,), 0)])
+def test_sums_and_extremes_in_place_are_those_of_copies(shape, dim, dtype):
+    rng, kind = np.random.default_rng(0), getattr(volta, dtype)
+    x, source = (volta.tensor(rng.integers(-9, 9, shape), dtype=kind) for _ in range(2))
+    index, few = volta.tensor(rng.integers(0, shape[dim], shape)), volta.tensor(rng.integers(0, shape[dim], shape[dim]))
+    changes = [("scatter_add", (dim, index, source)), ("scatter", (dim, index, source)), ("index_add", (dim, few, source))]
+    changes += [("scatter_reduce", (dim, index, source, how)) for how in ("sum", "prod", "amax", "amin")]
+    changes += [("index_reduce", (dim, few, source, how)) for how in ("prod", "amax", "amin")]
+    for name, args in changes:
+        out = x.clone()
+        assert getattr(out, name + "_")(*args) is out
+        expected = getattr(x, name)(*args)
+        assert out.tolist() == expected.tolist(), name
+    rows = volta.tensor(rng.integers(0, shape[0], 7))
+    values = volta.tensor(rng.integers(-9, 9, (7, *shape[1:])), dtype=kind)
+    expected = x.clone()
+    for row, value in zip(rows.tolist(), values):
+        expected[row] = expected[row] + value
+    assert x.clone().index_put_((rows,), values, accumulate=True).tolist() == expected.tolist()
+    assert x.clone().index_put_((rows.reshape(7, 1),), values.reshape(7, 1, *shape[1:]), accumulate=True).tolist() == expected.tolist()
+
+
+def test_what_is_changed_in_place_may_be_read_through_a_view():
+    x = volta.arange(12.0).reshape(3, 4)
+    index = volta.tensor([[0, 0, 1, 2]] * 3)
+    expected = x.clone().scatter_add_(1, index, x.clone().t().reshape(3, 4))
+    assert volta.equal(x.scatter_add(1, index, x.t().reshape(3, 4)), expected)
+    y = volta.zeros(2, 3)
+    y.index_reduce_(0, volta.tensor([0, 0]), volta.tensor([[1.0, math.nan, 3.0], [2.0, 5.0, -1.0]]), "amax")
+    np.testing.assert_array_equal(y.numpy(), [[2, math.nan, 3], [0, 0, 0]])
+    y.index_reduce_(0, volta.tensor([0]), volta.tensor([[1.0, 2.0, 9.0]]), "amin")
+    np.testing.assert_array_equal(y.numpy(), [[1, math.nan, 3], [0, 0, 0]])

@@ -63,6 +63,8 @@ index        gather(x, index, dim)                 as torch.gather; same rank
              index_add(g, index[n], dim, size)     zeros with `size` along dim, slices of g added: index_select's derivative
              index_add_into(out, g, index[n], dim) in place: slices of g added to those of out
              scatter_add_into(out, g, index, dim)  in place: g added to what is at index
+             scatter_reduce_into(out, src, index, dim, reduce)     in place: what scatter_reduce gives; but for "last" one index[n] may
+                                                   serve all slices along dim
              index_put(out, index[n], values, rank, unique=False)    in place: out[i] = values[k], i = index[k] counting the places of the
                                                    first `rank` dims of out; the last k for an i wins; values: (n, *out.shape[rank:]) or
                                                    one element for all; `unique`: no i is named twice

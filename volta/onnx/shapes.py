@@ -245,7 +245,7 @@ def _added_into(g: Graph, c: Call):
     return g.node("ScatterElements", c[0], index, c[1], axis=c.dim, reduction="add")
 
 
-@translates("scatter_reduce", "scatter_sum")
+@translates("scatter_reduce", "scatter_sum", "scatter_reduce_into")
 def _scatter_reduce(g: Graph, c: Call):
     how = "add" if c.op == "scatter_sum" else {"prod": "mul", "amax": "max", "amin": "min", "last": None}[c.reduce]
     return g.node("ScatterElements", c[0], c[2], c[1], axis=c.dim, reduction=how)

@@ -20,13 +20,14 @@ from volta.ops.copy import copy_into
 from volta.ops.creation import draw_integers, floating_dtype, randn
 from volta.ops.from_data import finish
 from volta.ops.math import clamp
+from volta.ops.parts import narrow
 from volta.ops.records.copy import cast
 from volta.ops.records.counts import binomial_op, poisson_op
 from volta.ops.records.create import draw_into_op, normal_op, uniform_op
 from volta.ops.records.math import ceil, clamp_op, exp, log1p, tan, where_op, xlogy
+from volta.ops.records.scan import cumsum_op
 from volta.ops.records.sort import searchsorted_op, sort_op
 from volta.ops.records.view import contiguous_op, row_major
-from volta.ops.scan import cumsum
 from volta.ops.table import composed
 from volta.ops.view import broadcast_tensors
 from volta.shapes import broadcast_shapes
@@ -151,8 +152,10 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
                             f"{num_samples}")
     weights = cast(input.detach(), float64 if input.dtype is float64 else float32)
     _need("multinomial", weights, lambda x: (x >= 0) & (x < math.inf), "needs weights that are finite and not negative", 0.0, _LARGEST)
-    _need("multinomial", weights.sum(-1), lambda x: x > 0, "needs a weight above 0 in each row", 5e-324, math.inf)
-    return _chosen_again(weights, num_samples, generator) if replacement else _chosen_once(weights, num_samples, generator)
+    ends = cumsum_op(weights, dim=weights.ndim - 1) if replacement else None
+    last = narrow(ends, input.ndim - 1, size - 1, 1) if replacement and size else weights.sum(-1)
+    _need("multinomial", last, lambda x: x > 0, "needs a weight above 0 in each row", 5e-324, math.inf)
+    return _chosen_again(ends, last, num_samples, generator) if replacement else _chosen_once(weights, num_samples, generator)
 
 
 def _two_uniform(op, x, generator):
@@ -199,11 +202,10 @@ def _chosen_once(weights, count, generator):
     return sort_op(speed, dim=weights.ndim - 1, descending=True, count=count)[1]
 
 
-def _chosen_again(weights, count, generator):
+def _chosen_again(ends, last, count, generator):
     """For each sample the first whose running sum of weights is above a uniform number."""
-    ends = cumsum(weights, -1)
-    drawn = _uniform("multinomial", weights, generator, weights.shape[:-1] + (count,))
-    return searchsorted_op(ends, drawn * ends[..., -1:] * (1 - 2.0 ** -22), right=True)     # below the last end, when rounded too
+    drawn = _uniform("multinomial", ends, generator, ends.shape[:-1] + (count,))
+    return searchsorted_op(ends, drawn * last * (1 - 2.0 ** -22), right=True)               # below the last end, when rounded too
 
 
 # ---------------------------------------------------------------- overwritten tensors

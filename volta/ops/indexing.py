@@ -203,24 +203,26 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     return _gather("take_along_dim", wide, d, index, True)
 
 
-def _takes_sums(input, index, source):
-    """Whether a kernel may add to a tensor of a GPU where it lies, unrecorded."""
+def takes_entries(input: Tensor, index: Tensor, source: Tensor) -> bool:
+    """Whether a kernel may add to a tensor, or write, where it lies, unrecorded."""
     device = input.device
-    if not isinstance(source, core.TensorBase) or not isinstance(index, core.TensorBase):
+    if not (isinstance(source, core.TensorBase) and isinstance(index, core.TensorBase) and input._contiguous and input._size > 0):
         return False
-    return (device.is_gpu and input._contiguous and input._size > 0 and input.ndim > 0 and index.device is device
-            and source.device is device and not (core.stands_in(input) or core.stands_in(index) or core.stands_in(source))
-            and not (graph.is_grad_enabled() and (input.requires_grad or source.requires_grad)))
+    seen = bare(input, source) if not device.is_gpu else not (core.stands_in(input) or core.stands_in(source) or (
+        graph.is_grad_enabled() and (input.requires_grad or source.requires_grad)))
+    return (seen and input._shape and index.device is device and source.device is device and not core.stands_in(index)
+            and not (core.same_memory(input, source) or core.same_memory(input, index)))
+
+
+def one_for_each(input: Tensor, d: int, index: Tensor, source: Tensor) -> bool:
+    """Whether `index` names a place along d for each element of `source`, and has all that the input has in other dimensions."""
+    return source.dtype is input.dtype and source._shape == index._shape and index._size > 0 and index.ndim == input.ndim and (
+        index._shape[:d] == input._shape[:d] and index._shape[d + 1:] == input._shape[d + 1:])
 
 
 def _add_elements_in_place(input, dim, index, src):
-    if not _takes_sums(input, index, src) or src.dtype is not input.dtype or src.shape != index.shape or index.ndim != input.ndim:
+    if not takes_entries(input, index, src) or not one_for_each(input, d := as_dim("scatter_add", dim, input.ndim), index, src):
         return None
-    d = as_dim("scatter_add", dim, input.ndim)
-    if index.shape[:d] + index.shape[d + 1:] != input.shape[:d] + input.shape[d + 1:] or not index._size:
-        return None
-    for x in (index, src):
-        inplace.check_apart("scatter_add_", input, x, whole=True)
     inplace.check_elements("scatter_add", input)
     at = positions("scatter_add", index, input.shape[d], kernel_checks=True)
     run_kernel(scatter_add_into_op, input.device, (input, src, at), {"dim": d})
@@ -291,12 +293,15 @@ def _slices_added(input, dim, index, source, alpha):
 def _add_slices_in_place(input, dim, index, source, *, alpha=1):
     for x in (index, source):
         inplace.check_apart("index_add_", input, x, whole=True)
-    if not _takes_sums(input, index, source) and not (isinstance(source, TensorBase) and _adds_alone(input, index, source)):
+    if not takes_entries(input, index, source) and not (isinstance(source, TensorBase) and _adds_alone(input, index, source)):
         return add_op, (input, _slices_added(input, dim, index, source, alpha))
     source, index, d, _ = _slices_to_add(input, dim, index, source, alpha)
     inplace.check_elements("index_add", input)
     run_kernel(index_add_into_op, input.device, (input, source, index), {"dim": d})
     return input
+
+
+_add_elements_in_place.every = _add_slices_in_place.every = True
 
 
 @composed(samples=(case((3, 5), 1, Labels((4,), 5), (3, 4)), case((4, 3), 0, Labels((2,), 4), (2, 3), alpha=2)), kinds="fi", inplace=True,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, graph, host_sees, indexing, inplace, reshaped, stands_in, view
+from volta._kernels.core import TensorBase, graph, host_sees, indexing, inplace, reshaped, same_memory, stands_in, view
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
 from volta._kernels.core.order import dense_strides, outermost_first
@@ -16,6 +16,7 @@ from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.ops.copy import fill_into
 from volta.ops.creation import arange, full
+from volta.ops.entries import alike, as_held
 from volta.ops.expanded import added, changed
 from volta.ops.indexing import as_vector, check_integers, coordinates, index_add, positions, true_places
 from volta.ops.join import stack
@@ -29,7 +30,7 @@ from volta.ops.records.sort import searchsorted_op
 from volta.ops.records.view import clone_op, contiguous_op, expand_op, flat, permute_op, reshape_op, row_major
 from volta.ops.reduce import sum
 from volta.ops.scan import cumsum
-from volta.ops.scatter import alike, as_held, different, writing
+from volta.ops.scatter import different, writing
 from volta.ops.subscript import setitem
 from volta.ops.table import Flags, Labels, case, composed
 from volta.shapes import broadcast_shapes
@@ -105,6 +106,12 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
     if values.dtype is not input.dtype or values.device is not input.device:
         _, values = alike("index_put", input, input, values)
     key = tuple([_whole if i is None else i if i._shape else _as_index_vector(i) for i in indices])
+    if input._contiguous and values._contiguous and input._shape and bare(input, values) and not same_memory(values, input) and (
+            found := indexing.neighbours(input, key)) is not None and found[1] == 0 and (
+            values._shape == found[3] + input._shape[found[2]:] and not same_memory(found[0], input)):
+        inplace.check_elements("index_put", input)
+        values = values if len(found[3]) == 1 else reshaped(values, (found[0]._size, *input._shape[found[2]:]))
+        return _put_rows(input, values, accumulate, *found)
     if not accumulate:
         setitem(input, key[0] if len(key) == 1 else key, values)
         return input
@@ -139,6 +146,9 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     at, source = positions("put", flat(index), input._size, wrap=True), flat(source)
     if not input._size and not accumulate:                  # nothing to write, and no place to name
         return input
+    if input._contiguous and input._size and bare(input, source) and not same_memory(source, input) and not same_memory(at, input):
+        inplace.check_elements("put", input)
+        return _put_rows(input, source, accumulate, at, 0, input.ndim, at._shape)
     if accumulate:
         return inplace.into(add_op, input, reshape_op(index_add_op(source, at, dim=0, size=input._size), shape=input.shape))
     if input._contiguous and not stands_in(input):

@@ -8,11 +8,12 @@ import numpy as np
 from volta._kernels.core import TensorBase
 from volta.dtypes import int32, int64
 from volta.errors import ArgumentError, DTypeError, RankError
-from volta.ops.creation import ones_like
+from volta.ops.creation import arange, ones_like
 from volta.ops.indexing import as_vector, known_range
 from volta.ops.math import clamp
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_add_op, index_select_op
+from volta.ops.records.sort import searchsorted_op
 from volta.ops.records.view import contiguous_op, expand_op, flat, reshape_op
 from volta.ops.scan import cumsum
 from volta.ops.table import Labels, case, composed
@@ -21,6 +22,9 @@ from volta.shapes import as_dim
 if TYPE_CHECKING:
 
     from volta.tensor import Tensor
+
+
+_FEW = 1024                 # counts whose place a CPU looks for sooner than it adds up where each begins
 
 
 @composed(samples=(case((2, 3), repeats=2), case((2, 3), repeats=3, dim=1), case((2, 3), repeats=0, dim=1),
@@ -77,5 +81,7 @@ def _repeated(counts, size):
         if not 0 <= total < 2 ** 60:                # beyond int64 the sum has wrapped
             raise ArgumentError(f"repeat_interleave: the counts must add up to less than 2**60 elements, got {counts.tolist()[:4]}...")
         size = total
+    if counts._size <= _FEW and not counts.device.is_gpu:
+        return searchsorted_op(ends, arange(size), right=True)
     starts = index_add_op(ones_like(ends), clamp(ends, 0, size), dim=0, size=size + 1)     # how many end where a place begins
     return clamp(cumsum(starts[:size], 0), 0, counts._size - 1)

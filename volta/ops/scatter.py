@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, host_sees, indexing, inplace, stands_in
+from volta._kernels.core import TensorBase, host_sees, indexing, inplace, same_memory, stands_in
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare, unseen
 from volta._kernels.core.graph import custom_node, is_grad_enabled
-from volta.device import mixed_devices
-from volta.dtypes import as_integer, bool_, check_held, iinfo, int32, int64, uint8
+from volta.dtypes import bool_, iinfo, int32, int64, uint8
 from volta.errors import ArgumentError, AutogradError, DTypeError, RankError, ShapeError, warn_once
 from volta.ops.creation import full_like, new_zeros, ones, ones_like, zeros_like
+from volta.ops.entries import BETA, alike, as_held, index_reduce_in_place, scatter_in_place, scatter_reduce_in_place, slices_of
 from volta.ops.expanded import changed
 from volta.ops.indexing import (
     as_value,
@@ -87,27 +87,6 @@ def different(count: int, high: int, *shape: int) -> Derived:
     return Derived(lambda *_: np.argsort(np.random.default_rng(0).random((*shape, high)), -1)[..., :count].T)
 
 
-def alike(op: str, x: Tensor, index: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
-    """Index and source on the device of x.
-
-    Raises: DTypeError unless the source has the dtype of x.
-    """
-    if source.dtype is not x.dtype:
-        raise DTypeError(f"{op}: the source is {source.dtype} and the input {x.dtype}; cast one of them")
-    if source.device is not x.device or index.device is not x.device:
-        _, index, source = mixed_devices(index_put_op, (x, index, source), None)
-    return index, source
-
-
-def as_held(x: Tensor, value: Number) -> Number:
-    """A number as x can hold it."""
-    if x.dtype.is_floating_point:
-        if not -65504.0 <= value <= 65504.0:
-            check_held(x.dtype.name, value, x.dtype)
-        return value
-    return bool(value) if x.dtype.code == 0 else as_integer(x.dtype.name, value, x.dtype)
-
-
 # ---------------------------------------------------------------- scatter
 def _np_places(x, dim, index):
     where = list(np.indices(index.shape))
@@ -156,7 +135,8 @@ def _combined(op, input, x, d, at, source, reduce):
     return out if input.shape else reshape_op(out, shape=())
 
 
-@composed(apart=1, inplace=True, samples=(case((5, 3), 0, different(4, 5, 3), (4, 3)), case((7, 3), 0, different(6, 7, 2), (7, 3)),
+@composed(apart=1, inplace=True, one=scatter_in_place, samples=(
+                   case((5, 3), 0, different(4, 5, 3), (4, 3)), case((7, 3), 0, different(6, 7, 2), (7, 3)),
                    case((), 0, Labels((), 1), ()), case((3, 5), 1, Labels((2, 4), 5), value=1),
                    case((3, 5), 1, Labels((3, 2), 5), (3, 2), reduce="add"),
                    case((3, 5), 0, Labels((3, 2), 3), (3, 2), reduce="multiply")), kinds="fi", numpy=lambda x, dim, index, *args, **options:
@@ -220,7 +200,8 @@ def _identity(reduce, x):
 
 @composed(apart=1, samples=tuple(case((3, 5), 1, Labels((3, 4), 5), (3, 4), reduce=reduce, include_self=own) for reduce in _REDUCE
                         for own in (True, False)) + (case((4, 3), 0, Labels((6, 2), 4), (7, 3), reduce="amax"),),
-          kinds="fi", inplace=True, in_float32=True, takes={"input": "fib", "src": "=input"}, numpy=_np_scatter_reduce)
+          one=scatter_reduce_in_place, kinds="fi", inplace=True, in_float32=True, takes={"input": "fib", "src": "=input"},
+          numpy=_np_scatter_reduce)
 def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
     """The sum, prod, mean, amax or amin of the elements of `src` that `index` sends to each place along `dim`, together with what is there;
     without `include_self`, only where nothing comes.
@@ -277,7 +258,8 @@ def _np_index_reduce(x, dim, index, source, reduce, include_self=True):
 
 
 @composed(apart=1, samples=tuple(case((3, 5), 1, Labels((4,), 5), (3, 4), reduce=reduce, include_self=own) for reduce in list(_REDUCE)[1:]
-                        for own in (True, False)), kinds="fi", inplace=True, in_float32=True, takes={"input": "fib", "source": "=input"},
+                        for own in (True, False)), one=index_reduce_in_place, kinds="fi", inplace=True, in_float32=True,
+          takes={"input": "fib", "source": "=input"},
           numpy=_np_index_reduce)
 def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
     """`scatter_reduce` (prod, mean, amax, amin) of whole slices of `source` along `dim`, by a vector of positions.
@@ -291,9 +273,9 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
         raise ArgumentError(f"index_reduce: reduce must be one of prod, mean, amax, amin, got {reduce!r}; for sums take index_add")
     if input.dtype.code == 0:
         raise DTypeError("index_reduce: needs a floating point or integer tensor, got bool; convert it with .float()")
-    warn_once("index_reduce: it is in beta in PyTorch, where its interface may change")
+    warn_once(BETA)
     d = as_dim("index_reduce", dim, input.ndim)
-    index, source = _slices("index_reduce", d, input, index, source)
+    index, source = slices_of("index_reduce", d, input, index, source)
     check_index("index_reduce", index, input.shape[d] if input.shape else 1)
     if not index._size:
         return where_op(new_zeros(input, (), dtype=bool_), cast(reduce_sum(source), input.dtype), row_major(input))
@@ -302,19 +284,6 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
 
 
 # ---------------------------------------------------------------- slices by a vector of positions
-def _slices(op, d, input, index, source):
-    """Index, a vector, and source, one slice of the input for each of its positions."""
-    check_integers(op, index)
-    index, source = alike(op, input, index, source)
-    if index.ndim > 1:
-        raise RankError(f"{op}: index must be a vector or one number, got shape {index.shape}")
-    slices = input.shape[:d] + (index._size,) + input.shape[d + 1:] if input.shape else (index._size,)
-    if (source.shape or (1,)) != slices or op == "index_reduce" and not input.shape and source.shape:
-        raise RankError(f"{op}: source {source.shape} must be like input {input.shape} with one slice along dimension {d} for each of "
-                         f"the positions {index.shape}")
-    return as_vector(index), source
-
-
 def _np_index_copy(x, dim, index, source):
     out = x.copy()
     for k, i in enumerate(index):
@@ -362,6 +331,7 @@ def _copied(input, dim, index, source):
 
 
 _ROWS = {"rank": 1}
+_FEW = 1 << 16              # elements of which a CPU sooner fills every so many than it chooses by a mask
 
 
 @writing(_copied, samples=(case((3, 5), 1, different(4, 5), (3, 4)), case((6, 2), 0, different(3, 6), (3, 2))), numpy=_np_index_copy,
@@ -375,7 +345,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     [0.0, 0.0, 1.0]
     """
     d = as_dim("index_copy", dim, input.ndim)
-    index, source = _slices("index_copy", d, input, index, source)
+    index, source = slices_of("index_copy", d, input, index, source)
     index = positions("index_copy", index, input.shape[d] if input.shape else 1)
     recorded = is_grad_enabled() and (input.requires_grad or source.requires_grad)
     if source._size > 1 and input._shape and (index.device.is_gpu or host_sees(index) and host_sees(input)) and not (
@@ -432,6 +402,15 @@ def _by_places(input, dim, index):
         input._size <= 4096 or type(dim) is int and dim == 0 and input.ndim > 1)
 
 
+def _fill_slices(out, d, index, value):
+    """A number in slices of a host tensor of which nobody records, in place. What setitem comes to, in fewer steps."""
+    rows = positions("index_fill", as_vector(index), out._shape[d], wrap=True)
+    number = run_kernel(full_op, out.device, ((), as_held(out, value)), {"dtype": out.dtype})
+    target = indexing.permute_view(out, dims=moved_one("index_fill", d, 0, out.ndim)) if d else out
+    run_kernel(index_put_op, out.device, (target, rows, number), _ROWS)
+    return out
+
+
 def _filled(input, dim, index, value):
     """`index_fill` in one pass over the input; on a GPU, where that is more dispatches, on a copy."""
     if input._contiguous and not isinstance(value, TensorBase) and not (
@@ -439,11 +418,7 @@ def _filled(input, dim, index, value):
         d = _checked_fill(input, dim, index, value)
         out = contiguous_op(input)
         if not input.device.is_gpu:
-            rows, held = positions("index_fill", as_vector(index), input._shape[d], wrap=True), as_held(input, value)
-            number = run_kernel(full_op, input.device, ((), held), {"dtype": input.dtype})
-            target = indexing.permute_view(out, dims=moved_one("index_fill", d, 0, input.ndim)) if d else out
-            run_kernel(index_put_op, input.device, (target, rows, number), _ROWS)
-            return out
+            return _fill_slices(out, d, index, value)
         setitem(as_vector(out), (slice(None),) * d + (cast(as_vector(index), int64),), as_held(input, value))
         return out
     mask = _fill_mask(input, _checked_fill(input, dim, index, value), index)
@@ -466,6 +441,10 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -
     [0.0, 0.0, 5.0]
     """
     d = _checked_fill(input, dim, index, value)
+    if input._contiguous and input._shape and not isinstance(value, TensorBase) and bare(input) and host_sees(index) and (
+            d < input.ndim - 1 or input._size <= _FEW) and not (stands_in(index) or same_memory(input, index)):
+        inplace.check_elements("index_fill", input)
+        return _fill_slices(input, d, index, value)
     if isinstance(value, TensorBase) or d == input.ndim - 1 and not input.device.is_gpu and (
             input._size > 4096 or not host_sees(index)):
         return _filled_(input, _fill_mask(input, d, index), clone_op(value) if isinstance(value, TensorBase) else as_held(input, value))

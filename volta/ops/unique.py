@@ -61,7 +61,9 @@ def _given(values, inverse, starts, n, return_inverse, return_counts):
     out = [values]
     if return_inverse:
         out.append(inverse)
-    if return_counts:
+    if return_counts and return_inverse and not values.device.is_gpu:
+        out.append(counts_op(flat(inverse), None, None, bins=starts._size, between=None))
+    elif return_counts:
         end = full((1,), n, dtype=int64, device=values.device)
         out.append(cat([narrow(starts, 0, 1, starts.shape[0] - 1), end], 0) - starts if n else starts)
     return tuple(out) if len(out) > 1 else values

@@ -51,13 +51,14 @@ cdef class InPlace(Op):
     """The in-place form of an op, `x.exp_()`: an elementwise record's kernel writes into the tensor, a function's result is copied in. A
     function with options may have a `record` for calls without them. With `geometry` (`x.squeeze_()`) the tensor shows its data in
     another way. `one` gives, for a call on float32 or float64, the elementwise record that does all of it and its operands, the tensor,
-    where it has done it, or None; with `one.halves` also on 16 bits, of which that record rounds once, while nothing is recorded."""
+    where it has done it, or None; with `one.halves` also on 16 bits, of which that record rounds once, while nothing is recorded; with
+    `one.every` on any dtype."""
 
     cdef readonly Op op
     cdef readonly Primitive record
     cdef readonly bint geometry
     cdef object one
-    cdef bint halves
+    cdef bint halves, every
 
     def __init__(self, str name, Op op not None, Primitive record=None, *, bint geometry=False, object one=None):
         self.name = name
@@ -65,6 +66,7 @@ cdef class InPlace(Op):
         self.geometry = geometry
         self.one = one
         self.halves = getattr(one, "halves", False)
+        self.every = getattr(one, "every", False)
         self.record = op if record is None and isinstance(op, Primitive) and (<Primitive>op).promotion else record
         self.details = op.details
         _forms[name, op.name] = self
@@ -92,7 +94,7 @@ cdef class InPlace(Op):
                         raise TypeError(f"{self.name}() got an unexpected keyword argument {next(iter(options))!r}")
                 if self.record is self.op or self.record.serves((input,) + args, options):
                     return apply_into(self.record, <TensorBase>input, args)
-            if self.one is not None and ((<TensorBase>input).dtype.code in (FLOAT32, FLOAT64) or self.halves and is_half(
+            if self.one is not None and (self.every or (<TensorBase>input).dtype.code in (FLOAT32, FLOAT64) or self.halves and is_half(
                     (<TensorBase>input).dtype.code) and not (grad_mode() and _any_wants(<TensorBase>input, args))):
                 try:
                     found = self.one(input, *args, **options)

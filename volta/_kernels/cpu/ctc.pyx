@@ -12,8 +12,10 @@ from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, emp
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code
 from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.doubles cimport exp_f64, log_f64
 from volta._kernels.cpu.real cimport real
-from volta._kernels.cpu.sums cimport exp_of, line_exp, log_of
+from volta._kernels.cpu.scalar cimport exp_f32, log_f32
+from volta._kernels.cpu.sums cimport exp_of, line_exp
 
 cdef enum:
     EDGE = 2                    # states that are never met, before a row and behind it,
@@ -39,7 +41,10 @@ cdef void join_ways(const real* own, const real* near, const real* far, const re
         most = b if b > a else a
         most = c if c > most else most
         most = most if most > <real>-INFINITY else 0            # NaN stays in its term
-        out[i] = most + log_of[real](exp_of[real](a - most) + exp_of[real](b - most) + exp_of[real](c - most))
+        if real is float:                       # a call that is not inlined would keep the loop scalar
+            out[i] = most + log_f32(exp_f32(a - most) + exp_f32(b - most) + exp_f32(c - most))
+        else:
+            out[i] = most + log_f64(exp_f64(a - most) + exp_f64(b - most) + exp_f64(c - most))
 
 
 cdef Py_ssize_t begin(const Sizes* p, const int64_t* labels, int64_t length, int64_t* states, real* second) noexcept nogil:

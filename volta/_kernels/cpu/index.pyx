@@ -407,16 +407,18 @@ def index_select(TensorBase x not None, TensorBase index not None, int dim):
 
 cdef void put_rows(const Move* p, const int64_t* index, Py_ssize_t low, Py_ssize_t high, const word* values, word* out) noexcept nogil:
     """The entries that name rows low .. high, in their order."""
-    cdef Py_ssize_t k, j, n = p.shape[0], row = p.row_strides[0]
+    cdef Py_ssize_t k, j, n = p.shape[0], row = p.row_strides[0], entries = p.n, step = p.step
     cdef word value
     cdef word* target
-    if p.rank == 1 and p.rows_rank == 1 and (n == 1 or p.strides[0] == 1 and p.sources[0] == 1):
-        for k in range(p.n):
+    if p.rank == 1 and p.rows_rank == 1 and n == 1:
+        for k in range(entries):
             if low <= index[k] < high:
-                if n == 1:
-                    out[index[k] * row] = values[k * p.step]
-                else:
-                    copy_bytes(<char*>(out + index[k] * row), <const char*>(values + k * p.step), n * sizeof(word))
+                out[index[k] * row] = values[k * step]
+        return
+    if p.rank == 1 and p.rows_rank == 1 and p.strides[0] == 1 and p.sources[0] == 1:
+        for k in range(entries):
+            if low <= index[k] < high:
+                copy_bytes(<char*>(out + index[k] * row), <const char*>(values + k * step), n * sizeof(word))
         return
     if p.rank == 1 and p.rows_rank == 1 and p.strides[0] == 1 and p.sources[0] == 0:
         for k in range(p.n):

@@ -18,7 +18,7 @@ ctypedef fused number:
     double
 
 cdef enum:
-    ADD, PROD, AMAX, AMIN, LAST, SUM     # SUM: as ADD from zeros on, and what it starts with is added at the end
+    ADD, PROD, AMAX, AMIN, LAST
 
 cdef enum:
     LINES = 1024                        # short lines that are added to at once
@@ -44,7 +44,7 @@ cdef inline number combined(number a, number b, int kind) noexcept nogil:
     elif number is double:
         return pick_f64(first, a, b)
     else:
-        return a if first else b
+        return b ^ ((a ^ b) & -<number>first)
 
 
 cdef inline void scatter_elements(const number* x, const int64_t* index, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t step, int kind,
@@ -88,7 +88,9 @@ cdef inline void scatter_extremes(const number* x, const int64_t* index, Py_ssiz
     for j in range(n):
         at = index[j] * inner + j * step
         a, b = out[at], x[j]
-        if largest:
+        if number is not float and number is not double:
+            out[at] = a ^ ((a ^ b) & -<number>((b > a) if largest else (b < a)))            # which no compiler makes a branch
+        elif largest:
             out[at] = b if b > a else a
         else:
             out[at] = b if b < a else a
@@ -98,7 +100,7 @@ cdef inline void scatter_row(const Scatter* p, const number* x, const int64_t* i
     """n neighbouring columns; entries, where there is one column. What is constant is so for the compiler."""
     if p.inner == 1 and p.kind == LAST:
         scatter_elements(x, index, n, 1, 0, LAST, out)
-    elif p.inner == 1 and (p.kind == ADD or p.kind == SUM):
+    elif p.inner == 1 and p.kind == ADD:
         scatter_elements(x, index, n, 1, 0, ADD, out)
     elif p.inner == 1 and p.kind == AMAX and not has_nan(x, n):
         scatter_extremes(x, index, n, 1, 0, True, out)
@@ -114,7 +116,7 @@ cdef inline void scatter_row(const Scatter* p, const number* x, const int64_t* i
         scatter_last(x, index, n, p.inner, out)
     elif p.kind == LAST:
         scatter_elements(x, index, n, p.inner, 1, LAST, out)
-    elif p.kind == ADD or p.kind == SUM:
+    elif p.kind == ADD:
         scatter_elements(x, index, n, p.inner, 1, ADD, out)
     elif p.kind == AMAX and not has_nan(x, n):
         scatter_extremes(x, index, n, p.inner, 1, True, out)
@@ -140,9 +142,38 @@ cdef inline void put_slice(const number* x, Py_ssize_t n, number* out) noexcept 
         out[j] = <number>(x[j] + <number>0)
 
 
+cdef inline void combine_slice(const number* x, Py_ssize_t n, int kind, number* out) noexcept nogil:
+    """As scatter_elements and scatter_extremes, in vectors."""
+    cdef Py_ssize_t j
+    if kind == PROD:
+        for j in range(n):
+            out[j] = combined(out[j], x[j], PROD)
+    elif has_nan(x, n):
+        for j in range(n):
+            out[j] = combined(out[j], x[j], kind)
+    elif kind == AMAX:
+        for j in range(n):
+            out[j] = x[j] if x[j] > out[j] else out[j]
+    else:
+        for j in range(n):
+            out[j] = x[j] if x[j] < out[j] else out[j]
+
+
+cdef inline void combine_slices(const Scatter* p, const number* x, const int64_t* index, Py_ssize_t columns, Py_ssize_t low,
+                                Py_ssize_t high, number* out) noexcept nogil:
+    """Products or extremes of the slices of entries for the places low .. high, `columns` of each, and what is there."""
+    cdef Py_ssize_t i
+    for i in range(p.n):
+        if low <= index[i] < high:
+            combine_slice(x + i * p.inner, columns, p.kind, out + index[i] * p.inner)
+
+
 cdef inline void add_slices(const Scatter* p, const number* x, const int64_t* index, Py_ssize_t columns, number* out) noexcept nogil:
     """The slices of all entries, `columns` of each. What no entry names becomes 0, if it is not so already."""
     cdef Py_ssize_t i, inner = p.inner
+    if p.kind != ADD:
+        combine_slices(p, x, index, columns, 0, p.size, out)
+        return
     for i in range(p.n):
         if p.fresh != NULL and p.fresh[i]:
             put_slice(x + i * inner, columns, out + index[i] * inner)

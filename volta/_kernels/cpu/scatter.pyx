@@ -37,7 +37,7 @@ cdef bint scatter_item(const Scatter* p, const number* start, const number* x, c
     cdef Py_ssize_t columns = min(p.block, inner - first), at = item // blocks * p.size * inner + first
     cdef Py_ssize_t rows = 1 if columns == inner else p.size, length = p.size * inner if columns == inner else columns
     for i in range(0 if p.fresh != NULL else rows):
-        if start == NULL or p.kind == SUM:
+        if start == NULL:
             memset(out + at + i * inner, 0, length * sizeof(number))
         elif start != out:
             memcpy(out + at + i * inner, start + at + i * inner, length * sizeof(number))
@@ -57,9 +57,6 @@ cdef bint scatter_item(const Scatter* p, const number* start, const number* x, c
         if any_outside(index + i * inner, length, p.size):
             return True
         scatter_row(p, x + i * inner, index + i * inner, length, out)
-    if p.kind == SUM:
-        for i in range(1 if columns == inner else p.size):
-            add_slice(start + at + i * inner, p.size * inner if columns == inner else columns, out + i * inner)
     return False
 
 
@@ -87,7 +84,7 @@ cdef bint scatter_lines(const Scatter* p, const number* start, const number* x, 
     few = 1 if p.n >= FETCHED else max(1, few)
     while line < last:
         stop = min(line + few, last)
-        if start == NULL or p.kind == SUM:
+        if start == NULL:
             memset(out + line * size, 0, (stop - line) * size * sizeof(number))
         elif start != out:
             memcpy(out + line * size, start + line * size, (stop - line) * size * sizeof(number))
@@ -100,8 +97,6 @@ cdef bint scatter_lines(const Scatter* p, const number* start, const number* x, 
         else:
             for line in range(first, stop):
                 scatter_row(p, x + line * p.n, index + line * p.n, p.n, out + line * size)
-        if p.kind == SUM:
-            add_slice(start + first * size, (stop - first) * size, out + first * size)
         line = stop
     return False
 
@@ -136,7 +131,9 @@ cdef void scatter_places(const Scatter* p, const number* start, const number* x,
             memset(out + low * inner, 0, (high - low) * inner * sizeof(number))
         elif p.fresh == NULL and start != out:
             memcpy(out + low * inner, start + low * inner, (high - low) * inner * sizeof(number))
-        for i in range(p.n):
+        if p.kind != ADD:
+            combine_slices(p, x, index, inner, low, high, out)
+        for i in range(p.n if p.kind == ADD else 0):
             if low <= index[i] < high:
                 if p.fresh != NULL and p.fresh[i]:
                     put_slice(x + i * inner, inner, out + index[i] * inner)
@@ -211,7 +208,7 @@ cdef TensorBase scattered(str name, int kind, bint full, TensorBase start, Tenso
             outside = scatter_items(&p, <const int64_t*>first, <const int64_t*>source, places, <int64_t*>target)
         elif code == INT32:
             outside = scatter_items(&p, <const int32_t*>first, <const int32_t*>source, places, <int32_t*>target)
-        elif code == UINT8 or code == BOOL and kind != ADD and kind != SUM:
+        elif code == UINT8 or code == BOOL and kind != ADD:
             outside = scatter_items(&p, <const uint8_t*>first, <const uint8_t*>source, places, <uint8_t*>target)
         elif code == BOOL:
             outside = scatter_items(&p, <const int8_t*>first, <const int8_t*>source, places, <int8_t*>target)
@@ -230,7 +227,7 @@ def scatter_add(TensorBase g not None, TensorBase index not None, int dim, Py_ss
 def scatter_sum(TensorBase x not None, TensorBase src not None, TensorBase index not None, int dim):
     """x, and at the places that index sends them to along dim the sums of the elements of src."""
     same_type("scatter_add", x, src)
-    return scattered("scatter_add", SUM, True, x, src, index, dim, x.shape[dim])
+    return scattered("scatter_add", ADD, True, x, src, index, dim, x.shape[dim])
 
 
 def index_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssize_t size):
@@ -258,8 +255,21 @@ def scatter_reduce(TensorBase x not None, TensorBase src not None, TensorBase in
     """x, with the elements of src combined, in their order, with what is at the places that index sends them to along dim, or, for
     "last", instead of it."""
     same_type("scatter_reduce", x, src)
-    cdef int kind = {"prod": PROD, "amax": AMAX, "amin": AMIN, "last": LAST}[reduce]
+    cdef int kind = KINDS[reduce]
     return scattered("scatter" if kind == LAST else "scatter_reduce", kind, True, x, src, index, dim, x.shape[dim])
+
+
+def scatter_reduce_into(TensorBase out not None, TensorBase src not None, TensorBase index not None, int dim, str reduce):
+    """The same in place. One index[n] may serve all slices, but for "last"."""
+    same_type("scatter_reduce_into", out, src)
+    cdef int kind = KINDS[reduce]
+    cdef bint full = len(index.shape) == len(out.shape)
+    found = scattered("scatter" if kind == LAST else "scatter_reduce", kind, full, out, src, index, dim, out.shape[dim], True)
+    if not out.contiguous:
+        copy_data(out, found)
+
+
+cdef dict KINDS = {"prod": PROD, "amax": AMAX, "amin": AMIN, "last": LAST}
 
 
 cdef void ones_of_rows(const int64_t* labels, Py_ssize_t first, Py_ssize_t last, Py_ssize_t classes, int64_t* out) noexcept nogil:
@@ -295,4 +305,4 @@ def one_hot(TensorBase index not None, Py_ssize_t classes):
 
 
 KERNELS = {"one_hot": one_hot, "scatter_add": scatter_add, "scatter_sum": scatter_sum, "scatter_reduce": scatter_reduce, "index_add": index_add,
-           "index_add_into": index_add_into, "scatter_add_into": scatter_add_into}
+           "index_add_into": index_add_into, "scatter_add_into": scatter_add_into, "scatter_reduce_into": scatter_reduce_into}

@@ -4,7 +4,7 @@
 # Threads: over values, lines or parts of vectors; counts are integers, whose sum has no order. Sizes: the front end.
 
 from cython.parallel cimport prange
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
 from volta._kernels.core.base cimport (
@@ -73,12 +73,40 @@ cdef extern from * nogil:
       VOLTA_SEARCH(volta_search_i32, int32_t, __m256i, VOLTA_LOAD32, _mm512_i64gather_epi32, _mm256_cmplt_epi32_mask,
                    _mm256_cmple_epi32_mask)
     #else
-      #define VOLTA_SEARCH(NAME, T)                                                                                                \\
+      #if defined(__AVX2__) && defined(__GNUC__)
+      #include <string.h>
+      /* The same in a short line, all of whose elements are compared with a vector of values: what is above a value is taken off. Only if
+         the line is in order, without NaN, is that where halving leads. */
+      #define VOLTA_SEARCH(NAME, T, I)                                                                                             \\
+        static ptrdiff_t NAME(const T *line, ptrdiff_t length, const T *values, ptrdiff_t n, int64_t *out, int right) {           \\
+            typedef T V __attribute__((vector_size(32)));                                                                         \\
+            typedef I M __attribute__((vector_size(32)));                                                                         \\
+            enum { L = 32 / sizeof(T) };                                                                                          \\
+            I above[2 * L];                                                                                                       \\
+            ptrdiff_t i, j;                                                                                                       \\
+            if (length > 32 * L || n < 2 * L || line[0] != line[0]) return 0;                                                     \\
+            for (j = 1; j < length; j++) if (!(line[j - 1] <= line[j])) return 0;                                                 \\
+            for (i = 0; i + 2 * L <= n; i += 2 * L) {                                                                             \\
+                V a, b;                                                                                                           \\
+                M p = {0}, q = {0};                                                                                               \\
+                memcpy(&a, values + i, 32);                                                                                       \\
+                memcpy(&b, values + i + L, 32);                                                                                   \\
+                if (right) for (j = 0; j < length; j++) { const V e = line[j] - (V){0}; p += e > a; q += e > b; }                 \\
+                else for (j = 0; j < length; j++) { const V e = line[j] - (V){0}; p += e >= a; q += e >= b; }                     \\
+                memcpy(above, &p, 32);                                                                                            \\
+                memcpy(above + L, &q, 32);                                                                                        \\
+                for (j = 0; j < 2 * L; j++) out[i + j] = length + above[j];                                                       \\
+            }                                                                                                                     \\
+            return i;                                                                                                             \\
+        }
+      #else
+      #define VOLTA_SEARCH(NAME, T, I)                                                                                             \\
         static ptrdiff_t NAME(const T *line, ptrdiff_t length, const T *values, ptrdiff_t n, int64_t *out, int right) { return 0; }
-      VOLTA_SEARCH(volta_search_f64, double)
-      VOLTA_SEARCH(volta_search_f32, float)
-      VOLTA_SEARCH(volta_search_i64, int64_t)
-      VOLTA_SEARCH(volta_search_i32, int32_t)
+      #endif
+      VOLTA_SEARCH(volta_search_f64, double, int64_t)
+      VOLTA_SEARCH(volta_search_f32, float, int32_t)
+      VOLTA_SEARCH(volta_search_i64, int64_t, int64_t)
+      VOLTA_SEARCH(volta_search_i32, int32_t, int32_t)
     #endif
     """
     Py_ssize_t search_f64 "volta_search_f64"(const double* line, Py_ssize_t length, const double* values, Py_ssize_t n, int64_t* out,
@@ -264,34 +292,50 @@ cdef void change_all(const number* x, Py_ssize_t n, uint8_t* out) noexcept nogil
         change(x, n * t // threads, n * (t + 1) // threads, out)
 
 
-cdef inline void count_one(const Range* p, number x, int64_t* table) noexcept nogil:
-    cdef number low = <number>p.low, high = <number>p.high
+cdef inline void count_one(number low, number high, Py_ssize_t bins, number x, int64_t* table) noexcept nogil:
     cdef Py_ssize_t place
-    if p.given:
-        if not low <= x <= high:
-            return
-        place = <Py_ssize_t>((x - low) * <number>p.bins / (high - low))         # any integer, where that overflows
-        table[min(max(place, 0), p.bins - 1)] += 1
-    elif x >= 0 and x < p.bins:
-        table[<Py_ssize_t>x] += 1
+    if low <= x <= high:
+        place = <Py_ssize_t>((x - low) * <number>bins / (high - low))         # any integer, where that overflows
+        table[min(max(place, 0), bins - 1)] += 1
+
+
+cdef inline void count_value(uint64_t x, uint64_t bins, int64_t* table) noexcept nogil:
+    if x < bins:                                            # which no negative number is
+        table[x] += 1
+
+
+cdef inline void count_values(const number* x, Py_ssize_t n, Py_ssize_t bins, int64_t* found) noexcept nogil:
+    """TABLES at a time, read together: a count might lie where the next element does, for all that C knows."""
+    cdef Py_ssize_t i
+    cdef uint64_t a, b, c, d
+    for i in range(n // TABLES):
+        a, b = <uint64_t><int64_t>x[i * TABLES], <uint64_t><int64_t>x[i * TABLES + 1]
+        c, d = <uint64_t><int64_t>x[i * TABLES + 2], <uint64_t><int64_t>x[i * TABLES + 3]
+        count_value(a, bins, found)
+        count_value(b, bins, found + bins)
+        count_value(c, bins, found + 2 * bins)
+        count_value(d, bins, found + 3 * bins)
 
 
 cdef void count_some(const Range* p, const number* x, Py_ssize_t n, Py_ssize_t tables, int64_t* found) noexcept nogil:
     """OUT: found, tables of p.bins counts, the first of which gets the sum."""
-    cdef Py_ssize_t i, k
-    memset(found, 0, tables * p.bins * sizeof(int64_t))
-    if tables == 1:
-        for i in range(n):
-            count_one(p, x[i], found)
-        return
-    for i in range(n // TABLES):
-        for k in range(TABLES):
-            count_one(p, x[i * TABLES + k], found + k * p.bins)
-    for i in range(n // TABLES * TABLES, n):
-        count_one(p, x[i], found)
-    for k in range(1, TABLES):
-        for i in range(p.bins):
-            found[i] += found[k * p.bins + i]
+    cdef Py_ssize_t i, k, bins = p.bins, done = n // TABLES * TABLES if tables > 1 else 0
+    cdef number low = <number>p.low, high = <number>p.high
+    memset(found, 0, tables * bins * sizeof(int64_t))
+    if not p.given:
+        if tables > 1:
+            count_values(x, n, bins, found)
+        for i in range(done, n):
+            count_value(<uint64_t><int64_t>x[i], bins, found)
+    else:
+        for i in range(done // TABLES):
+            for k in range(TABLES):
+                count_one(low, high, bins, x[i * TABLES + k], found + k * bins)
+        for i in range(done, n):
+            count_one(low, high, bins, x[i], found)
+    for k in range(1, tables):
+        for i in range(bins):
+            found[i] += found[k * bins + i]
 
 
 cdef void count_all(const Range* p, const number* x, Py_ssize_t n, int threads, Py_ssize_t tables, int64_t* found, int64_t* out) noexcept nogil:

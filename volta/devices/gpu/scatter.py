@@ -9,7 +9,7 @@ from math import prod
 
 from volta._kernels import core
 from volta.devices.gpu.common import INT32, INT64, THREADS, ceil_div
-from volta.devices.gpu.copy import arange, contiguous
+from volta.devices.gpu.copy import arange, contiguous, copy_into
 from volta.devices.gpu.exact import LINES, sums_of
 from volta.devices.gpu.gather import bits_of
 from volta.devices.gpu.index import FEW_ENTRIES, MANY_ENTRIES, add_keys
@@ -132,6 +132,14 @@ def _scatter_reduce(x, src, index, dim, reduce):
     return _PRODUCTS(x, src, index, dim=dim) if reduce == "prod" else _EXTREMES(x, src, index, dim=dim, reduce=reduce)
 
 
+def _scatter_reduce_into(out, src, index, dim, reduce):
+    if len(index.shape) < len(out.shape):
+        strides = [0] * len(src.shape)
+        strides[dim] = index._strides[0]
+        index = core.view(index, src.shape, tuple(strides), index.offset)
+    copy_into(out, _scatter_reduce(out, src, index, dim, reduce))
+
+
 def _cut_products(run, x, src, index, dim):
     return cuts.indexed_reduction(lambda *tensors, dim, reduce: run(*tensors, dim=dim), x, src, index, dim, "prod")
 
@@ -139,4 +147,4 @@ def _cut_products(run, x, src, index, dim):
 _LAST = Kernel("scatter_last", _last, cut=_replaced)
 _EXTREMES = Kernel("scatter_extremes", _extremes, cut=cuts.indexed_reduction)
 _PRODUCTS = Kernel("scatter_products", _products, cut=_cut_products)
-KERNELS = {"scatter_reduce": _scatter_reduce}
+KERNELS = {"scatter_reduce": _scatter_reduce, "scatter_reduce_into": _scatter_reduce_into}

@@ -61,6 +61,7 @@ def _reduce(name, values, reduction):
 
 
 _FEW = 65536                # labels that one thread looks at sooner than kernels do
+_ACROSS = 16                # places of a sample from which a CPU leaves its classes where they are
 
 
 def _check_target(name, input, target, ignore_index):
@@ -170,15 +171,19 @@ def _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothi
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     if input.ndim > 2 and target.dtype is uint8:
         raise DTypeError("cross_entropy: target must be int64 for an input (N, C, ...), got uint8; convert it with .long()")
-    x, labels, shape = _rows("cross_entropy", input, target)
+    across = input.ndim > 2 and target._size >= _ACROSS * input.shape[0] > 0 and not input.device.is_gpu
+    x, labels, shape = (input, target, target.shape) if across else _rows("cross_entropy", input, target)
     ignoring = _check_target("cross_entropy", x, labels, ignore_index)
     labels = cast(labels, int64)
     _check_weight("cross_entropy", weight, x.shape[1])
     if not x.shape[1]:
         return _without_classes(x, labels, shape, weight, ignore_index, ignoring, reduction, label_smoothing)
-    if label_smoothing and weight is not None:
+    if label_smoothing and (weight is not None or across):
         losses = _smoothed(x, labels, weight, ignore_index, ignoring, reduction, label_smoothing)
         return reshape_op(losses, shape=shape) if reduction == "none" else losses
+    if across:
+        _check_reduction("cross_entropy", reduction)
+        return _of_labels(log_softmax(x, 1), labels, weight, ignore_index, reduction, False)
     losses = cross_entropy_op(x, labels, ignore_index=int(ignore_index), smoothing=float(label_smoothing))
     _check_reduction("cross_entropy", reduction)
     if weight is not None or ignoring and reduction == "mean":
@@ -229,15 +234,19 @@ def _finished(name, losses, weights, shape, reduction, weighted):
 
 
 def _smoothed(x, labels, weight, ignore_index, ignoring, reduction, smoothing):
-    """Weighted losses of labels and those of all classes alike, each reduced."""
+    """Losses of labels, weighted where there are weights, and those of all classes alike, each reduced."""
     _check_reduction("cross_entropy", reduction)
-    logp, weight = log_softmax(x, 1), cast(weight, x.dtype)
+    logp, weight = log_softmax(x, 1), None if weight is None else cast(weight, x.dtype)
     losses, total = nll_op(logp, labels, weight, ignore_index=int(ignore_index), reduction=reduction, picked=False)
-    even = mean(logp * weight, 1)
+    if weight is None:
+        even = mean(logp, 1)
+    else:
+        even = mean(logp * reshape_op(weight, shape=(weight._size,) + (1,) * (x.ndim - 2)), 1)
     among = "sum" if reduction == "mean" else reduction
     even = _of_labels(even, labels, None, ignore_index, among, True) if ignoring else _reduce("cross_entropy", even, among)
     if among != reduction:
-        total = sum_of_weights(label_weights(labels, weight, ignore_index, logp), total) if graph.wants_derivative(weight) else total
+        if weight is not None and graph.wants_derivative(weight):
+            total = sum_of_weights(label_weights(labels, weight, ignore_index, logp), total)
         even = even / reshape_op(total, shape=())
     return losses * (1 - smoothing) - even * smoothing
 

@@ -96,7 +96,7 @@ _COMBINE = {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 
 def _np_scatter_reduce(x, src, index, dim, reduce):
     out, where_ = x.copy(), list(np.indices(src.shape))
-    where_[dim] = index
+    where_[dim] = index if index.ndim == src.ndim else np.expand_dims(index, [*range(1, src.ndim - dim)])
     if reduce in _COMBINE:
         _COMBINE[reduce].at(out, tuple(where_), src)
     else:
@@ -142,7 +142,12 @@ scatter_reduce_op = register(
         # one entry a line: of several for one place, each gets the gradient of it, which is not that of finite differences
         case((2, 4, 3), (2, 1, 3), Labels((2, 1, 3), 4), dim=1, reduce="last"),
         case((9, 2), (1, 2), Labels((1, 2), 9), dim=0, reduce="last")))
-
+scatter_reduce_into_op = register(
+    "scatter_reduce_into", ("out", "src", "index"), writes=("out",), takes={"out": "fib", "src": "=out", "index": "int64"},
+    family="inplace", kinds="fi", numpy=lambda out, src, index, dim, reduce: (_np_scatter_reduce(out, src, index, dim, reduce), None, None),
+    cases=tuple(case((3, 5), (3, 4), Labels((3, 4), 5), dim=1, reduce=reduce) for reduce in (*_COMBINE, "last")) + (
+        case((4, 3), (90, 3), Labels((90, 3), 4), dim=0, reduce="amin"), case((2, 4, 3), (2, 6, 3), Labels((6,), 4), dim=1, reduce="amax"),
+        case((3, 4), (3, 0), Labels((3, 0), 4), dim=1, reduce="last")))
 index_put_op = register(
     "index_put", ("out", "index", "values"), writes=("out",), takes={"out": "fib", "index": "int64", "values": "=out"},
     family="inplace", numpy=_np_index_put, kinds="fib",

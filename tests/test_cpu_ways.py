@@ -1,0 +1,59 @@
+"""Ways that a CPU takes for many elements give what the others give: searches of short lines in vectors, counts, cross entropy across
+classes."""
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+
+import volta
+from volta.errors import ArgumentError
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32"])
+@pytest.mark.parametrize("right", [False, True])
+def test_many_values_are_found_where_each_is(dtype, right):
+    rng, kind = np.random.default_rng(0), getattr(volta, dtype)
+    for length in (1, 2, 7, 31, 64, 128, 129, 257, 400):
+        values = rng.integers(-30, 30, 50).astype(np.float64)
+        lines = [np.sort(rng.integers(-25, 25, length)).astype(np.float64), rng.integers(-25, 25, length).astype(np.float64)]
+        if dtype.startswith("float"):
+            values[[3, 20, 49]] = math.nan, math.inf, -math.inf
+            lines.append(np.r_[lines[0], math.nan])
+        for line in lines:                                  # in order, in none, with a NaN behind
+            line, x = volta.tensor(line, dtype=kind), volta.tensor(values, dtype=kind)
+            found = volta.searchsorted(line, x, right=right).tolist()
+            assert found == [volta.searchsorted(line, x[i:i + 1], right=right).item() for i in range(50)]
+
+
+def test_counts_of_integers_and_of_copies():
+    rng = np.random.default_rng(0)
+    for dtype in ("int64", "int32", "uint8"):
+        for n, most in ((5, 3), (1003, 90), (5000, 200)):
+            x = rng.integers(0, most, n)
+            assert volta.bincount(volta.tensor(x, dtype=getattr(volta, dtype))).tolist() == np.bincount(x).tolist()
+    counts, x = rng.integers(0, 4, 300), rng.standard_normal((300, 2))
+    np.testing.assert_array_equal(volta.tensor(x).repeat_interleave(volta.tensor(counts), 0).numpy(), np.repeat(x, counts, 0))
+    y = volta.tensor(rng.integers(0, 9, (20, 10)))
+    values, inverse, counts = volta.unique(y, return_inverse=True, return_counts=True)
+    assert inverse.shape == y.shape and volta.equal(values[inverse], y)
+    assert counts.tolist() == np.unique(y.numpy(), return_counts=True)[1].tolist()
+
+
+def test_cross_entropy_across_classes_is_that_of_rows():
+    rng = np.random.default_rng(0)
+    x, labels = volta.tensor(rng.standard_normal((2, 5, 4, 6)), requires_grad=True), volta.tensor(rng.integers(0, 5, (2, 4, 6)))
+    weight = volta.tensor(rng.random(5) + 0.1)
+    for options in ({}, {"ignore_index": 3}, {"weight": weight}, {"label_smoothing": 0.3}, {"label_smoothing": 0.3, "weight": weight},
+                    {"label_smoothing": 0.3, "ignore_index": 1, "weight": weight}):
+        for reduction in ("mean", "sum", "none"):
+            loss = partial(volta.nn.functional.cross_entropy, reduction=reduction, **options)
+            across, rows = loss(x, labels), loss(x.permute(0, 2, 3, 1).reshape(48, 5), labels.reshape(48))
+            np.testing.assert_allclose(across.detach().numpy().reshape(-1), rows.detach().numpy().reshape(-1), rtol=1e-12)
+            a, b = (volta.autograd.grad(y.sum(), x)[0].numpy() for y in (across, rows))
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-14)
+    for reduction in ("median", ""):
+        with pytest.raises(ArgumentError, match="reduction must be"):
+            volta.nn.functional.cross_entropy(x, labels, reduction=reduction)
