@@ -58,9 +58,10 @@ UNIX_FLAGS = ["-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fn
 # to compile.
 VECTORS = ["-ftree-vectorize", "-fvect-cost-model=dynamic"]
 LOOPS, MOVES, OLD, OTHERS, CHECKS = ["-O3"], ["-O2", *VECTORS], ["-O1", *VECTORS], ["-O2"], ["-O1"]
-MOVING = {"bag", "ctc", "glu", "index", "join", "scatter", "search", "update", "windowed"}
+MOVING = {"bag", "conv", "conv_depthwise", "conv_pixels", "conv_product", "conv_weight", "ctc", "glu", "index", "join", "scatter", "search",
+          "update", "windowed"}
 # Modules whose loops are as fast where functions of headers are inlined only up to the size of -O2, which a fifth of their time goes to.
-APART, LEAN = ["--param=max-inline-insns-single=70"], {"conv_weight", "lu"}
+APART, LEAN = ["--param=max-inline-insns-single=70"], {"lu"}
 UNROLLED = (".gemm", ".multiply")
 MSVC_FLAGS = ["/O2", "/fp:precise"]
 # What most modules include, and takes longer to read than many of them to compile: GCC reads it once for each set of flags.
