@@ -62,6 +62,18 @@ cdef inline void scatter_elements(const number* x, const int64_t* index, Py_ssiz
             out[at] += x[j]
 
 
+cdef inline void put_elements(const number* x, const int64_t* index, Py_ssize_t n, number* out) noexcept nogil:
+    """Of one column: four at a time, since a jump takes as long as one of them."""
+    cdef Py_ssize_t j
+    for j in range(0, n - 3, 4):
+        out[index[j]] = x[j]
+        out[index[j + 1]] = x[j + 1]
+        out[index[j + 2]] = x[j + 2]
+        out[index[j + 3]] = x[j + 3]
+    for j in range(n // 4 * 4, n):
+        out[index[j]] = x[j]
+
+
 cdef inline void scatter_last(const number* x, const int64_t* index, Py_ssize_t n, Py_ssize_t inner, number* out) noexcept nogil:
     """Of neighbouring columns. What is only written is waited for in turn, unless it is asked for before."""
     cdef Py_ssize_t j, most = n - EARLY
@@ -99,7 +111,7 @@ cdef inline void scatter_extremes(const number* x, const int64_t* index, Py_ssiz
 cdef inline void scatter_row(const Scatter* p, const number* x, const int64_t* index, Py_ssize_t n, number* out) noexcept nogil:
     """n neighbouring columns; entries, where there is one column. What is constant is so for the compiler."""
     if p.inner == 1 and p.kind == LAST:
-        scatter_elements(x, index, n, 1, 0, LAST, out)
+        put_elements(x, index, n, out)
     elif p.inner == 1 and p.kind == ADD:
         scatter_elements(x, index, n, 1, 0, ADD, out)
     elif p.inner == 1 and p.kind == AMAX and not has_nan(x, n):
