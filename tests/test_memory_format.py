@@ -152,7 +152,9 @@ def test_results_and_gradients_lie_as_in_pytorch(name, how, weight, rng):
         tensors = [_laid(lib, a, h).detach().requires_grad_() for a, h in zip(arrays, (how, weight, weight))]
         outs = OPS[name](lib.nn.functional, *tensors)
         outs = outs if isinstance(outs, tuple) else (outs,)
-        grads = lib.autograd.grad(outs[0], tensors, lib.ones_like(outs[0].detach()), allow_unused=True)
+        # Of strided 1 x 1 convolutions of pixels, PyTorch's library for AVX2 writes the gradients behind their memory.
+        with torch.backends.mkldnn.flags(enabled=name != "points apart"):
+            grads = lib.autograd.grad(outs[0], tensors, lib.ones_like(outs[0].detach()), allow_unused=True)
         found.append([x for x in (*outs, *grads) if x is not None])
     for theirs, ours in zip(*found):
         np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-4, atol=1e-4)
