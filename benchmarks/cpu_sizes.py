@@ -93,16 +93,14 @@ def large(lib) -> dict[str, Callable[[], object]]:
             "attention 1024 x 64": lambda: functional.scaled_dot_product_attention(q, q, q)}
 
 
-def scaling(threads: int) -> None:
-    """One thread's time over that of all of them."""
+def scaling(threads: int, turns: int = 5) -> None:
+    """One thread's time over that of all of them; both, of both libraries, in turns, since a shared machine's speed changes by the second."""
     print(f"\nscaling: time of 1 thread / time of {threads}\n{'':34s} {'volta':>9s} {'torch':>9s}")
-    found = {library: {name: [0.0, 0.0] for name in large(lib)} for library, lib in LIBRARIES.items()}
-    for library, lib in LIBRARIES.items():
-        calls = large(lib)
-        for at, count in enumerate((1, threads)):
-            lib.set_num_threads(count)
-            for name, call in calls.items():
-                found[library][name][at] = least(call, 0.3)
-    for name in found["volta"]:
-        gains = [found[library][name][0] / found[library][name][1] for library in LIBRARIES]
+    calls = {library: large(lib) for library, lib in LIBRARIES.items()}
+    for name in calls["volta"]:
+        found = {(library, count): math.inf for library in LIBRARIES for count in (1, threads)}
+        for library, count in list(found) * turns:
+            LIBRARIES[library].set_num_threads(count)
+            found[library, count] = min(found[library, count], least(calls[library][name], 0.06))
+        gains = [found[library, 1] / found[library, threads] for library in LIBRARIES]
         print(f"{name:34s} {gains[0]:9.2f} {gains[1]:9.2f}", flush=True)
