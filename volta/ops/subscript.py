@@ -15,6 +15,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import bare
 from volta._kernels.core.grad_mode import call_under
 from volta.dtypes import bool_, int8, int16, int64
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexTypeError
@@ -214,12 +215,20 @@ class _Masked:
         """x = value where the mask holds, in place; unrecorded."""
         if isinstance(value, core.TensorBase):
             value = reshape_op(value, shape=())
-        elif not x.dtype.is_floating_point:
-            value = int(value) if x.dtype.category else bool(value)
-        elif self.mask.device is x.device and not core.stands_in(x) and not core.stands_in(self.mask):
-            inplace.change(where_op, x, (self.mask, float(value), x))
-            return
+        else:
+            value = float(value) if x.dtype.is_floating_point else int(value) if x.dtype.category else bool(value)
+            if _filled(x, self.mask, value):
+                return
         copy_into(x, cast(where_op(self.mask, value, x), x.dtype))
+
+
+def _filled(x, mask, value):
+    """Whether x has become a number of its kind where the mask holds, by the one kernel that writes in place."""
+    if not x.dtype.is_floating_point and not (x.dtype.itemsize > 2 and -1 << 31 <= value < 1 << 31) or (
+            mask.device is not x.device or core.stands_in(x) or core.stands_in(mask)):
+        return False
+    inplace.change(where_op, x, (mask, value, x))
+    return True
 
 
 class _SetItem:
@@ -246,6 +255,9 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
     AutogradError on a leaf that requires grad.
     """
     number = isinstance(value, (bool, int, float))
+    if number and isinstance(key, core.TensorBase) and key.dtype is bool_ and key._shape == x._shape != () and x._contiguous and (
+            type(value) is int or type(value) is float and x.dtype.is_floating_point) and bare(x, key) and _filled(x, key, value):
+        return None
     if not number:
         kind = value.dtype if isinstance(value, core.TensorBase) else x.dtype
         if not isinstance(value, core.TensorBase):

@@ -123,6 +123,25 @@ def permute_view(TensorBase x not None, *, tuple dims):
     return make_tensor(x.storage, tuple([x.shape[i] for i in dims]), tuple([x._strides[i] for i in dims]), x.offset, x.dtype)
 
 
+def strided(TensorBase x not None, tuple size not None, tuple stride not None, Py_ssize_t offset):
+    """Whether ints of these say which elements of the storage `as_strided` shows, none of which lies outside; False for what is to be refused,
+    and where this can't tell."""
+    cdef Py_ssize_t i, n, s, count = 1, last = offset, held = x.storage.nbytes // x.dtype.itemsize
+    if len(size) != len(stride) or len(size) > 8 or offset < 0 or offset >= held or x.storage.device.is_gpu:
+        return False
+    for i in range(len(size)):
+        if not PyLong_CheckExact(<object>size[i]) or not PyLong_CheckExact(<object>stride[i]):
+            return False
+        n, s = PyNumber_AsSsize_t(<object>size[i], NULL), PyNumber_AsSsize_t(<object>stride[i], NULL)
+        if n < 1 or n > 1 << 20 or s < 0 or s and n - 1 > (held - 1 - last) // s:
+            return False
+        last += (n - 1) * s
+        count *= n
+        if count > <Py_ssize_t>1 << 40:
+            return False
+    return True
+
+
 cdef fused Integer:
     unsigned char
     signed char

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """What host code reads of host tensors: their values as Python's numbers, whether two are equal, where elements are other than 0; the
-places of triangles; what lists of Python's numbers become, and which integers have 64 bits."""
+places of triangles; what lists of Python's numbers become, and which integers have 64 bits. Of what it writes, elements by a mask."""
 import struct
 
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from volta._kernels.core.base cimport (
@@ -320,6 +320,52 @@ def true_places(TensorBase t not None):
     raise DTypeError(f"true_places: compare {t.dtype} with 0 first")
 
 
+ctypedef fused word:
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+
+
+cdef void _put(word* out, const uint8_t* mask, const word* source, Py_ssize_t n, Py_ssize_t count) noexcept nogil:
+    """Without branches, which random masks would mislead. IN: count, of the elements of source that are needed, none of which is behind it."""
+    cdef Py_ssize_t i = 0, k = 0
+    while k < count and i < n:
+        out[i] ^= (out[i] ^ source[k]) & -<word>(mask[i] != 0)
+        k += mask[i] != 0
+        i += 1
+
+
+def put_where(TensorBase out not None, TensorBase mask not None, TensorBase source not None):
+    """Let the elements of `source`, in their order, take the places of those of `out` where `mask` holds; gives how often it does. Where that
+    is more often than source has elements, nothing is written. IN: contiguous host tensors, out and mask of one size, out and source of one
+    dtype, which share no memory."""
+    cdef Py_ssize_t n = out.size, count
+    cdef int width = out.dtype.itemsize
+    cdef void* target = address(out)
+    cdef const void* values = address(source)
+    cdef const uint8_t* marks = <const uint8_t*>address(mask)
+    if mask.dtype.code != BOOL or mask.size != n or source.dtype is not out.dtype or not (out.contiguous and mask.contiguous and source.contiguous):
+        raise ArgumentError("put_where: needs contiguous tensors, a mask of as many elements, and a source of the same dtype")
+    check_read(out)
+    check_read(mask)
+    check_read(source)
+    with nogil:
+        count = _count(marks, n)
+        if count <= source.size:
+            if width == 1:
+                _put(<uint8_t*>target, marks, <const uint8_t*>values, n, count)
+            elif width == 2:
+                _put(<uint16_t*>target, marks, <const uint16_t*>values, n, count)
+            elif width == 4:
+                _put(<uint32_t*>target, marks, <const uint32_t*>values, n, count)
+            else:
+                _put(<uint64_t*>target, marks, <const uint64_t*>values, n, count)
+    if count <= source.size:
+        out.storage.version += 1
+    return count
+
+
 def triangle_places(Py_ssize_t first, Py_ssize_t last, Py_ssize_t columns, Py_ssize_t offset, bint upper, Py_ssize_t count):
     """(2, count) int64: row and column of each place of a matrix on or above the diagonal `offset`, or on or below it, row by row. IN: the
     rows from `first` to before `last`, each of which has some; count, of all of them."""
@@ -381,6 +427,10 @@ cdef Py_ssize_t _fill(list data, TensorBase out, Py_ssize_t dim, Py_ssize_t at) 
             (<long long*>address(out))[at] = PyLong_AsLongLongAndOverflow(x, &overflow)
             if overflow:
                 return -1
+        elif code == BOOL:
+            if type(x) is not bool:
+                return -1
+            (<char*>address(out))[at] = x is True
         elif type(x) is not float:
             return -1
         elif code == FLOAT32:
@@ -392,7 +442,8 @@ cdef Py_ssize_t _fill(list data, TensorBase out, Py_ssize_t dim, Py_ssize_t at) 
 
 
 def of_numbers(list data not None, DType floating not None):
-    """A host tensor of nested lists that hold floats alone, or ints that fit into int64; None for others. IN: floating, float32 or float64."""
+    """A host tensor of nested lists that hold floats alone, ints that fit into int64, or bools; None for others. IN: floating, float32 or
+    float64."""
     cdef object x = data
     cdef tuple shape = ()
     cdef TensorBase out
@@ -401,7 +452,7 @@ def of_numbers(list data not None, DType floating not None):
             return None
         shape += (len(<list>x),)
         x = (<list>x)[0]
-    if type(x) is not float and type(x) is not int:
+    if type(x) is not float and type(x) is not int and type(x) is not bool:
         return None
-    out = empty_host(shape, floating if type(x) is float else dtype_of(INT64))
+    out = empty_host(shape, floating if type(x) is float else dtype_of(INT64 if type(x) is int else BOOL))
     return None if _fill(data, out, 0, 0) < 0 else out
