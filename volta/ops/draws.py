@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from volta.types import DeviceLike, DTypeLike
 
 _LARGEST = 3.4028234663852886e38
-_BELOW = 1 - 2.0 ** -22     # what a number of [0, 1] times the last of running sums is multiplied with to be below it when rounded, too
+_BELOW = 1 - 2.0 ** -22     # times the last of running sums: what a number of [0, 1) is multiplied with to be below it when rounded
 _FEW = 4096                 # numbers that are looked at sooner than a kernel is called
 _drawn = composed(untested="tests/test_draws.py: by moments")
 _in_place = composed(function=False, untested="tests/test_draws.py: by moments")
@@ -156,7 +156,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         ends = run_kernel(cumsum_op, weights.device, (weights,), {"dim": 0})
         last = read_scalar(view(ends, (), (), size - 1))
         if 0 < last < math.inf:
-            drawn = _uniform("multinomial", ends, generator, (num_samples,)) * last * _BELOW
+            drawn = _uniform("multinomial", ends, generator, (num_samples,)) * (last * _BELOW)
             return run_kernel(searchsorted_op, ends.device, (ends, drawn), {"right": True})
     _need("multinomial", weights, lambda x: (x >= 0) & (x < math.inf), "needs weights that are finite and not negative", 0.0, _LARGEST)
     ends = cumsum_op(weights, dim=weights.ndim - 1) if replacement else None
@@ -212,7 +212,7 @@ def _chosen_once(weights, count, generator):
 def _chosen_again(ends, last, count, generator):
     """For each sample the first whose running sum of weights is above a uniform number."""
     drawn = _uniform("multinomial", ends, generator, ends.shape[:-1] + (count,))
-    return searchsorted_op(ends, drawn * last * _BELOW, right=True)
+    return searchsorted_op(ends, drawn * (last * _BELOW), right=True)
 
 
 # ---------------------------------------------------------------- overwritten tensors

@@ -42,6 +42,7 @@ from volta._kernels.core.values import (
     put_where,
     read_scalar,
     same_values,
+    tallied,
     to_list,
     triangle_places,
     true_places,
@@ -49,8 +50,8 @@ from volta._kernels.core.values import (
 
 __all__ = [
     "alias", "all_between", "apart", "array_storage", "assign", "borrowed_storage", "check_word", "checked_size", "consecutive", "CPU",
-    "default_device", "detached", "Device", "DType", "dtype_from_code", "empty", "empty_host_cache", "gpu_storage",
-    "host_memory_stats", "host_sees", "INFERRED", "inferring", "is_inferred", "memory_size", "plain_sizes", "put_where",
-    "read_scalar", "reshaped", "same_memory", "same_values", "set_default_device", "set_inferring", "set_tensor_type", "stands_in", "Storage",
-    "STORED", "strides_of", "tensor", "TensorBase", "to_list", "triangle_places", "true_places", "view", "watch_reads", "wider",
+    "default_device", "detached", "Device", "DType", "dtype_from_code", "empty", "empty_host_cache", "gpu_storage", "host_memory_stats",
+    "host_sees", "INFERRED", "inferring", "is_inferred", "memory_size", "plain_sizes", "put_where", "read_scalar", "reshaped",
+    "same_memory", "same_values", "set_default_device", "set_inferring", "set_tensor_type", "stands_in", "Storage", "STORED", "strides_of",
+    "tallied", "tensor", "TensorBase", "to_list", "triangle_places", "true_places", "view", "watch_reads", "wider",
 ]

@@ -4,8 +4,9 @@ places of triangles; what lists of Python's numbers become, and which integers h
 import struct
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
+from cython cimport floating
 from volta._kernels.core.base cimport (
     BFLOAT16, BOOL, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, MAX_RANK, UINT8, DType, TensorBase, address, check_read, dtype_of, empty_host,
     make_tensor)
@@ -383,6 +384,44 @@ def triangle_places(Py_ssize_t first, Py_ssize_t last, Py_ssize_t columns, Py_ss
                 at[count + column - begin] = column
             at += end - begin
     return out
+
+
+# ---------------------------------------------------------------- histograms
+
+cdef void _tally(const floating* x, Py_ssize_t n, floating* edge, Py_ssize_t bins, bint given, floating low, floating high,
+                 floating* found) noexcept nogil:
+    cdef Py_ssize_t i, at, left, half
+    cdef floating step = (high - low) / <floating>bins
+    for i in range(0 if given else bins + 1):
+        edge[i] = low + step * <floating>i if i < (bins + 1) // 2 else high - step * <floating>(bins - i)
+    memset(found, 0, bins * sizeof(floating))
+    for i in range(n):
+        at, left = 0, bins
+        while left > 1:                         # without branches
+            half = left // 2
+            at += half & -<Py_ssize_t>(x[i] >= edge[at + half])
+            left -= half
+        found[at] += (x[i] >= edge[at]) & (x[i] <= edge[bins])
+
+
+def tallied(TensorBase x not None, TensorBase edges, Py_ssize_t bins, double low, double high):
+    """(how many elements lie between two edges each, of which the last has both; the edges) of host tensors: those given, in order, or of
+    so many equal parts. IN: contiguous tensors of float32 or float64, at most 2**24 elements, one part at least."""
+    cdef bint single = x.dtype.code == FLOAT32, given = edges is not None
+    check_read(x)
+    if given:
+        check_read(edges)
+        bins = edges.size - 1
+    else:
+        edges = empty_host((bins + 1,), x.dtype)
+    cdef TensorBase found = empty_host((bins,), x.dtype)
+    if bins < 1 or edges.dtype is not x.dtype or not (x.contiguous and edges.contiguous) or not single and x.dtype.code != FLOAT64:
+        raise ArgumentError("tallied: needs contiguous tensors of float32 or float64, and edges of the same dtype")
+    if single:
+        _tally(<const float*>address(x), x.size, <float*>address(edges), bins, given, <float>low, <float>high, <float*>address(found))
+    else:
+        _tally(<const double*>address(x), x.size, <double*>address(edges), bins, given, low, high, <double*>address(found))
+    return found, edges
 
 
 # ---------------------------------------------------------------- Python's numbers
