@@ -1,7 +1,6 @@
 """Counts of integers, and histograms. Where the shape depends on the values (`bincount`), one number is read."""
 from __future__ import annotations
 
-import builtins
 import math
 from typing import TYPE_CHECKING
 
@@ -141,6 +140,10 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     input = input.detach()
     bounds = (None, None) if min == max and input._size else (min - (min == max), max + (min == max))
     if bins <= _FEW_BINS or not input.device.is_gpu:
+        if bounds[0] is None and bins > 0 and input.dtype in (float32, float64) and bare(input):
+            low, high = _ends(input)
+            if low <= high and high - low <= 3e38:
+                bounds = low - (low == high), high + (low == high)
         known = bounds[0] is not None and bins > 0
         low, high = (None, None) if known else _range("histc", input, bins, *bounds, 1.0)
         found = counts_op(flat(input), low, high, bins=bins, between=tuple([float(v) for v in bounds]) if known else None)
@@ -178,6 +181,12 @@ def histogram(input: Tensor, bins: int | Tensor = 100, *, range: Sequence[float]
     return Histogram(hist, edges[0].clone() if isinstance(bins, TensorBase) else edges[0])         # no view of those that were given
 
 
+def _ends(x):
+    """The least and the largest element of a tensor that the host may look at, as numbers."""
+    dims = {"dim": tuple(range(len(x._shape))), "keepdim": False}
+    return tuple([read_scalar(run_kernel(op, x.device, (x,), dims)) for op in (amin_op, amax_op)])
+
+
 def _tallied(x, bins, range):
     """(the counts, the edges) of few elements that the host may look at, by edges or equal parts of a range, in one step; or None."""
     if not 0 < x._size <= _SHORT or x.dtype not in (float32, float64) or not x._contiguous or not bare(x):
@@ -188,8 +197,7 @@ def _tallied(x, bins, range):
     if type(bins) is not int or bins < 1:
         return None
     if range is None:
-        dims = {"dim": tuple(builtins.range(len(x._shape))), "keepdim": False}
-        low, high = (read_scalar(run_kernel(op, x.device, (x,), dims)) for op in (amin_op, amax_op))
+        low, high = _ends(x)
     else:
         low, high = map(float, range) if len(range) == 2 else (0.0, 0.0)
     return tallied(x, None, bins, low, high) if low < high and high - low <= 3e38 else None

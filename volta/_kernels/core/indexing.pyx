@@ -75,6 +75,19 @@ def part(TensorBase x not None, Py_ssize_t dim, Py_ssize_t start, Py_ssize_t len
     return {"starts": _with((0,) * n, dim, start), "sizes": _with(x.shape, dim, length), "steps": (1,) * n}
 
 
+def parts(TensorBase x not None, Py_ssize_t dim, Py_ssize_t size):
+    """`part` for one after another of `size` elements of a dimension, of which the last may have fewer; one where it is empty."""
+    cdef Py_ssize_t n = len(x.shape), length = x.shape[dim], start = 0
+    cdef tuple sizes = _with(x.shape, dim, size), steps = (1,) * n, none = (0,) * n
+    cdef list found = []
+    while start < length or not found:
+        if length - start < size:
+            sizes = _with(x.shape, dim, length - start)
+        found.append({"starts": _with(none, dim, start), "sizes": sizes, "steps": steps})
+        start += max(size, <Py_ssize_t>1)
+    return found
+
+
 def at(TensorBase x not None, Py_ssize_t dim, Py_ssize_t place):
     """What `slice_view` is given for the slice at a place of a dimension, without that dimension."""
     cdef dict taken = part(x, dim, place, 1)
