@@ -122,6 +122,17 @@ def test_different_elements_with_what_is_asked_for(dtype):
         assert [y.tolist() for y in t.unique(return_inverse=True)] == [values.tolist(), inverse.reshape(x.shape).tolist()]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8"])
+def test_runs_and_their_lengths(dtype):
+    for n in (1, 2, 50, 1000):
+        x = np.repeat(made(n, dtype), np.random.default_rng(1).integers(1, 4, n))
+        starts = np.flatnonzero(np.r_[True, x[1:] != x[:-1]])
+        counts, inverse = np.diff(np.r_[starts, len(x)]), np.cumsum(np.r_[False, x[1:] != x[:-1]])
+        got = volta.tensor(x).unique_consecutive(return_inverse=True, return_counts=True)
+        assert [y.tolist() for y in got] == [x[starts].tolist(), inverse.tolist(), counts.tolist()]
+        assert [y.tolist() for y in volta.tensor(x).unique_consecutive(return_counts=True)] == [x[starts].tolist(), counts.tolist()]
+
+
 def test_different_elements_that_are_not_numbers_or_zeros():
     x = [math.nan, 0.0, -0.0, 1.0, math.nan, math.inf]
     for given in (volta.tensor(x), volta.tensor(x, requires_grad=True)):          # by both ways
@@ -187,6 +198,7 @@ def test_sums_over_short_rows_of_several_dimensions(dtype):
         assert found[0] == found[1]
         wide = x.astype("f8" if dtype.startswith("float") else "i8").sum(dims)
         np.testing.assert_allclose(found[0][0], wide.astype(dtype) if dtype == "float16" else wide, rtol=1e-6)
+        assert volta.zeros(3, 2, 0).sum((0, 2)).tolist() == [0, 0]
         assert found[0][1] == x.max(dims).tolist() and found[0][2] == x.any(dims).tolist()
 
 

@@ -146,7 +146,7 @@ cdef TensorBase _first(TensorBase x, Py_ssize_t n):
 
 
 cdef tuple _runs(const number* x, TensorBase t, shape, bint inverse, bint counts):
-    cdef Py_ssize_t i, k = 0, start = 0, n = t.size
+    cdef Py_ssize_t i, k = 0, n = t.size
     cdef TensorBase values = empty_host((n,), t.dtype), runs = None, lengths = None
     cdef number* value = <number*>address(values)
     cdef int64_t* run = NULL
@@ -173,15 +173,13 @@ cdef tuple _runs(const number* x, TensorBase t, shape, bint inverse, bint counts
             value[k], run[i] = head, k
     else:
         for i in range(1, n):
-            start = i if x[i] != x[i - 1] else start
-            head = x[i] if x[i] != x[i - 1] else head
+            length[k + 1] = i
             k += x[i] != x[i - 1]
-            value[k], length[k] = head, start
             if run != NULL:
                 run[i] = k
-        for i in range(k):
-            length[i] = length[i + 1] - length[i]
-        length[k] = n - length[k]
+        for i in range(k + 1):
+            value[i] = x[length[i]]
+            length[i] = (length[i + 1] if i < k else n) - length[i]
     values = _first(values, k + 1)
     if counts:
         lengths = _first(lengths, k + 1)
