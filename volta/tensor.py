@@ -305,8 +305,10 @@ class Tensor(operators.Operators):
         dtype = to_numpy(host.dtype)
         if not host._size:                  # its strides and offset may lead outside the storage
             return np.empty(host.shape, dtype)
-        return np.ndarray(host.shape, dtype, host.storage, host.offset * dtype.itemsize,
-                          tuple(s * dtype.itemsize for s in host._strides))
+        if host._contiguous:
+            return np.ndarray(host._shape, dtype, host.storage, host.offset * dtype.itemsize)
+        return np.ndarray(host._shape, dtype, host.storage, host.offset * dtype.itemsize,
+                          tuple([s * dtype.itemsize for s in host._strides]))
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers; of a 0-d tensor the number."""

@@ -105,19 +105,14 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Gene
 @no_grad
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
                   generator: Generator | None = None) -> Tensor:
-    """Normal, limited to [a, b]: the inverse of the distribution function on a uniform draw, found by bisection of erf."""
+    """Normal, limited to [a, b]: the inverse of the distribution function on a uniform draw."""
     _check("trunc_normal_", tensor, generator)
     mean, std, a, b = (number("trunc_normal_", *given) for given in (("mean", mean), ("std", std, 0), ("a", a), ("b", b)))
     if std == 0 or a > b:
         raise ArgumentError(f"trunc_normal_: needs std > 0 and a <= b, got std={std}, a={a}, b={b}")
-    low, high = (0.5 * (1 + math.erf((v - mean) / (std * math.sqrt(2.0)))) for v in (a, b))
-    goal = zeros_like(tensor).uniform_(low, high, generator=generator)
-    left, right = zeros_like(tensor) + (a - mean) / std, zeros_like(tensor) + (b - mean) / std
-    for _ in range(24):                                         # to the resolution of float32
-        middle = (left + right) * 0.5
-        below = ((middle * math.sqrt(0.5)).erf() + 1.0) * 0.5 < goal
-        left, right = middle.where(below, left), right.where(below, middle)
-    return tensor.copy_((left + right) * (0.5 * std) + mean)
+    low, high = (math.erf((v - mean) / (std * math.sqrt(2.0))) for v in (a, b))
+    drawn = zeros_like(tensor).uniform_(low, high, generator=generator)
+    return tensor.copy_((drawn.erfinv() * (std * math.sqrt(2.0)) + mean).clamp(a, b))
 
 
 def _fill(name, tensor, value):

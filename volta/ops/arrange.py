@@ -396,8 +396,11 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     >>> volta.as_strided(volta.arange(4), (3, 2), (1, 1)).tolist()
     [[0, 1], [1, 2], [2, 3]]
     """
-    size, stride = as_shape(*size) if not hasattr(size, "__index__") else (size,), tuple(stride)
     offset = input.offset if storage_offset is None else storage_offset
+    if type(size) is type(stride) is tuple and indexing.strided(input, size, stride, offset):
+        own = input._strides, input.offset
+        return graph.call(as_strided_op, (input,), {"size": size, "stride": stride, "offset": offset, "own": own})
+    size, stride = as_shape(*size) if not hasattr(size, "__index__") else (size,), tuple(stride)
     if len(size) != len(stride) or stride and min(stride) < 0 or offset < 0:
         raise ArgumentError(f"as_strided: needs as many strides >= 0 as sizes, and an offset >= 0, got sizes {size}, strides {stride} and "
                             f"offset {offset}")

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from volta._kernels.core import TensorBase, graph, inplace
+from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import bare
 from volta.dtypes import check_held, finfo
 from volta.errors import ArgumentError, ShapeError
 from volta.ops.copy import clone, copy_into, fill_into, to
 from volta.ops.creation import fill_random_, full_like
 from volta.ops.from_data import tensor
-from volta.ops.records.copy import cast
+from volta.ops.records.copy import cast, fill_into_op
 from volta.ops.records.create import normal_op, uniform_op
 from volta.ops.records.view import expand_op
 from volta.ops.table import case, composed
@@ -89,6 +91,10 @@ def zero_(input: Tensor) -> Tensor:
         >>> volta.ones(2).zero_()
         tensor([0., 0.])
     """
+    if bare(input):
+        inplace.check_inferred(input)
+        run_kernel(fill_into_op, input.device, (input, 0))
+        return input
     if graph.is_grad_enabled() and input.requires_grad:
         return fill_(input, 0)
     inplace.check_inferred(input)

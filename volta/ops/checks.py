@@ -12,7 +12,21 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core.record import BOOLEAN, ELEMENT, INTEGER, INTEGERS, LISTS, NONE, PLACE, REAL, STRING, TENSOR, TENSORS, UNKNOWN
+from volta._kernels.core.record import (
+    BOOLEAN,
+    ELEMENT,
+    INTEGER,
+    INTEGERS,
+    LISTS,
+    NONE,
+    PLACE,
+    REAL,
+    REALS,
+    STRING,
+    TENSOR,
+    TENSORS,
+    UNKNOWN,
+)
 from volta.errors import ArgumentError, DTypeError, NumberError
 from volta.ops.old_forms import reordered
 
@@ -73,7 +87,7 @@ KINDS = {
     "None": (NONE, lambda value: value is None, "None"),
     "Sequence[int]": (INTEGERS, _integers, "a sequence of integers"),
     "tuple[int, ...]": (INTEGERS, _integers, "a sequence of integers"),
-    "Sequence[float]": (INTEGERS, _each(_is_number), "a sequence of numbers"),
+    "Sequence[float]": (REALS, _each(_is_number), "a sequence of numbers"),
     "Sequence[Tensor]": (TENSORS, _each(_is_tensor), "a sequence of tensors"),
     "Sequence[Sequence[int]]": (LISTS, _each(_each(_is_integer)), "sequences of integers"),
     "Sequence[tuple[int, int]]": (0, _each(_each(_is_integer)), "pairs of integers"),

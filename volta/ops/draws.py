@@ -8,7 +8,7 @@ import functools
 import math
 from typing import TYPE_CHECKING
 
-from volta._kernels.core import TensorBase, all_between, host_sees, same_values, stands_in
+from volta._kernels.core import TensorBase, all_between, host_sees, read_scalar, same_values, stands_in, view
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare, unwatched
 from volta._kernels.core.graph import is_grad_enabled
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from volta.types import DeviceLike, DTypeLike
 
 _LARGEST = 3.4028234663852886e38
+_BELOW = 1 - 2.0 ** -22     # times the last of running sums: what a number of [0, 1) is multiplied with to be below it when rounded
 _FEW = 4096                 # numbers that are looked at sooner than a kernel is called
 _drawn = composed(untested="tests/test_draws.py: by moments")
 _in_place = composed(function=False, untested="tests/test_draws.py: by moments")
@@ -151,6 +152,12 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         raise ArgumentError(f"multinomial: num_samples must be at least 1 and, without replacement, at most the {size} weights, got "
                             f"{num_samples}")
     weights = cast(input.detach(), float64 if input.dtype is float64 else float32)
+    if replacement and len(weights._shape) == 1 and bare(weights) and host_sees(weights) and size and all_between(weights, 0.0, _LARGEST):
+        ends = run_kernel(cumsum_op, weights.device, (weights,), {"dim": 0})
+        last = read_scalar(view(ends, (), (), size - 1))
+        if 0 < last < math.inf:
+            drawn = _uniform("multinomial", ends, generator, (num_samples,)) * (last * _BELOW)
+            return run_kernel(searchsorted_op, ends.device, (ends, drawn), {"right": True})
     _need("multinomial", weights, lambda x: (x >= 0) & (x < math.inf), "needs weights that are finite and not negative", 0.0, _LARGEST)
     ends = cumsum_op(weights, dim=weights.ndim - 1) if replacement else None
     last = narrow(ends, input.ndim - 1, size - 1, 1) if replacement and size else weights.sum(-1)
@@ -205,7 +212,7 @@ def _chosen_once(weights, count, generator):
 def _chosen_again(ends, last, count, generator):
     """For each sample the first whose running sum of weights is above a uniform number."""
     drawn = _uniform("multinomial", ends, generator, ends.shape[:-1] + (count,))
-    return searchsorted_op(ends, drawn * last * (1 - 2.0 ** -22), right=True)               # below the last end, when rounded too
+    return searchsorted_op(ends, drawn * (last * _BELOW), right=True)
 
 
 # ---------------------------------------------------------------- overwritten tensors

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from volta._kernels.core import TensorBase, inplace
 from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import bare
 from volta.device import mixed_devices
 from volta.dtypes import as_integer, check_held, int64
 from volta.errors import DTypeError, RankError, warn_once
 from volta.ops.indexing import as_vector, check_integers, one_for_each, positions, takes_entries
+from volta.ops.records.create import full_op
 from volta.ops.records.index import index_put_op, scatter_add_into_op, scatter_reduce_into_op
 from volta.shapes import as_dim
 
@@ -70,7 +72,15 @@ def _combined_in_place(op, input, d, index, source, reduce):
 
 def scatter_in_place(input, dim, index, src=None, *, value=None, reduce=None):
     """See `Places.one`."""
-    if reduce is not None or value is not None or not isinstance(src, TensorBase):
+    if src is None:
+        src, value = value, None
+    if value is not None or reduce is not None:
+        return None
+    if type(src) is int or type(src) is float and input.dtype.is_floating_point:
+        if not isinstance(index, TensorBase) or not bare(input, index) or input.dtype.itemsize < 4:
+            return None
+        src = run_kernel(full_op, input.device, (index._shape, as_held(input, src)), {"dtype": input.dtype, "device": input.device})
+    elif not isinstance(src, TensorBase):
         return None
     return _combined_in_place("scatter", input, as_dim("scatter", dim, input.ndim), index, src, "last")
 

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, checked_size
+from volta._kernels.core import TensorBase, checked_size, read_scalar, tallied
+from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import bare
 from volta.dtypes import HALVES, float32, float64, int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import arange, full, ones, zeros
@@ -19,7 +21,7 @@ from volta.ops.records.index import scatter_add_op
 from volta.ops.records.places import counts_op
 from volta.ops.records.reduce import amax_op, amin_op
 from volta.ops.records.sort import searchsorted_op
-from volta.ops.records.view import flat, reshape_op
+from volta.ops.records.view import clone_op, flat, reshape_op
 from volta.ops.table import Derived, Labels, case, composed
 from volta.results import Result
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 
 _FEW_BINS = 4096            # that a GPU counts in workgroup memory
+_SHORT = 1 << 16            # elements that are counted by one thread in one step
 
 
 @composed(samples=(case(Labels((30,), 7)), case(Labels((5,), 3), minlength=6)), kinds="i", smooth=False, reads=True,
@@ -137,6 +140,10 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     input = input.detach()
     bounds = (None, None) if min == max and input._size else (min - (min == max), max + (min == max))
     if bins <= _FEW_BINS or not input.device.is_gpu:
+        if bounds[0] is None and bins > 0 and input.dtype in (float32, float64) and bare(input):
+            low, high = _ends(input)
+            if low <= high and high - low <= 3e38:
+                bounds = low - (low == high), high + (low == high)
         known = bounds[0] is not None and bins > 0
         low, high = (None, None) if known else _range("histc", input, bins, *bounds, 1.0)
         found = counts_op(flat(input), low, high, bins=bins, between=tuple([float(v) for v in bounds]) if known else None)
@@ -168,8 +175,38 @@ def histogram(input: Tensor, bins: int | Tensor = 100, *, range: Sequence[float]
         raise ShapeError(f"histogram: weight must be {input.dtype} of shape {input.shape}, got {weight.dtype} {weight.shape}")
     if isinstance(bins, TensorBase) and bins.dtype is not input.dtype:
         raise DTypeError(f"histogram: the edges must be {input.dtype} as the input, got {bins.dtype}; convert them with .to(dtype)")
+    if weight is None and (found := _tallied(input, bins, range)) is not None:
+        return Histogram(found[0] if not density else _shares(*found), found[1])
     hist, edges = _histogram("histogram", [flat(input)], [bins], [range], weight, density)
     return Histogram(hist, edges[0].clone() if isinstance(bins, TensorBase) else edges[0])         # no view of those that were given
+
+
+def _ends(x):
+    """The least and the largest element of a tensor that the host may look at, as numbers."""
+    dims = {"dim": tuple(range(len(x._shape))), "keepdim": False}
+    return tuple([read_scalar(run_kernel(op, x.device, (x,), dims)) for op in (amin_op, amax_op)])
+
+
+def _tallied(x, bins, range):
+    """(the counts, the edges) of few elements that the host may look at, by edges or equal parts of a range, in one step; or None."""
+    if not 0 < x._size <= _SHORT or x.dtype not in (float32, float64) or not x._contiguous or not bare(x):
+        return None
+    if isinstance(bins, TensorBase):
+        plain = range is None and len(bins._shape) == 1 and bins._size > 1 and bins._contiguous and bare(bins)
+        return tallied(x, clone_op(bins.detach()), 0, 0.0, 0.0) if plain else None
+    if type(bins) is not int or bins < 1:
+        return None
+    if range is None:
+        low, high = _ends(x)
+    else:
+        low, high = map(float, range) if len(range) == 2 else (0.0, 0.0)
+    return tallied(x, None, bins, low, high) if low < high and high - low <= 3e38 else None
+
+
+def _shares(hist, edges):
+    """Counts as shares per width."""
+    n = hist._size
+    return hist / hist.sum() / (narrow(edges, 0, 1, n) - narrow(edges, 0, 0, n))
 
 
 def _histogram(name, columns, bins, ranges, weight, density):

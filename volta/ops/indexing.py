@@ -371,9 +371,17 @@ def _filled_in_place(input, mask, value):
     """See `Places.one`."""
     if not isinstance(mask, TensorBase) or mask.dtype.code != 0:
         return None
+    kind = input.dtype
     fits = mask._shape == input._shape or broadcasts_to(mask.shape, input.shape)
-    held = value.dtype is input.dtype and not value.ndim if isinstance(value, TensorBase) else -65504.0 <= value <= 65504.0
+    if kind.is_floating_point:
+        held = kind.itemsize > 2 and (
+            value.dtype is kind and not value._shape if isinstance(value, TensorBase) else -65504.0 <= value <= 65504.0)
+    else:
+        held = type(value) is int and kind.itemsize > 2 and -1 << 31 <= value < 1 << 31
     return (where_op, (mask, value, input)) if fits and held else None
+
+
+_filled_in_place.every = True
 
 
 @composed(samples=(case((3, 4), Flags((4,)), 2), case((), Flags(()), 1.0)), kinds="fib", inplace=True, one=_filled_in_place,

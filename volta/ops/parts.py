@@ -134,7 +134,7 @@ def _sections(op, input, size_or_sections, dim):
     if hasattr(size, "__index__"):
         if size < (n > 0):
             raise ArgumentError(f"{op}: the size must be positive, got {size}")
-        return [indexing.part(input, d, a, min(size, n - a)) for a in range(0, n, size or 1)] or [indexing.part(input, d, 0, 0)]
+        return indexing.parts(input, d, size)
     parts, start = [], 0
     for length in size:
         parts.append((start, length))
@@ -167,8 +167,10 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """
     if chunks <= 0:
         raise ArgumentError(f"chunk: chunks must be positive, got {chunks}")
-    n = input._shape[as_dim("chunk", dim, input.ndim)] if input._shape else 1
-    return _split("chunk", input, -(-n // chunks) if n else [0] * chunks, dim)
+    d = _dim("chunk", "split", input, dim)
+    n = input._shape[d]
+    return inplace.several(slice_op, input, indexing.parts(input, d, -(-n // chunks)) if n else _sections("chunk", input, [0] * chunks, d),
+                           "chunk")
 
 
 @composed(samples=(case((3, 2)), case((3, 2), dim=-1)), kinds="fib", view=True, numpy=lambda x, dim=0: tuple(np.moveaxis(x, dim, 0)))

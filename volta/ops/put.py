@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, graph, host_sees, indexing, inplace, reshaped, same_memory, stands_in, view
+from volta._kernels.core import TensorBase, graph, host_sees, indexing, inplace, put_where, reshaped, same_memory, stands_in, view
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
 from volta._kernels.core.order import dense_strides, outermost_first
@@ -18,7 +18,7 @@ from volta.ops.copy import fill_into
 from volta.ops.creation import arange, full
 from volta.ops.entries import alike, as_held
 from volta.ops.expanded import added, changed
-from volta.ops.indexing import as_vector, check_integers, coordinates, index_add, positions, true_places
+from volta.ops.indexing import as_vector, check_integers, coordinates, index_add, positions
 from volta.ops.join import stack
 from volta.ops.parts import unbind
 from volta.ops.positions import Positions
@@ -228,8 +228,29 @@ def _np_masked_scatter(x, mask, source):
     return out
 
 
+def _put(out, mask, source):
+    """`out` with the elements of source where the mask holds, in place. IN: contiguous, on the host, of one dtype."""
+    count = put_where(out, mask, source)
+    if count > source._size:
+        raise ShapeError(f"masked_scatter: the mask holds {count} times, but source has {source._size} elements")
+    return out
+
+
+def _scattered_in_place(input, mask, source):
+    """See `Places.one`."""
+    if not (isinstance(mask, TensorBase) and isinstance(source, TensorBase) and source.dtype is input.dtype and mask.dtype.code == 0) or (
+            mask._shape != input._shape or not (input._contiguous and mask._contiguous and source._contiguous)) or (
+            not bare(input, source) or not host_sees(mask) or same_memory(source, input) or same_memory(mask, input)):
+        return None
+    inplace.check_elements("masked_scatter", input)
+    return _put(input, mask, source)
+
+
+_scattered_in_place.every = True
+
+
 @composed(samples=(case((3, 4), Flags((3, 4)), (13,)), case((3, 4), Flags((4,)), (3, 4))), kinds="fib", inplace=True,
-          numpy=_np_masked_scatter)
+          one=_scattered_in_place, numpy=_np_masked_scatter)
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """`input` with the elements of `source`, in their order, where `mask` holds.
 
@@ -245,16 +266,8 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if shape != mask._shape:
         shape = broadcast_shapes(input.shape, mask.shape)
         input, mask = expand_op(input, shape=shape), expand_op(mask, shape=shape)
-    if host_sees(input) and host_sees(mask) and host_sees(source) and not (
-            graph.wants_derivative(input) or graph.wants_derivative(source)):
-        rows, out = true_places(mask), contiguous_op(input)
-        if rows._size > source._size:
-            raise ShapeError(f"masked_scatter: the mask holds {rows._size} times, but source has {source._size} elements")
-        if rows._size:
-            x = source if source._contiguous else contiguous_op(source)
-            values = view(x, rows._shape, (1,), x.offset)
-            run_kernel(index_put_op, input.device, (reshaped(out, (out._size,)), rows, values), {"rank": 1, "unique": True})
-        return out
+    if bare(input, source) and host_sees(mask):
+        return _put(*[x if i and x._contiguous else run_kernel(contiguous_op, x.device, (x,)) for i, x in enumerate((input, mask, source))])
     place = cumsum_op(flat(mask), dim=0) - 1
     if not mask.device.is_gpu and mask._size > source._size and int(place[-1]) >= source._size:
         raise ShapeError(f"masked_scatter: the mask holds {int(place[-1]) + 1} times, but source has {source._size} elements")

@@ -265,8 +265,8 @@ def _called(name, pick, of_all, of_two, input, dim_or_other, keepdim, dim, other
         dim_or_other = dim_or_other.item()
     if dim_or_other is None and dim is None and other is None and not keepdim:
         return _extreme(name, of_all, input, None, None)
-    if type(dim_or_other) is int and dim is None and other is None:
-        return _pick(name, pick, input, dim_or_other, keepdim)
+    if other is None and (type(dim_or_other) is int and dim is None or type(dim) is int and dim_or_other is None):
+        return _pick(name, pick, input, dim if dim_or_other is None else dim_or_other, keepdim)
     given = [x for x in (dim_or_other, dim, other) if x is not None]
     two = other is not None or hasattr(dim_or_other, "dtype")
     if len(given) != 1 or keepdim and two:

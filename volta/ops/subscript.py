@@ -15,6 +15,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import bare
 from volta._kernels.core.grad_mode import call_under
 from volta.dtypes import bool_, int8, int16, int64
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexTypeError
@@ -25,6 +26,7 @@ from volta.ops.from_data import tensor
 from volta.ops.indexing import known_range, true_places, true_values
 from volta.ops.positions import Positions, falling, fitting, rows_of
 from volta.ops.records.copy import cast
+from volta.ops.records.create import full_op
 from volta.ops.records.index import index_put_op, index_select_op
 from volta.ops.records.math import joined, where_op
 from volta.ops.records.view import expand_op, permute_op, reshape_op, slice_op
@@ -214,12 +216,27 @@ class _Masked:
         """x = value where the mask holds, in place; unrecorded."""
         if isinstance(value, core.TensorBase):
             value = reshape_op(value, shape=())
-        elif not x.dtype.is_floating_point:
-            value = int(value) if x.dtype.category else bool(value)
-        elif self.mask.device is x.device and not core.stands_in(x) and not core.stands_in(self.mask):
-            inplace.change(where_op, x, (self.mask, float(value), x))
-            return
+        else:
+            value = float(value) if x.dtype.is_floating_point else int(value) if x.dtype.category else bool(value)
+            if _filled(x, self.mask, value):
+                return
         copy_into(x, cast(where_op(self.mask, value, x), x.dtype))
+
+
+def _is_held(x, value):
+    """Whether kernels may be given a number as an element of x, of 32 or 64 bits."""
+    if x.dtype.itemsize < 4:
+        return False
+    return type(value) in (int, float) if x.dtype.is_floating_point else type(value) is int and -1 << 31 <= value < 1 << 31
+
+
+def _filled(x, mask, value):
+    """Whether x has become a number of its kind where the mask holds, by the one kernel that writes in place."""
+    if not (x.dtype.is_floating_point or _is_held(x, value)) or (
+            mask.device is not x.device or core.stands_in(x) or core.stands_in(mask)):
+        return False
+    inplace.change(where_op, x, (mask, value, x))
+    return True
 
 
 class _SetItem:
@@ -246,6 +263,9 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
     AutogradError on a leaf that requires grad.
     """
     number = isinstance(value, (bool, int, float))
+    if number and isinstance(key, core.TensorBase) and key.dtype is bool_ and key._shape == x._shape != () and x._contiguous and (
+            type(value) is int or type(value) is float and x.dtype.is_floating_point) and bare(x, key) and _filled(x, key, value):
+        return None
     if not number:
         kind = value.dtype if isinstance(value, core.TensorBase) else x.dtype
         if not isinstance(value, core.TensorBase):
@@ -288,6 +308,10 @@ def set_expanded(x: Tensor, key: object, value: Number | Tensor) -> bool:
 def _assign_neighbours(x, found, value):
     """x[key] = value where `indexing.neighbours` found the positions: at once where whole slices are written and nothing is recorded."""
     rows, first, count, shape = found
+    if first == 0 and not isinstance(value, core.TensorBase) and bare(x, rows) and _is_held(x, value) and not core.same_memory(rows, x):
+        inplace.check_elements("setitem", x)
+        one = run_kernel(full_op, x.device, ((), value), {"dtype": x.dtype, "device": x.device})
+        return run_kernel(index_put_op, x.device, (x, rows, one), {"rank": count})
     if not (first == 0 and isinstance(value, core.TensorBase) and value._size > 1 and value._shape == shape + x._shape[count:]
             and len(shape) == 1) or core.stands_in(value) or graph.is_grad_enabled() and (x.requires_grad or value.requires_grad) or (
                 core.same_memory(value, x) or core.same_memory(rows, x)):

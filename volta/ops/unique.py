@@ -162,6 +162,11 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
     in_order, order = sort_op(rows.detach() if dim is None else _ranks(rows.detach()), dim=0)
     if plain:
         return true_values(in_order, in_order, changes=True)
+    if dim is None and bare(input) and (found := core.consecutive(in_order, (n,), return_inverse, return_counts)) is not None:
+        if return_inverse:
+            numbers = run_kernel(scatter_unique, input.device, (found[1], order), {"dim": 0, "size": n})
+            found = found[0], core.reshaped(numbers, input._shape), *found[2:]
+        return found if return_inverse or return_counts else found[0]
     starts = changed_places(in_order)
     values = _picked(rows if dim is None else input, d, index_select_op(order, starts, dim=0))
     inverse = scatter_unique(cumsum_op(_changes(in_order), dim=0) - 1, order, dim=0, size=n) if return_inverse else None

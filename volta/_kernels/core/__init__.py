@@ -35,12 +35,23 @@ from volta._kernels.core.base import (
     wider,
 )
 from volta._kernels.core.memory import empty_host_cache, host_memory_stats, memory_size
-from volta._kernels.core.values import all_between, check_word, consecutive, read_scalar, same_values, to_list, triangle_places, true_places
+from volta._kernels.core.values import (
+    all_between,
+    check_word,
+    consecutive,
+    put_where,
+    read_scalar,
+    same_values,
+    tallied,
+    to_list,
+    triangle_places,
+    true_places,
+)
 
 __all__ = [
     "alias", "all_between", "apart", "array_storage", "assign", "borrowed_storage", "check_word", "checked_size", "consecutive", "CPU",
-    "default_device", "detached", "Device", "DType", "dtype_from_code", "empty", "empty_host_cache", "gpu_storage",
-    "host_memory_stats", "host_sees", "INFERRED", "inferring", "is_inferred", "memory_size", "plain_sizes", "read_scalar",
-    "reshaped", "same_memory", "same_values", "set_default_device", "set_inferring", "set_tensor_type", "stands_in", "Storage",
-    "STORED", "strides_of", "tensor", "TensorBase", "to_list", "triangle_places", "true_places", "view", "watch_reads", "wider",
+    "default_device", "detached", "Device", "DType", "dtype_from_code", "empty", "empty_host_cache", "gpu_storage", "host_memory_stats",
+    "host_sees", "INFERRED", "inferring", "is_inferred", "memory_size", "plain_sizes", "put_where", "read_scalar", "reshaped",
+    "same_memory", "same_values", "set_default_device", "set_inferring", "set_tensor_type", "stands_in", "Storage", "STORED", "strides_of",
+    "tallied", "tensor", "TensorBase", "to_list", "triangle_places", "true_places", "view", "watch_reads", "wider",
 ]

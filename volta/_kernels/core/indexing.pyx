@@ -75,6 +75,19 @@ def part(TensorBase x not None, Py_ssize_t dim, Py_ssize_t start, Py_ssize_t len
     return {"starts": _with((0,) * n, dim, start), "sizes": _with(x.shape, dim, length), "steps": (1,) * n}
 
 
+def parts(TensorBase x not None, Py_ssize_t dim, Py_ssize_t size):
+    """`part` for one after another of `size` elements of a dimension, of which the last may have fewer; one where it is empty."""
+    cdef Py_ssize_t n = len(x.shape), length = x.shape[dim], start = 0
+    cdef tuple sizes = _with(x.shape, dim, size), steps = (1,) * n, none = (0,) * n
+    cdef list found = []
+    while start < length or not found:
+        if length - start < size:
+            sizes = _with(x.shape, dim, length - start)
+        found.append({"starts": _with(none, dim, start), "sizes": sizes, "steps": steps})
+        start += max(size, <Py_ssize_t>1)
+    return found
+
+
 def at(TensorBase x not None, Py_ssize_t dim, Py_ssize_t place):
     """What `slice_view` is given for the slice at a place of a dimension, without that dimension."""
     cdef dict taken = part(x, dim, place, 1)
@@ -121,6 +134,25 @@ def diagonal_view(TensorBase x not None, *, Py_ssize_t offset):
 def permute_view(TensorBase x not None, *, tuple dims):
     """Dimensions in another order."""
     return make_tensor(x.storage, tuple([x.shape[i] for i in dims]), tuple([x._strides[i] for i in dims]), x.offset, x.dtype)
+
+
+def strided(TensorBase x not None, tuple size not None, tuple stride not None, Py_ssize_t offset):
+    """Whether ints of these say which elements of the storage `as_strided` shows, none of which lies outside; False for what is to be refused,
+    and where this can't tell."""
+    cdef Py_ssize_t i, n, s, count = 1, last = offset, held = x.storage.nbytes // x.dtype.itemsize
+    if len(size) != len(stride) or len(size) > 8 or offset < 0 or offset >= held or x.storage.device.is_gpu:
+        return False
+    for i in range(len(size)):
+        if not PyLong_CheckExact(<object>size[i]) or not PyLong_CheckExact(<object>stride[i]):
+            return False
+        n, s = PyNumber_AsSsize_t(<object>size[i], NULL), PyNumber_AsSsize_t(<object>stride[i], NULL)
+        if n < 1 or n > 1 << 20 or s < 0 or s and n - 1 > (held - 1 - last) // s:
+            return False
+        last += (n - 1) * s
+        count *= n
+        if count > <Py_ssize_t>1 << 40:
+            return False
+    return True
 
 
 cdef fused Integer:

@@ -131,6 +131,11 @@ cdef class Op:
         return None if self._signature is None else self._signature()
 
 
+cdef enum:
+    REALS_OF = 4096                         # a tuple or list of REAL or INTEGER
+REALS = REALS_OF
+
+
 cdef int _kind(object x, int depth=2):
     """The bit of an argument's type; 0 for any that has none, as lists have in lists in lists (which may contain themselves)."""
     cdef int kind, overflow, one
@@ -153,10 +158,11 @@ cdef int _kind(object x, int depth=2):
         return PLACE
     if depth == 0 or not isinstance(x, (tuple, list)):
         return 0
-    kind = INTEGERS | TENSORS | LISTS
+    kind = INTEGERS | TENSORS | LISTS | REALS_OF
     for each in x:
         one = _kind(each, depth - 1)
-        kind &= INTEGERS if one == INTEGER else TENSORS if one == TENSOR else LISTS if one & INTEGERS else 0
+        kind &= (INTEGERS | REALS_OF if one == INTEGER else REALS_OF if one == REAL else TENSORS if one == TENSOR
+                 else LISTS if one & INTEGERS else 0)
     return kind
 
 

@@ -1,11 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """What host code reads of host tensors: their values as Python's numbers, whether two are equal, where elements are other than 0; the
-places of triangles; what lists of Python's numbers become, and which integers have 64 bits."""
+places of triangles; what lists of Python's numbers become, and which integers have 64 bits. Of what it writes, elements by a mask."""
 import struct
 
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memcpy
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
 
+from cython cimport floating
 from volta._kernels.core.base cimport (
     BFLOAT16, BOOL, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, MAX_RANK, UINT8, DType, TensorBase, address, check_read, dtype_of, empty_host,
     make_tensor)
@@ -145,7 +146,7 @@ cdef TensorBase _first(TensorBase x, Py_ssize_t n):
 
 
 cdef tuple _runs(const number* x, TensorBase t, shape, bint inverse, bint counts):
-    cdef Py_ssize_t i, k = 0, start = 0, n = t.size
+    cdef Py_ssize_t i, k = 0, n = t.size
     cdef TensorBase values = empty_host((n,), t.dtype), runs = None, lengths = None
     cdef number* value = <number*>address(values)
     cdef int64_t* run = NULL
@@ -172,15 +173,13 @@ cdef tuple _runs(const number* x, TensorBase t, shape, bint inverse, bint counts
             value[k], run[i] = head, k
     else:
         for i in range(1, n):
-            start = i if x[i] != x[i - 1] else start
-            head = x[i] if x[i] != x[i - 1] else head
+            length[k + 1] = i
             k += x[i] != x[i - 1]
-            value[k], length[k] = head, start
             if run != NULL:
                 run[i] = k
-        for i in range(k):
-            length[i] = length[i + 1] - length[i]
-        length[k] = n - length[k]
+        for i in range(k + 1):
+            value[i] = x[length[i]]
+            length[i] = (length[i + 1] if i < k else n) - length[i]
     values = _first(values, k + 1)
     if counts:
         lengths = _first(lengths, k + 1)
@@ -320,6 +319,52 @@ def true_places(TensorBase t not None):
     raise DTypeError(f"true_places: compare {t.dtype} with 0 first")
 
 
+ctypedef fused word:
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+
+
+cdef void _put(word* out, const uint8_t* mask, const word* source, Py_ssize_t n, Py_ssize_t count) noexcept nogil:
+    """Without branches, which random masks would mislead. IN: count, of the elements of source that are needed, none of which is behind it."""
+    cdef Py_ssize_t i = 0, k = 0
+    while k < count and i < n:
+        out[i] ^= (out[i] ^ source[k]) & -<word>(mask[i] != 0)
+        k += mask[i] != 0
+        i += 1
+
+
+def put_where(TensorBase out not None, TensorBase mask not None, TensorBase source not None):
+    """Let the elements of `source`, in their order, take the places of those of `out` where `mask` holds; gives how often it does. Where that
+    is more often than source has elements, nothing is written. IN: contiguous host tensors, out and mask of one size, out and source of one
+    dtype, which share no memory."""
+    cdef Py_ssize_t n = out.size, count
+    cdef int width = out.dtype.itemsize
+    cdef void* target = address(out)
+    cdef const void* values = address(source)
+    cdef const uint8_t* marks = <const uint8_t*>address(mask)
+    if mask.dtype.code != BOOL or mask.size != n or source.dtype is not out.dtype or not (out.contiguous and mask.contiguous and source.contiguous):
+        raise ArgumentError("put_where: needs contiguous tensors, a mask of as many elements, and a source of the same dtype")
+    check_read(out)
+    check_read(mask)
+    check_read(source)
+    with nogil:
+        count = _count(marks, n)
+        if count <= source.size:
+            if width == 1:
+                _put(<uint8_t*>target, marks, <const uint8_t*>values, n, count)
+            elif width == 2:
+                _put(<uint16_t*>target, marks, <const uint16_t*>values, n, count)
+            elif width == 4:
+                _put(<uint32_t*>target, marks, <const uint32_t*>values, n, count)
+            else:
+                _put(<uint64_t*>target, marks, <const uint64_t*>values, n, count)
+    if count <= source.size:
+        out.storage.version += 1
+    return count
+
+
 def triangle_places(Py_ssize_t first, Py_ssize_t last, Py_ssize_t columns, Py_ssize_t offset, bint upper, Py_ssize_t count):
     """(2, count) int64: row and column of each place of a matrix on or above the diagonal `offset`, or on or below it, row by row. IN: the
     rows from `first` to before `last`, each of which has some; count, of all of them."""
@@ -337,6 +382,44 @@ def triangle_places(Py_ssize_t first, Py_ssize_t last, Py_ssize_t columns, Py_ss
                 at[count + column - begin] = column
             at += end - begin
     return out
+
+
+# ---------------------------------------------------------------- histograms
+
+cdef void _tally(const floating* x, Py_ssize_t n, floating* edge, Py_ssize_t bins, bint given, floating low, floating high,
+                 floating* found) noexcept nogil:
+    cdef Py_ssize_t i, at, left, half
+    cdef floating step = (high - low) / <floating>bins
+    for i in range(0 if given else bins + 1):
+        edge[i] = low + step * <floating>i if i < (bins + 1) // 2 else high - step * <floating>(bins - i)
+    memset(found, 0, bins * sizeof(floating))
+    for i in range(n):
+        at, left = 0, bins
+        while left > 1:                         # without branches
+            half = left // 2
+            at += half & -<Py_ssize_t>(x[i] >= edge[at + half])
+            left -= half
+        found[at] += (x[i] >= edge[at]) & (x[i] <= edge[bins])
+
+
+def tallied(TensorBase x not None, TensorBase edges, Py_ssize_t bins, double low, double high):
+    """(how many elements lie between two edges each, of which the last has both; the edges) of host tensors: those given, in order, or of
+    so many equal parts. IN: contiguous tensors of float32 or float64, at most 2**24 elements, one part at least."""
+    cdef bint single = x.dtype.code == FLOAT32, given = edges is not None
+    check_read(x)
+    if given:
+        check_read(edges)
+        bins = edges.size - 1
+    else:
+        edges = empty_host((bins + 1,), x.dtype)
+    cdef TensorBase found = empty_host((bins,), x.dtype)
+    if bins < 1 or edges.dtype is not x.dtype or not (x.contiguous and edges.contiguous) or not single and x.dtype.code != FLOAT64:
+        raise ArgumentError("tallied: needs contiguous tensors of float32 or float64, and edges of the same dtype")
+    if single:
+        _tally(<const float*>address(x), x.size, <float*>address(edges), bins, given, <float>low, <float>high, <float*>address(found))
+    else:
+        _tally(<const double*>address(x), x.size, <double*>address(edges), bins, given, low, high, <double*>address(found))
+    return found, edges
 
 
 # ---------------------------------------------------------------- Python's numbers
@@ -381,6 +464,10 @@ cdef Py_ssize_t _fill(list data, TensorBase out, Py_ssize_t dim, Py_ssize_t at) 
             (<long long*>address(out))[at] = PyLong_AsLongLongAndOverflow(x, &overflow)
             if overflow:
                 return -1
+        elif code == BOOL:
+            if type(x) is not bool:
+                return -1
+            (<char*>address(out))[at] = x is True
         elif type(x) is not float:
             return -1
         elif code == FLOAT32:
@@ -392,7 +479,8 @@ cdef Py_ssize_t _fill(list data, TensorBase out, Py_ssize_t dim, Py_ssize_t at) 
 
 
 def of_numbers(list data not None, DType floating not None):
-    """A host tensor of nested lists that hold floats alone, or ints that fit into int64; None for others. IN: floating, float32 or float64."""
+    """A host tensor of nested lists that hold floats alone, ints that fit into int64, or bools; None for others. IN: floating, float32 or
+    float64."""
     cdef object x = data
     cdef tuple shape = ()
     cdef TensorBase out
@@ -401,7 +489,7 @@ def of_numbers(list data not None, DType floating not None):
             return None
         shape += (len(<list>x),)
         x = (<list>x)[0]
-    if type(x) is not float and type(x) is not int:
+    if type(x) is not float and type(x) is not int and type(x) is not bool:
         return None
-    out = empty_host(shape, floating if type(x) is float else dtype_of(INT64))
+    out = empty_host(shape, floating if type(x) is float else dtype_of(INT64 if type(x) is int else BOOL))
     return None if _fill(data, out, 0, 0) < 0 else out

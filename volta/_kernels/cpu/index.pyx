@@ -415,6 +415,13 @@ cdef void put_rows(const Move* p, const int64_t* index, Py_ssize_t low, Py_ssize
             if low <= index[k] < high:
                 out[index[k] * row] = values[k * step]
         return
+    if p.rank == 1 and p.rows_rank == 1 and row == 1 != p.strides[0]:          # columns of a matrix: along its lines
+        for j in range(n):
+            target = out + j * p.strides[0]
+            for k in range(entries):
+                if low <= index[k] < high:
+                    target[index[k]] = values[k * step + j * p.sources[0]]
+        return
     if p.rank == 1 and p.rows_rank == 1 and p.strides[0] == 1 and p.sources[0] == 1:
         for k in range(entries):
             if low <= index[k] < high:

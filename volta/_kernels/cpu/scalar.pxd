@@ -203,7 +203,7 @@ cdef extern from * nogil:
         VOLTA_INLINE T round_##s(T x) { return rint##F(x); }                                                           \
         VOLTA_INLINE T trunc_##s(T x) { return trunc##F(x); }                                                          \
         VOLTA_INLINE T relu_##s(T x) { return x <= 0 ? 0 : x; }                                                        \
-        VOLTA_INLINE T sign_##s(T x) { return (T)((x > 0) - (x < 0)); }                                                \
+        VOLTA_INLINE T sign_##s(T x) { return (x > 0 ? (T)1 : (T)0) - (x < 0 ? (T)1 : (T)0); }                         \
         VOLTA_INLINE T maximum_##s(T a, T b) { T m = a > b ? a : b; return a != a ? a : m; }                           \
         VOLTA_INLINE T minimum_##s(T a, T b) { T m = a < b ? a : b; return a != a ? a : m; }                           \
         VOLTA_INLINE T clamp_##s(T x, T low, T high) {             /* NaN of any NaN */                                   \
@@ -282,7 +282,7 @@ cdef extern from * nogil:
     #define VOLTA_INTEGER(T, s)                                                                                        \
         VOLTA_INLINE T abs_##s(T x) { return (T)(x < 0 ? -x : x); }                                                    \
         VOLTA_INLINE T relu_##s(T x) { return x < 0 ? 0 : x; }                                                         \
-        VOLTA_INLINE T sign_##s(T x) { return (T)((x > 0) - (x < 0)); }                                                \
+        VOLTA_INLINE T sign_##s(T x) { return (T)((T)(x > 0) - (T)(x < 0)); }                                          \
         VOLTA_INLINE T maximum_##s(T a, T b) { return a > b ? a : b; }                                                 \
         VOLTA_INLINE T minimum_##s(T a, T b) { return a < b ? a : b; }                                                 \
         VOLTA_INLINE T clamp_##s(T x, T low, T high) { return minimum_##s(maximum_##s(x, low), high); }                \

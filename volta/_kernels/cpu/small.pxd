@@ -98,7 +98,7 @@ cdef enum:
 cdef inline bint small_pays(const Products* p, Products* q, real* kind) noexcept nogil:
     """Whether a batch is one of small products. OUT: q, one of them: p's or, where that is a column or reads it better, its transpose."""
     q[0] = p[0]
-    if not MASKED or p.count < 2 or p.m * p.n * p.k > SMALL_PRODUCT:
+    if p.count < 2 or p.m * p.n * p.k > (SMALL_PRODUCT if MASKED else 32):
         return False
     if p.n == 1 and p.a_row == 1 and p.a_column != 1 or p.m == 1 and p.b_column != 1:
         transpose(p, q)
