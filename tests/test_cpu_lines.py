@@ -177,3 +177,19 @@ def test_numbers_beside_halves_keep_their_bits(dtype):
         same(x - row, (x.float() - row.float()).to(dtype))
         column = halves(shape[0], 3, dtype).reshape(-1, *[1] * (len(shape) - 1))
         same(x / column, (x.float() / column.float()).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [volta.float16, volta.bfloat16])
+def test_sums_of_halves_are_those_of_float32(dtype):
+    """Of rows of whole blocks, columns in groups of 64, and of what is left of both; NaN and infinity are not lost."""
+    half_step = 2.0 ** -11 if dtype is volta.float16 else 2.0 ** -8
+    for rows, columns in ((1, 1024), (3, 1031), (40, 64), (37, 200), (5, 63), (2100, 130), (2, 5000)):
+        x = (volta.randn(rows, columns, generator=volta.Generator().manual_seed(rows)) * 0.1 + 0.02).to(dtype)
+        for dim in (0, 1, (0, 1)):
+            for each in (x, x[:, ::2]):
+                want, got = volta.sum(each.double(), dim).numpy(), volta.sum(each, dim).double().numpy()
+                np.testing.assert_allclose(got, want, rtol=1.01 * half_step, atol=1e-3)
+        assert volta.equal(volta.sum(x, 1), volta.sum(x.float(), 1).to(dtype))
+        x[rows // 2, columns // 3], x[0, 0] = float("inf"), float("nan")
+        assert volta.sum(x, 0).isnan().sum().item() == 1 and volta.sum(x, 1).isnan()[0].item()
+        assert volta.sum(x, 0)[columns // 3].isinf().item()
