@@ -10,6 +10,7 @@ import pytest
 import volta
 from volta import nn
 from volta.errors import DTypeError
+from volta.ops.table import RECORDS
 from volta.selftest import cases as table
 
 B = volta.bfloat16
@@ -224,3 +225,21 @@ def test_norms_are_those_of_float32(shape, dim, dtype):
         found, want = (volta.linalg.vector_norm(each, 2, dim, keepdim) for each in (x, x.float()))
         assert found.dtype is dtype and (found == want.to(dtype)).all().item()
         assert (volta.linalg.vector_norm(x.clone().requires_grad_(), 2, dim, keepdim).detach() == found).all().item()
+
+
+@pytest.mark.parametrize("dtype", [B, volta.float16])
+@pytest.mark.parametrize("shape, dim", [((700, 513), 1), ((700, 513), 0), ((3, 130, 1100), 1), ((70000, 6), 1), ((2, 9, 170, 101), 1),
+                                        ((1, 400000), 1)])
+def test_rows_beyond_a_cache_are_computed_part_by_part(dtype, shape, dim):
+    """As all at once in float32, rounded once."""
+    x, g, weight, bias = (volta.randn(*sizes).to(dtype) for sizes in (shape, shape, shape[-1:], shape[-1:]))
+    for name in ("softmax", "log_softmax"):
+        out = getattr(volta, name)(x, dim)
+        assert volta.equal(out, getattr(volta, name)(x.float(), dim).to(dtype))
+        grad = RECORDS[name + "_grad"]
+        assert volta.equal(grad(g, out, dim=dim), grad(g.float(), out.float(), dim=dim).to(dtype))
+    norm = nn.functional.layer_norm(x, shape[-1:], weight, bias)
+    assert volta.equal(norm, nn.functional.layer_norm(x.float(), shape[-1:], weight.float(), bias.float()).to(dtype))
+    assert volta.equal(nn.functional.rms_norm(x, shape[-1:]), nn.functional.rms_norm(x.float(), shape[-1:]).to(dtype))
+    groups = nn.functional.group_norm(x, 1)
+    assert volta.equal(groups, nn.functional.group_norm(x.float(), 1).to(dtype))

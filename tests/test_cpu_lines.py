@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import volta
+from volta._kernels.cpu import elementwise
 
 LENGTHS = [*range(1, 81), 188, 257, 1000, 1023, 1024, 1031, 2100]
 
@@ -119,3 +120,76 @@ def test_scans_of_long_lines_are_of_one_after_the_other(name, n):
         np.testing.assert_array_max_ulp(got, want, maxulp=1)
     else:
         np.testing.assert_allclose(got, want, rtol=2e-7, atol=1e-9)
+
+
+OPERATIONS = {1: "relu sqrt root rsqrt reciprocal floor ceil round trunc hardsigmoid hardswish softsign",
+              2: "add sub mul div maximum minimum clamp_min clamp_max squared_difference leaky_relu relu_grad sigmoid_grad tanh_grad "
+                 "sqrt_grad reciprocal_grad hardswish_grad",
+              3: "mulacc lerp hardtanh clamp leaky_relu_grad squared_difference_grad",
+              4: "add_product add_quotient hardtanh_grad clamp_grad"}
+
+
+def halves(n, seed, dtype):
+    """Numbers of 16 bits, special ones among them, at other places for each seed."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(n) * rng.choice([1e-6, 1, 3, 1e4], n)
+    special = [0, -0.0, np.inf, -np.inf, np.nan, 1e-7, 65504, -3, 3, 0.5]
+    x = np.where(rng.random(n) < 0.3, rng.choice(special, n), x)
+    return volta.tensor(x.astype(np.float32)).to(dtype)
+
+
+def same(got, want, case=""):
+    """Equal numbers, zeros with their signs."""
+    np.testing.assert_array_equal(got.float().numpy(), want.float().numpy(), case)
+    signs = [np.signbit(x.float().numpy()) & (x == 0).numpy() for x in (got, want)]
+    np.testing.assert_array_equal(*signs, case)
+
+
+@pytest.mark.parametrize("dtype", [volta.float16, volta.bfloat16])
+@pytest.mark.parametrize("arity, names", OPERATIONS.items())
+def test_halves_are_computed_in_float32_and_rounded_once(arity, names, dtype):
+    """Whole lines and what is left of them, beside numbers and repeated elements, apart and in place: as the loops of float32 have it."""
+    for name in names.split():
+        kernel = elementwise.KERNELS[name]
+        for n in (1, 3, 31, 32, 33, 95, 20000):
+            x = [halves(n, k, dtype) for k in range(arity)]
+            for given in range(2 ** arity - 1):
+                some = [x[k].float()[n // 2:n // 2 + 1] if given >> k & 1 else x[k].float() for k in range(arity)]
+                want = kernel(*some).to(dtype)
+                repeated = [x[k][n // 2:n // 2 + 1] if given >> k & 1 else x[k] for k in range(arity)]
+                numbers = [x[k][n // 2].item() if given >> k & 1 else x[k] for k in range(arity)]
+                apart = [volta.stack([t, t], 1)[:, 0] if len(t) == n else t for t in repeated]
+                for got in (kernel(*repeated), kernel(*numbers), kernel(*apart)):
+                    same(got, want, f"{name} {given} {n}")
+                if given % 2 == 0:
+                    kernel.into(repeated[0], *repeated)
+                    same(repeated[0], want, f"{name} {given} {n}")
+                    x[0] = halves(n, 0, dtype)
+
+
+@pytest.mark.parametrize("dtype", [volta.float16, volta.bfloat16])
+def test_numbers_beside_halves_keep_their_bits(dtype):
+    """In lines of any length, and rows too short for one."""
+    for shape in ((5,), (64,), (7, 3), (40, 130)):
+        x = halves(int(np.prod(shape)), 1, dtype).reshape(shape)
+        same(x * 0.1, (x.float() * 0.1).to(dtype))
+        row = halves(shape[-1], 2, dtype)
+        same(x - row, (x.float() - row.float()).to(dtype))
+        column = halves(shape[0], 3, dtype).reshape(-1, *[1] * (len(shape) - 1))
+        same(x / column, (x.float() / column.float()).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [volta.float16, volta.bfloat16])
+def test_sums_of_halves_are_those_of_float32(dtype):
+    """Of rows of whole blocks, columns in groups of 64, and of what is left of both; NaN and infinity are not lost."""
+    half_step = 2.0 ** -11 if dtype is volta.float16 else 2.0 ** -8
+    for rows, columns in ((1, 1024), (3, 1031), (40, 64), (37, 200), (5, 63), (2100, 130), (2, 5000)):
+        x = (volta.randn(rows, columns, generator=volta.Generator().manual_seed(rows)) * 0.1 + 0.02).to(dtype)
+        for dim in (0, 1, (0, 1)):
+            for each in (x, x[:, ::2]):
+                want, got = volta.sum(each.double(), dim).numpy(), volta.sum(each, dim).double().numpy()
+                np.testing.assert_allclose(got, want, rtol=1.01 * half_step, atol=1e-3)
+        assert volta.equal(volta.sum(x, 1), volta.sum(x.float(), 1).to(dtype))
+        x[rows // 2, columns // 3], x[0, 0] = float("inf"), float("nan")
+        assert volta.sum(x, 0).isnan().sum().item() == 1 and volta.sum(x, 1).isnan()[0].item()
+        assert volta.sum(x, 0)[columns // 3].isinf().item()

@@ -7,7 +7,7 @@ outside memory (shapes that do not broadcast, a dtype without a loop) is refused
 """
 from libc.float cimport FLT_MAX
 from libc.math cimport isfinite
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint8_t
 
 from volta._kernels.cpu.copy cimport contiguous_copy, copy_data, is_transposed, put_number
 from volta._kernels.core.base cimport (
@@ -15,6 +15,7 @@ from volta._kernels.core.base cimport (
 from volta._kernels.core.threads cimport NOGIL_SIZE, threads_for
 from volta._kernels.core.values cimport word_of
 from volta._kernels.cpu.elementwise_rows cimport Work, run_range
+from volta._kernels.cpu.half_lines cimport half_line, half_operation
 from volta._kernels.cpu.iteration cimport (
     OPERANDS, WHOLE, Geometry, add_number, add_tensor, begin, collapse, overlaps, run_ranges, same_tuple, stored_as)
 
@@ -90,6 +91,7 @@ cdef class Kernel:
     cdef bint swapped[16]                       # by mask
     cdef int result[DTYPES]                        # dtype code of the result
     cdef int cost[DTYPES]
+    cdef int operation                          # of half_lines.pxd, or -1
     cdef bint integer_division
     cdef bint words                             # `where`: copies elements, whatever they are
     cdef bint power                             # `pow`: an exponent of 2 is a product
@@ -98,6 +100,7 @@ cdef class Kernel:
     def __cinit__(self, str name, int arity):
         self.name = name
         self.arity = arity
+        self.operation = half_operation(name.encode())
         self.integer_division = name in INTEGER_DIVISION
         self.words = name == "where"
         self.power = name == "pow"
@@ -140,8 +143,8 @@ cdef class Kernel:
         cdef TensorBase tb
         cdef char number[8]
         cdef int code = a.dtype.code, mask = 0
+        cdef char* at[4]
         cdef char* pb = NULL
-        cdef loop_t loop
         if not a.contiguous or a.size >= NOGIL_SIZE or a.size == 0 or self.integer_division:
             return None
         if isinstance(b, TensorBase):
@@ -150,13 +153,12 @@ cdef class Kernel:
                 return None
             pb = address(tb)
         elif b is not None:
-            if code == FLOAT16 or code == BFLOAT16 or self.power:
+            if self.power or (self.operation < 0 and (code == FLOAT16 or code == BFLOAT16)):
                 return None
-            put_operand(number, code, b, self)
+            put_operand(number, self.loop_code(code), b, self)
             pb = number
             mask = 2
-        loop = self.loops[code][mask]
-        if loop == NULL:
+        if not self.has_line(code, mask):
             return None
         if out is None:
             out = empty_host_like(a, a.dtype if self.result[code] == code else dtype_of(self.result[code]))
@@ -164,11 +166,20 @@ cdef class Kernel:
             return None
         elif clashes(out, a) or (mask == 0 and pb != NULL and clashes(out, tb)):
             return None
-        if self.swapped[mask]:
-            loop(address(out), pb, address(a), NULL, NULL, a.size)
-        else:
-            loop(address(out), address(a), pb, NULL, NULL, a.size)
+        at[0], at[1], at[2], at[3] = address(a), pb, NULL, NULL
+        self.line(code, mask, address(out), at, a.size)
         return out
+
+    cdef bint has_line(self, int code, int mask) noexcept:
+        return self.loops[code][mask] != NULL or (self.operation >= 0 and self.converts(code) != WHOLE)
+
+    cdef void line(self, int code, int mask, char* out, char** at, Py_ssize_t n) noexcept:
+        """Contiguous elements of this dtype, and numbers, of a dtype that has a line."""
+        cdef int swapped = self.swapped[mask]
+        if self.loops[code][mask] == NULL:
+            half_line(self.operation, code == BFLOAT16, <uint16_t*>out, at, n, mask)
+        else:
+            self.loops[code][mask](out, at[swapped], at[1 - swapped], at[2], at[3], n)
 
     cdef TensorBase quick_of_many(self, TensorBase out, list inputs):
         """The same of any number of operands."""
@@ -176,7 +187,6 @@ cdef class Kernel:
         cdef char numbers[OPERANDS][8]
         cdef char* at[OPERANDS]
         cdef int code, k, mask = 0
-        cdef loop_t loop
         if self.words:
             return None
         for k in range(OPERANDS):
@@ -193,12 +203,11 @@ cdef class Kernel:
         if a is None:
             return None
         code = a.dtype.code
-        loop = self.loops[code][mask]
-        if loop == NULL:
+        if not self.has_line(code, mask):
             return None
         for k in range(self.arity):
             if at[k] == NULL:
-                put_operand(numbers[k], code, inputs[k], self)
+                put_operand(numbers[k], self.loop_code(code), inputs[k], self)
                 at[k] = numbers[k]
         if out is None:
             out = empty_host_like(a, a.dtype if self.result[code] == code else dtype_of(self.result[code]))
@@ -208,8 +217,7 @@ cdef class Kernel:
             for k in range(self.arity):
                 if isinstance(inputs[k], TensorBase) and clashes(out, <TensorBase>inputs[k]):
                     return None
-        k = self.swapped[mask]
-        loop(address(out), at[k], at[1 - k], at[2], at[3], a.size)
+        self.line(code, mask, address(out), at, a.size)
         return out
 
     cdef TensorBase general(self, TensorBase out, list inputs):
@@ -260,6 +268,7 @@ cdef class Kernel:
         cdef int k, size = dtype_of(code).itemsize
         w.loops = self.loops[self.loop_code(code)]
         w.swapped = self.swapped
+        w.operation = self.operation if self.converts(code) != WHOLE else -1
         w.count = self.arity + 1
         for k in range(OPERANDS):
             w.itemsize[k] = size

@@ -1,11 +1,13 @@
 # How the loops of elementwise kernels are given rows: as they lie, several short ones as one, or block by block through buffers.
 #
 # Layout: the geometry's, collapsed. The loops see only contiguous operands and repeated ones; short rows that repeat an operand are laid
-# out behind each other, and other rows, float16 and bfloat16, are copied through small blocks of the loops' types.
+# out behind each other, and other rows, and those of float16 and bfloat16 that half_lines.pxd does not compute, are copied through small
+# blocks of the loops' types.
 # Threads: none here. Sizes: the driver's.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from volta._kernels.cpu.half_lines cimport half_line
 from volta._kernels.cpu.iteration cimport (
-    BRAIN, OPERANDS, Cursor, Geometry, advance, advance_planes, advance_rows, move_elements, seek, staged, word)
+    BRAIN, OPERANDS, WHOLE, Cursor, Geometry, advance, advance_planes, advance_rows, move_elements, seek, staged, word)
 from volta._kernels.cpu.scalar cimport float_to_brain, float_to_half
 from volta._kernels.cpu.short_rows cimport copy_planes, repeat_rows
 
@@ -55,6 +57,7 @@ cdef struct Work:
     Py_ssize_t itemsize[OPERANDS]
     int half[OPERANDS]                          # HALF or BRAIN: so in memory, float32 in the loop
     bint any_half
+    int operation                               # of half_lines.pxd, or -1
     bint* zero                                  # of integer division: set where a divisor is 0
 
 
@@ -102,18 +105,33 @@ cdef inline void divide_row(const Work* w, char** p, const Py_ssize_t* step, Py_
 cdef inline void run_row(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t n) noexcept nogil:
     """One row of n elements: directly where the loops can, else block by block through buffers."""
     cdef int k, mask = 0
-    cdef bint direct = not w.any_half and (step[0] == w.itemsize[0] or n == 1)
+    cdef bint direct = step[0] == w.itemsize[0] or n == 1
     for k in range(1, w.count):
         if step[k] == 0:
             mask |= 1 << (k - 1)
         elif step[k] != w.itemsize[k] and n != 1:
             direct = False
+    if direct and w.operation >= 0:
+        run_half(w, p, n, mask)
+        return
     if n == 1:
         mask = 0
-    if direct and w.loops[mask] != NULL:
+    if direct and not w.any_half and w.loops[mask] != NULL:
         call(w, mask, p, n)
     else:
         run_staged(w, p, step, n, mask)
+
+
+cdef inline void run_half(const Work* w, char** p, Py_ssize_t n, int mask) noexcept nogil:
+    """A row of float16 or bfloat16, with what it repeats as float32."""
+    cdef float numbers[OPERANDS]
+    cdef char* at[OPERANDS]
+    cdef int k
+    for k in range(1, OPERANDS):
+        at[k] = p[k] if k < w.count else NULL
+        if mask >> (k - 1) & 1 and w.half[k] != WHOLE:
+            at[k] = staged(p[k], 0, 1, 2, w.half[k], <char*>&numbers[k])
+    half_line(w.operation, w.half[0] == BRAIN, <uint16_t*>p[0], at + 1, n, mask)
 
 
 cdef inline void run_staged(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t n, int mask) noexcept nogil:
@@ -196,7 +214,7 @@ cdef inline Chunk chunk_of(const Geometry* g, const Work* w) noexcept nogil:
     cdef Py_ssize_t n = g.shape[last], size = w.itemsize[0]
     cdef Chunk chunk
     chunk.rows = chunk.planes = 0
-    if last == 0 or w.any_half or g.step[0][last] != size or (n > NARROW and g.step[0][last - 1] != n * size):
+    if last == 0 or g.step[0][last] != size or (n > NARROW and g.step[0][last - 1] != n * size):
         return chunk
     for k in range(1, w.count):
         size = max(size, w.itemsize[k])

@@ -153,7 +153,7 @@ def _least(dtype):
 
 def _over_trailing(name, input, normalized_shape, weight, bias, eps, centred):
     """Normalisation over the last dimensions, each element of which has a weight of its own."""
-    if input.dtype in HALVES:
+    if input.dtype in HALVES and any(t is not None and t.dtype is not input.dtype for t in (weight, bias)):
         return cast(widened(_over_trailing, (name, input, normalized_shape, weight, bias, eps, centred), {}), input.dtype)
     shape = (normalized_shape,) if hasattr(normalized_shape, "__index__") else tuple(normalized_shape)
     if not shape or input._shape[-len(shape):] != shape:
@@ -167,7 +167,7 @@ def _over_trailing(name, input, normalized_shape, weight, bias, eps, centred):
     if centred and not input._contiguous:
         input = row_major(input)
     return row_norm_op(input, weight, bias, length=math.prod(shape), groups=1, inner=1, centred=centred,
-                       eps=_least(input.dtype) if eps is None else float(eps))[0]
+                       eps=_least(float32 if input.dtype in HALVES else input.dtype) if eps is None else float(eps))[0]
 
 
 def _of_nothing(input, weight, bias):
@@ -213,7 +213,7 @@ def rms_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tenso
     >>> volta.rms_norm(volta.tensor([[3.0, -3.0]]), 2)
     tensor([[ 1., -1.]])
     """
-    if weight is not None and (weight.dtype is not input.dtype or input.dtype in HALVES):
+    if weight is not None and weight.dtype is not input.dtype:
         weight = cast(weight, float32 if input.dtype in HALVES else input.dtype)
     return _over_trailing("rms_norm", input, normalized_shape, weight, None, eps, False)
 
