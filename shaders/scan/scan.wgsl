@@ -24,6 +24,7 @@ const ADJACENT: bool = true;
 const TOTALS: bool = false;
 const CARRIED: bool = false;
 const ORDERED: bool = false;
+const ONCE: bool = false;       // whether a part is one step: there is no next one to fetch for
 const FUSED: bool = true;
 fn initial() -> V { return 0.0; }
 fn enter(x: E, i: u32) -> S { return f32(x); }
@@ -148,7 +149,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
             } else {
                 own_elements[j] = upcoming[j];
             }
-            upcoming[j] = load(start, first + ITEMS * LANES + own_place(lane, j), stop);
+            if (!ONCE) { upcoming[j] = load(start, first + ITEMS * LANES + own_place(lane, j), stop); }
         }
         v[0] = widen(own_elements[0]);
         for (var j = 1u; j < ITEMS; j++) { v[j] = next_of(v[j - 1u], own_elements[j]); }
@@ -186,5 +187,6 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
                 store(start, first + j * LANES + lane, stop, staged[across_at(across, next, j)]);
             }
         }
+        if (ONCE) { break; }
     }
 }

@@ -20,7 +20,7 @@ fn missing(x: E) -> bool { return is_nan(f32(x)); }
 
 struct Params {
     lines: u32, length: u32, place: u32, chunks: u32,
-    pass_number: u32, x_offset: u32,
+    pass_number: u32, x_offset: u32,                    // passes that are done: as a constant it would be compiled once for each
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<E>;
@@ -97,7 +97,7 @@ fn count(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let line = group / p.chunks;
     let first = group % p.chunks * ROWS * 256u;
     let stop = min(first + ROWS * 256u, p.length);
-    let wanted = narrowed(local, line, PASSES).x;
+    let wanted = narrowed(local, line, p.pass_number).x;
     var number = 0u;
     for (var k = first + local; k < stop; k += 256u * AHEAD) {
         let own = ahead(line, k);
@@ -111,7 +111,7 @@ fn count(grid: Grid, @builtin(local_invocation_index) local: u32) {
 fn find(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let group = min(group_of(grid), p.lines * p.chunks - 1u);
     let line = group / p.chunks;
-    let found = narrowed(local, line, PASSES);
+    let found = narrowed(local, line, p.pass_number);
     var passed = 0u;
     for (var i = line * p.chunks + local; i < group; i += THREADS) { passed += equal[i]; }
     let before = running_sum(local, passed).all;

@@ -16,7 +16,7 @@ fn key(x: E) -> u32 { return bitcast<u32>(x); }
 
 struct Params {
     lines: u32, length: u32, kept: u32, chunks: u32,
-    pass_number: u32, x_offset: u32,
+    pass_number: u32, x_offset: u32,                    // passes that are done: as a constant it would be compiled once for each
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<E>;
@@ -96,7 +96,7 @@ fn count(grid: Grid, @builtin(local_invocation_index) local: u32) {
     }
     let in_line = (p.length + 255u) / 256u;
     let first = group % p.chunks * ROWS;
-    let last = narrowed(local, line, PASSES).x;
+    let last = narrowed(local, line, p.pass_number).x;
     atomicStore(&counted[local], 0u);
     workgroupBarrier();
     for (var row = 0u; row < ROWS; row += AHEAD) {
@@ -135,7 +135,7 @@ fn take(grid: Grid, @builtin(local_invocation_index) local: u32) {
     }
     let in_line = (p.length + 255u) / 256u;
     let first = group % p.chunks * ROWS;
-    let found = narrowed(local, line, PASSES);
+    let found = narrowed(local, line, p.pass_number);
     for (var word = local; word < 16u * ROWS; word += 256u) {
         atomicStore(&marked[word], 0u);
     }

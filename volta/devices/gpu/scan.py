@@ -80,7 +80,7 @@ def _scan(name: str, x, *, dim):
     launch = partial(_add, plan, rule, lines, inner, lanes, adjacent, items)
     parts = ceil_div(length, size)
     if parts == 1:
-        launch(None, 1, stored, length, size, 1)
+        launch(None, 1, stored, length, size, 1, ONCE=size == step)
         return plan
     totals = plan.scratch(rule.size * parts * lines)
     launch(None, totals, stored, length, size, parts, TOTALS=True, ORDERED=rule.ordered)

@@ -24,7 +24,7 @@ FEWEST_TILES = 64           # few lines, each of many
 ROWS = 32                   # of 256 elements, of a workgroup that selects
 ITEMS = 16                  # elements of a thread where a workgroup sorts by digits
 LONGEST = 8192              # elements of a line that it sorts, at most
-FEWEST = 64 * ITEMS         # places that it has, at least: `running_sum` takes 64 threads and multiples of them
+FEWEST = 64 * 4             # places that it has, at least: `running_sum` takes 64 threads and multiples of them, with fewer elements each
 RUN = 4096                  # of a run that is sorted so, of longer lines
 MERGED = 16 * RUN           # elements of a line whose runs are put together, rather than that all are passed over by their digits
 FEW_MERGED = 1 << 18        # and of all lines
@@ -63,10 +63,16 @@ def _add_runs(plan, source: int, results: tuple, sizes: tuple, bits: int, typed:
     total = lines * length
     found = results if runs == 1 else tuple([plan.scratch(4 * total) for _ in results])
     plan.step("sort/line", (source, *found), (lines, min(length, RUN), kept if runs == 1 else RUN, at, length), lines * runs,
-              THREADS=size // ITEMS, ITEMS=ITEMS, BITS=bits, PLACE_BITS=size.bit_length() - 1, RUNS=runs, **typed, **copied)
+              BITS=bits, RUNS=runs, **_places(size), **typed, **copied)
     if runs > 1:
         plan.step("sort/merge", (*found, *results), (total, length, RUN, kept), ceil_div(total, THREADS), RUNS=runs,
                   STEPS=RUN.bit_length(), **typed)
+
+
+def _places(size: int) -> dict:
+    """Overrides of a workgroup that sorts `size` places."""
+    items = min(ITEMS, size // 64)
+    return {"THREADS": size // items, "ITEMS": items, "PLACE_BITS": size.bit_length() - 1}
 
 
 def _pass(plan, sources: tuple, targets: tuple, length: int, lines: int, shift: int, kept: int | None = None, first: dict | None = None,
@@ -157,14 +163,14 @@ def _selected(x, *, dim, descending, count):
     rows = plan.scratch(4 * in_rows)
     add_elementwise(plan, "0", (found,), (passes * lines * DIGITS,), ((1,),), INT32)
 
-    def step(entry, number=0):
+    def step(entry, number):
         plan.step("sort/select", (0, found, rows, values, indices), (lines, length, count, chunks, number, At(0)), lines * chunks,
                   entry=entry, E=STORED[x.dtype.code], PASSES=passes, ROWS=ROWS, key=keys.key)
     for number in range(passes):
         step("histogram", number)
-    step("count")
+    step("count", passes)
     add_scan(plan, rows, in_rows)
-    step("take")
+    step("take", passes)
     return plan
 
 
@@ -207,10 +213,9 @@ def _sort(x, *, dim, descending=False, count=None):
     if few:
         plan.step("sort/first", (0, values, indices), (lines, length, inner, kept, At(0)), lines, E=element, TILE=size,
                   RUN=max(1 << (kept - 1).bit_length(), 2), key=keys.key)
-    elif inner == 1 and LEAST <= size <= LONGEST and fits(plan, max(size, FEWEST)):
-        size = max(size, FEWEST)
-        plan.step("sort/line", (0, values, indices), (lines, length, kept, At(0), length), lines, E=element, THREADS=size // ITEMS,
-                  ITEMS=ITEMS, BITS=keys.bits, PLACE_BITS=size.bit_length() - 1, key=keys.key, **_copied(x.dtype))
+    elif inner == 1 and LEAST <= size <= LONGEST and fits(plan, size, _places(size)["ITEMS"]):
+        plan.step("sort/line", (0, values, indices), (lines, length, kept, At(0), length), lines, E=element, BITS=keys.bits,
+                  key=keys.key, **_places(size), **_copied(x.dtype))
     elif inner == 1 and length <= MERGED and x._size <= FEW_MERGED and fits(plan, RUN):
         _add_runs(plan, 0, (values, indices), (lines, length, kept), keys.bits, {"E": element, "key": keys.key}, _copied(x.dtype),
                   At(0))
@@ -367,7 +372,7 @@ def _middle_of_long(plan: Plan, x, length: int, results: list, place: int | None
     found, equal = plan.scratch(4 * lines * (passes * DIGITS + 1)), plan.scratch(4 * lines * chunks)
     add_elementwise(plan, "0", (found,), (lines * (passes * DIGITS + 1),), ((1,),), INT32)
     floating = x.dtype.is_floating_point
-    for entry, number in (*(("histogram", i) for i in range(passes)), ("count", 0), ("find", 0)):
+    for entry, number in (*(("histogram", i) for i in range(passes)), ("count", passes), ("find", passes)):
         plan.step("sort/middle", (0, found, equal, *results), (lines, length, place or 0, chunks, number, At(0)), lines * chunks,
                   entry=entry, E=STORED[x.dtype.code], PASSES=passes, ROWS=ROWS, MEDIAN=place is None, SKIP=skip, key=keys.key,
                   **({} if floating else {"missing": "false"}))
