@@ -21,11 +21,11 @@ from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, emp
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code, same_type
 from volta._kernels.cpu.attention_rows cimport (
-    UNIT, add_mask, add_rows, copy_rows, forget, give_keys, hide_future, lined, row_powers, scaled_rows, turn_panel)
+    UNIT, add_parts, copy_rows, differentiate, forget, hide_future, lined, row_powers, scaled_rows, turn_panel)
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.gemm cimport few_rows
-from volta._kernels.cpu.powers cimport slopes, soften
+from volta._kernels.cpu.powers cimport soften
 from volta._kernels.cpu.product cimport product, up
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sums cimport line_dot
@@ -35,7 +35,7 @@ cdef enum:
     PANELS = 4                  # most panels of queries, of three vectors each, that share a copied block of keys
     KEYS = 128                  # keys of a block, forward,
     MORE = 32                   # and how many more the only one, or blocks of equal size, may have
-    FEW = 2                     # queries up to which a vector of keys is better filled than one of queries
+    FEW = 4                     # queries up to which rows of keys and values are multiplied as they lie
     QUERIES = 64                # queries of a block, backward
     GROUP = 512                 # columns of k in all panels of a group, backward: what belongs to them stays in the second cache
     PARTS = 16                  # pieces of work below which backward splits the keys
@@ -54,6 +54,37 @@ cdef struct Sizes:
     Py_ssize_t mask[4]
     bint causal
     double scale
+
+
+cdef void add_mask(const real* mask, Py_ssize_t row, Py_ssize_t column, Py_ssize_t n, Py_ssize_t m, real* scores,
+                   Py_ssize_t width) noexcept nogil:
+    """scores[n][m], in rows of `width`, += mask, whose strides are `row` and `column`."""
+    cdef Py_ssize_t i, j
+    cdef real value
+    cdef real* line
+    for i in range(n):
+        line = scores + i * width
+        if column == 0:
+            value = mask[i * row] * <real>UNIT
+            for j in range(m):
+                line[j] += value
+        elif column == 1:
+            for j in range(m):
+                line[j] += mask[i * row + j] * <real>UNIT
+        else:
+            for j in range(m):
+                line[j] += mask[i * row + j * column] * <real>UNIT
+
+
+cdef void add_rows(Py_ssize_t n, Py_ssize_t width, double factor, const real* x, Py_ssize_t x_row, real* out,
+                   Py_ssize_t out_row) noexcept nogil:
+    """out[n][width] += factor * x[n][width]"""
+    cdef Py_ssize_t i, e
+    for i in range(n):
+        for e in range(width):
+            out[e] += x[e] * <real>factor
+        x += x_row
+        out += out_row
 
 
 # ---------------------------------------------------------------- forward
@@ -299,6 +330,15 @@ cdef void take_keys(const Sizes* s, const Desk* d, Py_ssize_t n, const real* k, 
     memset(d.dv, 0, d.most * d.wide * d.values * sizeof(real))
 
 
+cdef void give_keys(Py_ssize_t n, Py_ssize_t width, Py_ssize_t stride, double factor, const real* sums, Py_ssize_t full,
+                    real* out) noexcept nogil:
+    """Write the gradients of a group of n keys, times factor, to rows `stride` apart."""
+    cdef Py_ssize_t i, e
+    for i in range(n):
+        for e in range(width):
+            out[i * stride + e] = sums[i * full + e] * <real>factor
+
+
 cdef void backward_block(const Sizes* s, const Desk* d, Py_ssize_t key, Py_ssize_t keys, Py_ssize_t query, const real* q, const real* g,
                          const real* mask, const real* stats, const real* delta, real* dq) noexcept nogil:
     """One block of queries of one head with the keys on the desk, the first of which is number `key`."""
@@ -342,17 +382,6 @@ cdef void backward_block(const Sizes* s, const Desk* d, Py_ssize_t key, Py_ssize
     add_rows(n, s.width, s.scale, sums, d.width, dq + query * s.heads * s.width, s.heads * s.width)
 
 
-cdef void differentiate(Py_ssize_t n, Py_ssize_t used, Py_ssize_t ahead, Py_ssize_t line, const real* stats,
-                        const real* delta, real* scores, real* products) noexcept nogil:
-    """Probabilities in the place of scores, and their gradients by scores in that of the products of g and v, in rows of `line`. IN: ahead,
-    how far the first query is beyond the first key."""
-    cdef Py_ssize_t wide = 3 * lanes(scores), i, j
-    slopes(used // lanes(scores), n, wide, line, stats, delta, scores, products)
-    for i in range(min(n, used - 1 - ahead)):
-        for j in range(max(<Py_ssize_t>0, i + ahead + 1), used):
-            scores[i * wide + j] = products[i * line + j] = 0
-
-
 cdef void backward(const Sizes* s, const real* g, const real* q, const real* k, const real* v, const real* mask, const real* out,
                    const real* stats, real* dq, real* dk, real* dv):
     cdef Ranges ranges
@@ -386,14 +415,6 @@ cdef void gather_delta(const Sizes* s, Py_ssize_t item, const real* g, const rea
     for i in range(s.queries):
         delta[item * s.queries + i] = <real>line_dot(g + b * s.g[0] + i * s.g[1] + h * s.g[2],
                                                      out + b * s.out[0] + i * s.out[1] + h * s.out[2], <real>0, s.values)
-
-
-cdef void add_parts(Py_ssize_t parts, Py_ssize_t n, Py_ssize_t size, const real* more, real* dq) noexcept nogil:
-    """dq[n] += what all parts but the first have, each `size` behind the other."""
-    cdef Py_ssize_t part, j
-    for part in range(parts - 1):
-        for j in range(n):
-            dq[j] += more[part * size + j]
 
 
 # ---------------------------------------------------------------- tensors

@@ -5,9 +5,8 @@ from libc.math cimport INFINITY, exp2
 from libc.string cimport memcpy, memset
 
 from volta._kernels.cpu.gemm cimport pack
-from volta._kernels.cpu.powers cimport soften
+from volta._kernels.cpu.powers cimport slopes, soften
 from volta._kernels.cpu.real cimport real
-from volta._kernels.cpu.sums cimport line_max
 from volta._kernels.cpu.tile cimport copy_run, lanes
 
 cdef enum:
@@ -61,26 +60,6 @@ cdef inline void turn_panel(const real* x, Py_ssize_t stride, Py_ssize_t n, Py_s
             out[i] *= <real>scale
 
 
-cdef inline void add_mask(const real* mask, Py_ssize_t row, Py_ssize_t column, Py_ssize_t n, Py_ssize_t m, real* scores,
-                          Py_ssize_t width) noexcept nogil:
-    """scores[n][m], in rows of `width`, += mask, whose strides are `row` and `column`."""
-    cdef Py_ssize_t i, j
-    cdef real value
-    cdef real* line
-    for i in range(n):
-        line = scores + i * width
-        if column == 0:
-            value = mask[i * row] * <real>UNIT
-            for j in range(m):
-                line[j] += value
-        elif column == 1:
-            for j in range(m):
-                line[j] += mask[i * row + j] * <real>UNIT
-        else:
-            for j in range(m):
-                line[j] += mask[i * row + j * column] * <real>UNIT
-
-
 cdef inline void hide_future(Py_ssize_t first_query, Py_ssize_t first_key, Py_ssize_t keys, Py_ssize_t wide, real* scores) noexcept nogil:
     """-inf in scores[keys][wide] where the key comes after the query."""
     cdef Py_ssize_t i, j
@@ -97,34 +76,20 @@ cdef inline void forget(Py_ssize_t n, real* top, real* total) noexcept nogil:
         total[i] = 0
 
 
-cdef inline void add_rows(Py_ssize_t n, Py_ssize_t width, double factor, const real* x, Py_ssize_t x_row, real* out,
-                   Py_ssize_t out_row) noexcept nogil:
-    """out[n][width] += factor * x[n][width]"""
-    cdef Py_ssize_t i, e
-    for i in range(n):
-        for e in range(width):
-            out[e] += x[e] * <real>factor
-        x += x_row
-        out += out_row
-
-
-cdef inline void give_keys(Py_ssize_t n, Py_ssize_t width, Py_ssize_t stride, double factor, const real* sums, Py_ssize_t full,
-                    real* out) noexcept nogil:
-    """Write the gradients of a group of n keys, times factor, to rows `stride` apart."""
-    cdef Py_ssize_t i, e
-    for i in range(n):
-        for e in range(width):
-            out[i * stride + e] = sums[i * full + e] * <real>factor
-
-
 cdef inline real row_powers(Py_ssize_t vectors, real* scores, real* top, real* total) noexcept nogil:
     """Powers of one query's scores in their place, against the largest so far: the factor of what was summed before."""
-    cdef Py_ssize_t lane = lanes(scores), i
+    cdef Py_ssize_t lane = lanes(scores), i, j
     cdef real[WIDEST_VECTOR] best
     cdef real[WIDEST_VECTOR] sums
     cdef real[WIDEST_VECTOR] factors
-    cdef real largest = line_max(<const real*>scores, vectors * lane), factor
-    largest = largest if largest > top[0] else top[0]
+    cdef real largest = top[0], factor
+    for i in range(lane):
+        best[i] = largest
+    for j in range(vectors):
+        for i in range(lane):
+            best[i] = max(best[i], scores[j * lane + i])
+    for i in range(lane):
+        largest = max(largest, best[i])
     factor = <real>exp2(top[0] - largest)
     top[0], total[0] = largest, total[0] * factor
     for i in range(lane):
@@ -133,3 +98,22 @@ cdef inline real row_powers(Py_ssize_t vectors, real* scores, real* top, real* t
     for i in range(lane):
         total[0] += sums[i]
     return factor
+
+
+cdef inline void differentiate(Py_ssize_t n, Py_ssize_t used, Py_ssize_t ahead, Py_ssize_t line, const real* stats,
+                               const real* delta, real* scores, real* products) noexcept nogil:
+    """Probabilities in the place of scores, and their gradients by scores in that of the products of g and v, in rows of `line`. IN: ahead,
+    how far the first query is beyond the first key."""
+    cdef Py_ssize_t wide = 3 * lanes(scores), i, j
+    slopes(used // lanes(scores), n, wide, line, stats, delta, scores, products)
+    for i in range(min(n, used - 1 - ahead)):
+        for j in range(max(<Py_ssize_t>0, i + ahead + 1), used):
+            scores[i * wide + j] = products[i * line + j] = 0
+
+
+cdef inline void add_parts(Py_ssize_t parts, Py_ssize_t n, Py_ssize_t size, const real* more, real* dq) noexcept nogil:
+    """dq[n] += what all parts but the first have, each `size` behind the other."""
+    cdef Py_ssize_t part, j
+    for part in range(parts - 1):
+        for j in range(n):
+            dq[j] += more[part * size + j]
