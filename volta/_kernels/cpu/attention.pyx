@@ -21,7 +21,7 @@ from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, emp
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code, same_type
 from volta._kernels.cpu.attention_rows cimport (
-    UNIT, add_parts, copy_rows, differentiate, forget, hide_future, lined, row_powers, scaled_rows, turn_panel)
+    UNIT, add_parts, add_rows, copy_rows, differentiate, forget, hide_future, lined, row_powers, scaled_rows, turn_panel)
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.gemm cimport few_rows
@@ -74,17 +74,6 @@ cdef void add_mask(const real* mask, Py_ssize_t row, Py_ssize_t column, Py_ssize
         else:
             for j in range(m):
                 line[j] += mask[i * row + j * column] * <real>UNIT
-
-
-cdef void add_rows(Py_ssize_t n, Py_ssize_t width, double factor, const real* x, Py_ssize_t x_row, real* out,
-                   Py_ssize_t out_row) noexcept nogil:
-    """out[n][width] += factor * x[n][width]"""
-    cdef Py_ssize_t i, e
-    for i in range(n):
-        for e in range(width):
-            out[e] += x[e] * <real>factor
-        x += x_row
-        out += out_row
 
 
 # ---------------------------------------------------------------- forward

@@ -117,3 +117,14 @@ cdef inline void add_parts(Py_ssize_t parts, Py_ssize_t n, Py_ssize_t size, cons
     for part in range(parts - 1):
         for j in range(n):
             dq[j] += more[part * size + j]
+
+
+cdef inline void add_rows(Py_ssize_t n, Py_ssize_t width, double factor, const real* x, Py_ssize_t x_row, real* out,
+                          Py_ssize_t out_row) noexcept nogil:
+    """out[n][width] += factor * x[n][width]"""
+    cdef Py_ssize_t i, e
+    for i in range(n):
+        for e in range(width):
+            out[e] += x[e] * <real>factor
+        x += x_row
+        out += out_row
