@@ -111,9 +111,9 @@ def test_parts_of_many_keys(causal, masked, keys, width, device, rng):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("width", [20, 92])
-def test_threads_change_no_bit(causal, width, rng):
-    arrays = [rng.standard_normal((1, 4, n, width)).astype(np.float32) for n in (290, 300, 300)]
+@pytest.mark.parametrize("queries, width", [(290, 20), (290, 92), (2, 92)])
+def test_threads_change_no_bit(causal, queries, width, rng):
+    arrays = [rng.standard_normal((1, 4, n, width)).astype(np.float32) for n in (queries, 300, 300)]
     before, found = volta.get_num_threads(), []
     try:
         threads.assume_processors(16)
@@ -126,6 +126,35 @@ def test_threads_change_no_bit(causal, width, rng):
         volta.set_num_threads(before)
     for result in zip(*found):
         assert all(np.array_equal(result[0], other) for other in result[1:])
+
+
+@pytest.mark.parametrize("queries", [1, 2, 4, 5])
+@pytest.mark.parametrize("keys, width, values, options", [
+    (7, 5, 3, {}), (300, 64, 64, {}), (161, 33, 20, {"causal": True}), (300, 16, 40, {"mask": "row"}), (300, 16, 40, {"mask": "column"})])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_queries(queries, keys, width, values, options, dtype, rng):
+    """As when a text is continued: over several blocks of keys, heads behind the sequence, with and without a mask."""
+    arrays = [rng.standard_normal(s).astype(dtype) for s in ((2, queries, 3, width), (2, keys, 3, width), (2, keys, 3, values))]
+    mask = {"row": (1, 1, 1, keys), "column": (2, 3, queries, 1), None: None}[options.get("mask")]
+    mask = None if mask is None else rng.standard_normal(mask).astype(dtype)
+    results = []
+    for tensors, make in zip(both(arrays, "cpu"), (torch, volta)):
+        out = make.nn.functional.scaled_dot_product_attention(
+            *[t.transpose(1, 2) for t in tensors], attn_mask=None if mask is None else make.tensor(mask),
+            is_causal=options.get("causal", False))
+        out.backward(make.tensor(np.cos(np.arange(math.prod(out.shape))).reshape(tuple(out.shape)).astype(dtype)))
+        results.append([out, *[t.grad for t in tensors]])
+    for wanted, found in zip(*results):
+        compare(found, wanted, 1e-4 if dtype == np.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("queries", [1, 4, 5])
+def test_probabilities_of_large_scores_sum_to_one_backward(queries, rng):
+    """Both passes have the same scores, bit by bit: what a score of 10,000 is rounded by would change a probability by a thousandth."""
+    q, k, v = (volta.tensor(rng.standard_normal((1, 1, n, 40)).astype(np.float32) * scale, requires_grad=True)
+               for n, scale in ((queries, 1000), (300, 10), (300, 1)))
+    F.scaled_dot_product_attention(q, k, v).sum().backward()
+    np.testing.assert_allclose(v.grad.numpy().astype(np.float64).sum(2), queries, rtol=2e-6)
 
 
 def test_parts_of_many_keys_pass_nan_on(device):

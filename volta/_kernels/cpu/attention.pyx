@@ -4,7 +4,7 @@
 # Layout: q[B, H, L, E], k[B, G, S, E], v[B, G, S, V] with any strides but that of the last dimension, which is 1; query head h reads
 #   head h * G / H of k and v; mask[B or 1, H or 1, L or 1, S or 1], any strides. What a block needs is copied beside one another; only
 #   the right factor of the scores is turned. The forward pass holds scores as [key][query], so that a row's maximum and sum run along
-#   vectors, and the backward pass as [query][key]. Scores are in units of log 2, for a short exponential.
+#   vectors, and the backward pass, as the forward one of few queries, as [query][key]. Scores are in units of log 2, for a short exponential.
 # Threads: forward over heads and blocks of queries, which change no result; backward over heads and, where these are few, parts of
 #   the keys, whose gradients of q are added in order: these depend on the sizes alone.
 # Stats[B, H, L, 2]: of each query's scores the greatest, and one over the sum of their powers against it. As a logsumexp they would be one
@@ -15,15 +15,17 @@
 
 from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage, make_tensor
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code, same_type
-from volta._kernels.cpu.attention_rows cimport copy_rows, lined, scaled_rows, turn_panel
+from volta._kernels.cpu.attention_rows cimport (
+    UNIT, add_parts, add_rows, copy_rows, differentiate, forget, hide_future, lined, row_powers, scaled_rows, turn_panel)
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
-from volta._kernels.cpu.powers cimport slopes, soften
+from volta._kernels.cpu.gemm cimport few_rows
+from volta._kernels.cpu.powers cimport soften
 from volta._kernels.cpu.product cimport product, up
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sums cimport line_dot
@@ -33,14 +35,13 @@ cdef enum:
     PANELS = 4                  # most panels of queries, of three vectors each, that share a copied block of keys
     KEYS = 128                  # keys of a block, forward,
     MORE = 32                   # and how many more the only one, or blocks of equal size, may have
+    FEW = 4                     # queries up to which rows of keys and values are multiplied as they lie
     QUERIES = 64                # queries of a block, backward
     GROUP = 512                 # columns of k in all panels of a group, backward: what belongs to them stays in the second cache
     PARTS = 16                  # pieces of work below which backward splits the keys
     PAD = 64
     WIDEST = 48                 # three vectors of the widest kind
 
-cdef double LOWEST = -3e38      # below all scores but -inf, and finite: exp(-inf - LOWEST) is 0
-cdef double UNIT = 1.4426950408889634                       # of log 2 in one of log e
 
 # Strides in elements: of a batch, of a line of the sequence, of a head; of the mask by dimension.
 cdef struct Sizes:
@@ -83,14 +84,6 @@ cdef Py_ssize_t forward_space(const Sizes* s, real* kind) noexcept nogil:
     return PANELS * wide * (s.width + 2 + values) + (KEYS + MORE) * (width + values + 2 * wide) + 8 * PAD
 
 
-cdef void hide_future(Py_ssize_t first_query, Py_ssize_t first_key, Py_ssize_t keys, Py_ssize_t wide, real* scores) noexcept nogil:
-    """-inf in scores[keys][wide] where the key comes after the query."""
-    cdef Py_ssize_t i, j
-    for i in range(max(<Py_ssize_t>0, first_query + 1 - first_key), keys):
-        for j in range(min(wide, first_key + i - first_query)):
-            scores[i * wide + j] = -INFINITY
-
-
 cdef void finish(const Sizes* s, Py_ssize_t n, const real* sums, const real* top, const real* total, real* out,
                  real* stats, Py_ssize_t values) noexcept nogil:
     """Write the rows of out and of stats from sums[n][values]."""
@@ -109,13 +102,11 @@ cdef void finish(const Sizes* s, Py_ssize_t n, const real* sums, const real* top
 
 cdef void take_queries(const Sizes* s, Py_ssize_t n, const real* q, real* queries, real* top, real* total) noexcept nogil:
     """Turn n queries into panels, of which nothing is known yet."""
-    cdef Py_ssize_t wide = 3 * lanes(top), panel, at, i
+    cdef Py_ssize_t wide = 3 * lanes(top), panel, at
     for panel in range((n + wide - 1) // wide):
         at = panel * wide
         turn_panel(q + at * s.q[1], s.q[1], min(wide, n - at), s.width, wide, s.scale * UNIT, queries + at * s.width)
-        for i in range(at, at + wide):
-            top[i] = <real>LOWEST
-            total[i] = 0
+        forget(wide, top + at, total + at)
 
 
 cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, const real* q, const real* k, const real* v, const real* mask,
@@ -141,7 +132,12 @@ cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, cons
     v += b * s.v[0] + h * s.groups // s.heads * s.v[2]
     if mask != NULL:
         mask += b * s.mask[0] + h * s.mask[1] + first * s.mask[2]
-    take_queries(s, n, q, queries, top, total)
+    cdef bint few = s.queries <= FEW
+    if few:
+        scaled_rows(q, s.q[1], n, s.width, width, s.scale * UNIT, queries)
+        forget(n, top, total)
+    else:
+        take_queries(s, n, q, queries, top, total)
     memset(sums, 0, panels * wide * values * sizeof(real))
     # Where blocks of keys end follows from the number of keys alone: no sum may depend on how queries are shared out among threads.
     cdef Py_ssize_t rounds = max(<Py_ssize_t>1, (s.keys - MORE + KEYS - 1) // KEYS), tiles = (s.keys + TILE_ROWS - 1) // TILE_ROWS
@@ -150,6 +146,10 @@ cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, cons
         count = min(seen, tiles * (i + 1) // rounds * TILE_ROWS) - key
         if count <= 0:
             break
+        if few:
+            attend_rows(s, n, key, count, <const real*>queries, k + key * s.k[1], v + key * s.v[1],
+                        mask + key * s.mask[3] if mask != NULL else <const real*>NULL, sums, top, total, scores, key_rows)
+            continue
         key_lines = lined(k + key * s.k[1], s.k[1], count, s.width, width, key_rows)
         value_lines = lined(v + key * s.v[1], s.v[1], count, s.values, values, value_rows)
         for panel in range(panels):
@@ -188,6 +188,27 @@ cdef void attend(const Sizes* s, Py_ssize_t query, Py_ssize_t count, Py_ssize_t 
                 for e in range(values):
                     sums[j * values + e] *= factor[j]
     product(count, values, n, <const real*>scores, 1, wide, value_rows, values, sums, values, True)
+
+
+cdef void attend_rows(const Sizes* s, Py_ssize_t n, Py_ssize_t key, Py_ssize_t keys, const real* queries, const real* k, const real* v,
+                      const real* mask, real* sums, real* top, real* total, real* scores, real* found) noexcept nogil:
+    """A few queries, which would leave a panel empty, with one block of keys. IN: found, room for n rows of values."""
+    cdef Py_ssize_t lane = lanes(sums), values = up(s.values, lane), used = up(keys, lane), j, e
+    cdef real factor
+    cdef real* line
+    few_rows(n, keys, s.width, queries, up(s.width, lane), k, 1, s.k[1], scores, KEYS + MORE)
+    if mask != NULL:
+        add_mask(mask, s.mask[2], s.mask[3], n, keys, scores, KEYS + MORE)
+    for j in range(n):
+        line = scores + j * (KEYS + MORE)
+        for e in range(max(<Py_ssize_t>0, min(keys, j + 1 - key)) if s.causal else keys, used):
+            line[e] = -INFINITY
+    for j in range(n):
+        factor = row_powers(used // lane, scores + j * (KEYS + MORE), top + j, total + j)
+        for e in range(s.values):
+            sums[j * values + e] *= factor
+    few_rows(n, s.values, keys, <const real*>scores, KEYS + MORE, v, s.v[1], 1, found, values)
+    add_rows(n, s.values, 1, <const real*>found, values, sums, values)
 
 
 cdef void forward(const Sizes* s, const real* q, const real* k, const real* v, const real* mask, real* out, real* stats):
@@ -324,8 +345,13 @@ cdef void backward_block(const Sizes* s, const Desk* d, Py_ssize_t key, Py_ssize
         if start >= n:
             break
         products = <real*>d.slopes + start * line + at
-        product(n - start, used, s.width, queries + start * d.width, d.width, 1, <const real*>d.key_panels + at * d.width, d.wide,
-                scores, d.wide, False)
+        if s.queries <= FEW:
+            few_rows(n, count, s.width, queries, d.width, <const real*>d.key_rows + at * d.width, 1, d.width, scores, d.wide)
+            for i in range(n):
+                memset(scores + i * d.wide + count, 0, (used - count) * sizeof(real))
+        else:
+            product(n - start, used, s.width, queries + start * d.width, d.width, 1, <const real*>d.key_panels + at * d.width, d.wide,
+                    scores, d.wide, False)
         product(n - start, used, s.values, gradients + start * d.values, d.values, 1,
                 <const real*>d.value_panels + at * d.values, d.wide, products, line, False)
         if mask != NULL:
@@ -343,28 +369,6 @@ cdef void backward_block(const Sizes* s, const Desk* d, Py_ssize_t key, Py_ssize
         product(min(start, n - at), d.width, count, <const real*>d.slopes + at * line, line, 1, <const real*>d.key_rows, d.width,
                 sums + at * d.width, d.width, False)
     add_rows(n, s.width, s.scale, sums, d.width, dq + query * s.heads * s.width, s.heads * s.width)
-
-
-cdef void add_rows(Py_ssize_t n, Py_ssize_t width, double factor, const real* x, Py_ssize_t x_row, real* out,
-                   Py_ssize_t out_row) noexcept nogil:
-    """out[n][width] += factor * x[n][width]"""
-    cdef Py_ssize_t i, e
-    for i in range(n):
-        for e in range(width):
-            out[e] += x[e] * <real>factor
-        x += x_row
-        out += out_row
-
-
-cdef void differentiate(Py_ssize_t n, Py_ssize_t used, Py_ssize_t ahead, Py_ssize_t line, const real* stats,
-                        const real* delta, real* scores, real* products) noexcept nogil:
-    """Probabilities in the place of scores, and their gradients by scores in that of the products of g and v, in rows of `line`. IN: ahead,
-    how far the first query is beyond the first key."""
-    cdef Py_ssize_t wide = 3 * lanes(scores), i, j
-    slopes(used // lanes(scores), n, wide, line, stats, delta, scores, products)
-    for i in range(min(n, used - 1 - ahead)):
-        for j in range(max(<Py_ssize_t>0, i + ahead + 1), used):
-            scores[i * wide + j] = products[i * line + j] = 0
 
 
 cdef void backward(const Sizes* s, const real* g, const real* q, const real* k, const real* v, const real* mask, const real* out,
@@ -400,14 +404,6 @@ cdef void gather_delta(const Sizes* s, Py_ssize_t item, const real* g, const rea
     for i in range(s.queries):
         delta[item * s.queries + i] = <real>line_dot(g + b * s.g[0] + i * s.g[1] + h * s.g[2],
                                                      out + b * s.out[0] + i * s.out[1] + h * s.out[2], <real>0, s.values)
-
-
-cdef void add_parts(Py_ssize_t parts, Py_ssize_t n, Py_ssize_t size, const real* more, real* dq) noexcept nogil:
-    """dq[n] += what all parts but the first have, each `size` behind the other."""
-    cdef Py_ssize_t part, j
-    for part in range(parts - 1):
-        for j in range(n):
-            dq[j] += more[part * size + j]
 
 
 # ---------------------------------------------------------------- tensors

@@ -9,3 +9,6 @@ cdef void turn(Py_ssize_t rows, Py_ssize_t columns, const real* x, Py_ssize_t fr
 
 cdef void pack(Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* x, Py_ssize_t across, Py_ssize_t along,
                real* out) noexcept nogil
+
+cdef void few_rows(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* x, Py_ssize_t x_row, const real* y, Py_ssize_t step,
+                   Py_ssize_t across, real* out, Py_ssize_t out_row) noexcept nogil

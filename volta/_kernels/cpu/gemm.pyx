@@ -286,8 +286,8 @@ cdef void turn_lines(Py_ssize_t n, Py_ssize_t k, const real* x, Py_ssize_t acros
             out[i * k + p] = x[i * across + p * along]
 
 
-cdef void line(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* x, Py_ssize_t x_row, const real* y, Py_ssize_t step,
-               Py_ssize_t across, real* out, Py_ssize_t out_row) noexcept nogil:
+cdef void few_rows(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* x, Py_ssize_t x_row, const real* y, Py_ssize_t step,
+                   Py_ssize_t across, real* out, Py_ssize_t out_row) noexcept nogil:
     """out[rows][columns] = x[rows][k] @ y[k][columns], with y read once. IN: at most THIN rows and LINE columns."""
     cdef Py_ssize_t row, j, q, count
     cdef real* to
@@ -326,10 +326,10 @@ cdef void thin(const Products* p, Py_ssize_t first, Py_ssize_t last, Py_ssize_t 
     while first < last:
         count = min(LINE, last - first)
         if turned and rows > 1:
-            line(rows, count, k, x, x_row, y + first * across, step, across, <real*>sums, LINE)
+            few_rows(rows, count, k, x, x_row, y + first * across, step, across, <real*>sums, LINE)
             interleave(rows, count, <const real*>sums, LINE, bias, out + first * rows)
         else:
-            line(rows, count, k, x, x_row, y + first * across, step, across, out + first, p.n)
+            few_rows(rows, count, k, x, x_row, y + first * across, step, across, out + first, p.n)
             if bias != NULL:
                 for row in range(rows):
                     for j in range(first, first + count):

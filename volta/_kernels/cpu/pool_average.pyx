@@ -165,8 +165,8 @@ cdef void avg_line(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, Py_ssize_
     cdef Py_ssize_t i, j
     if start >= end:
         return
-    if by_columns(p):
-        avg_columns(p, x, z, y, out)
+    if by_columns(p) or p.z.kernel > 1 and p.x.n <= COLUMNS:
+        avg_columns(p, x, z, y, out)                        # volumes too: their rows are many, and shorter than a call is worth
         return
     memset(out + start, 0, (end - start) * sizeof(real))
     for i in range(p.z.start[z], p.z.start[z] + p.z.count[z]):

@@ -10,8 +10,10 @@ cdef extern from *:
     """
     #if defined(_MSC_VER)
       #define VOLTA_R __restrict
+      #define VOLTA_ONCE __declspec(noinline)
     #else
       #define VOLTA_R __restrict__
+      #define VOLTA_ONCE __attribute__((noinline))
     #endif
     /* 2**x within 1 ulp, 0 below 2**-126: shorter than exp2_f32. */
     VOLTA_INLINE float volta_power32(float x) {
@@ -30,7 +32,7 @@ cdef extern from *:
 
     /* Powers of scores[n][WIDTH], in rows of `wide`, in their place, against the largest so far; OUT: factor, of what was summed before. */
     #define VOLTA_SOFTEN(NAME, T, S, WIDTH)                                                                         \\
-    static void NAME(Py_ssize_t n, Py_ssize_t wide, T* VOLTA_R scores, T* VOLTA_R top, T* VOLTA_R total, T* VOLTA_R factor) { \\
+    static VOLTA_ONCE void NAME(Py_ssize_t n, Py_ssize_t wide, T* VOLTA_R scores, T* VOLTA_R top, T* VOLTA_R total, T* VOLTA_R factor) { \\
         T best[WIDTH], sums[WIDTH];                                                                                 \\
         Py_ssize_t i; int j;                                                                                        \\
         for (j = 0; j < WIDTH; j++) { best[j] = top[j]; sums[j] = 0; }                                              \\

@@ -7,6 +7,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.iteration cimport Geometry, word
+from volta._kernels.cpu.turn cimport turn8, turn8_double
 
 cdef extern from *:
     """
@@ -63,6 +64,21 @@ cdef inline void _turn_tile(char* out, Py_ssize_t out_step, char* x, Py_ssize_t 
         rows -= whole
         out += whole * out_step
         x += whole
+    elif word is uint32_t:
+        whole = rows // 8 * 8
+        for j in range(columns // 8):
+            for i in range(rows // 8):
+                turn8(<const float*>(x + j * 8 * x_step) + i * 8, x_step // 4, <float*>(out + i * 8 * out_step) + j * 8, out_step // 4)
+        for i in range(whole):
+            for j in range(columns // 8 * 8, columns):
+                (<word*>(out + i * out_step))[j] = (<word*>(x + j * x_step))[i]
+        for i in range(whole, rows):
+            for j in range(columns):
+                (<word*>(out + i * out_step))[j] = (<word*>(x + j * x_step))[i]
+        return
+    elif word is uint64_t and rows == side and columns == side:
+        turn8_double(<const double*>x, x_step // 8, <double*>out, out_step // 8)
+        return
     elif rows == side and columns == side:        # sizes that the compiler knows
         for j in range(side):
             memcpy(&tile[j * side], x + j * x_step, LINE)
