@@ -286,3 +286,14 @@ def test_a_custom_node_has_an_edge_for_each_tensor_alone():
     node = Scaled.apply(x, 3, x * 2, None).grad_fn
     assert [edge[0].name() for edge in node.next_functions] == ["torch::autograd::AccumulateGrad", "MulBackward0"]
     assert Scaled.apply(x, 3, volta.ones(2), None).grad_fn.next_functions[1] == (None, 0)
+
+
+def test_outputs_have_numbers():
+    def run(lib, seen):
+        x = lib.ones(4, 2, requires_grad=True)
+        several = (*x.unbind(), *x.split(3), *x.chunk(2, 1), *x.max(0), *lib.var_mean(x, 0), x.exp(), x)
+        seen.append([y.output_nr for y in several])
+        views = x.unbind()
+        edge = lib.autograd.graph.get_gradient_edge(views[2])
+        seen.append(lib.autograd.grad(views[2].sum(), edge))
+    _both(run)
