@@ -297,3 +297,11 @@ def test_outputs_have_numbers():
         edge = lib.autograd.graph.get_gradient_edge(views[2])
         seen.append(lib.autograd.grad(views[2].sum(), edge))
     _both(run)
+
+
+def test_parameters_that_nodes_keep():
+    def run(lib, seen):
+        x = lib.ones(4, 2, requires_grad=True)
+        seen.append([x.softmax(1).grad_fn._saved_dim, x.cumsum(0).grad_fn._saved_dim, x.sum(0, keepdim=True).grad_fn._saved_keepdim])
+        seen.append(hasattr(x.exp().grad_fn, "_saved_dim"))
+    _both(run)
