@@ -56,6 +56,7 @@ def test_averaged_models(options, device):
         for value in values:
             model[0].weight.data.copy_(lib.tensor(value).to(place))
             model[1].running_mean.add_(1)
+            model[1].num_batches_tracked.add_(3)
             averaged.update_parameters(model)
         if not options:
             utils.update_bn([[lib.tensor(b).to(place)] for b in batches], averaged)
@@ -63,6 +64,20 @@ def test_averaged_models(options, device):
     assert list(states[0]) == list(states[1])
     for key in states[0]:
         np.testing.assert_allclose(states[0][key], states[1][key], rtol=1e-5, atol=1e-6, err_msg=key)
+
+
+def test_what_the_functions_of_averages_are_given():
+    def seen(lib):
+        found = []
+        model = lib.nn.BatchNorm1d(3)
+        for options in ({"avg_fn": lambda average, value, count: found.append((count.ndim, str(count.dtype)[-5:], 1)) or value},
+                        {"multi_avg_fn": lambda averages, values, count: found.append((len(averages), str(averages[0].dtype)[-5:],
+                                                                                       count.item()))}):
+            averaged = lib.optim.swa_utils.AveragedModel(model, use_buffers=True, **options)
+            for _ in range(2):
+                averaged.update_parameters(model)
+        return sorted(found)
+    assert seen(volta) == seen(torch)
 
 
 def test_both_functions_are_refused():

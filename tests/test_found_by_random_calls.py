@@ -208,3 +208,13 @@ def test_shapes_beyond_all_memory_are_refused_as_shapes(device):
 def test_ranks_and_dtypes_are_refused_alike_on_all_devices(device, call):
     with pytest.raises((RankError, ShapeError, DTypeError)):
         call(volta.eye(3, device=device), volta.ones(3, 3, dtype=volta.int32, device=device))
+
+
+def test_vectors_of_two_dtypes_are_compared_in_the_wider(device):
+    if device == "gpu":
+        narrow, wide = volta.float16, volta.float32
+    else:
+        narrow, wide = volta.float32, volta.float64
+    x, number = volta.ones(3, 5, dtype=narrow, device=device), volta.tensor(-1.5, dtype=wide, device=device)
+    assert volta.cosine_similarity(x, number, 0).dtype is volta.cosine_similarity(number, x, 0).dtype is wide
+    assert volta.cosine_similarity(x, number, 0).tolist() == pytest.approx([-1.0] * 5, rel=1e-6)

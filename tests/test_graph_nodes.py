@@ -286,3 +286,22 @@ def test_a_custom_node_has_an_edge_for_each_tensor_alone():
     node = Scaled.apply(x, 3, x * 2, None).grad_fn
     assert [edge[0].name() for edge in node.next_functions] == ["torch::autograd::AccumulateGrad", "MulBackward0"]
     assert Scaled.apply(x, 3, volta.ones(2), None).grad_fn.next_functions[1] == (None, 0)
+
+
+def test_outputs_have_numbers():
+    def run(lib, seen):
+        x = lib.ones(4, 2, requires_grad=True)
+        several = (*x.unbind(), *x.split(3), *x.chunk(2, 1), *x.max(0), *lib.var_mean(x, 0), x.exp(), x)
+        seen.append([y.output_nr for y in several])
+        views = x.unbind()
+        edge = lib.autograd.graph.get_gradient_edge(views[2])
+        seen.append(lib.autograd.grad(views[2].sum(), edge))
+    _both(run)
+
+
+def test_parameters_that_nodes_keep():
+    def run(lib, seen):
+        x = lib.ones(4, 2, requires_grad=True)
+        seen.append([x.softmax(1).grad_fn._saved_dim, x.cumsum(0).grad_fn._saved_dim, x.sum(0, keepdim=True).grad_fn._saved_keepdim])
+        seen.append(hasattr(x.exp().grad_fn, "_saved_dim"))
+    _both(run)

@@ -1,4 +1,5 @@
 """Optimizers on each device against NumPy's formulas; schedules; state dicts; errors that change nothing."""
+import copy
 import math
 
 import numpy as np
@@ -234,7 +235,7 @@ def test_state_dict_continues_exactly(device, make):
     assert set(state) == {"state", "param_groups"} and set(state["state"]) == {0, 1}
     assert state["param_groups"][0]["params"] == [0, 1]
     other.load_state_dict(model.state_dict())
-    second.load_state_dict(state)
+    second.load_state_dict(copy.deepcopy(state))            # else both would write into one state, as in PyTorch
     assert next(iter(second.state.values())).keys() == next(iter(optimizer.state.values())).keys()
     advance(model, optimizer, 2)
     advance(other, second, 2)
@@ -263,7 +264,7 @@ def test_load_state_dict_errors_change_nothing():
             ({"state": {}}, "Adam: load_state_dict needs a dict with 'state' and 'param_groups', got the keys ['state']"),
             ({**good, "param_groups": [{**group, "params": [0, 1]}]},
              "the state dict has groups of [2] parameters, this optimizer has [1]"),
-            ({**good, "param_groups": [{**group, "lr": -1.0}]}, "Adam: lr must be a finite number >= 0, got -1.0"),
+            ({**good, "param_groups": [{**group, "eps": -1.0}]}, "Adam: eps must be a finite number >= 0, got -1.0"),
             ({**good, "state": {0: {"exp_avg": volta.ones(3)}}},
              "Adam: exp_avg of parameter 0 has shape (3,), the parameter has (2,)")]:
         with pytest.raises((StateDictError, ArgumentError)) as error:

@@ -174,3 +174,18 @@ def test_out_of_larger_and_smaller(device):
     for name, args in (("native_layer_norm", ((2,), None, None, 1e-5)), ("native_group_norm", (None, None, 1, 2, 1, 1, 1e-5))):
         with pytest.raises(TypeError, match="out"):
             getattr(volta, name)(volta.ones(1, 2, device=device), *args, out=volta.empty(0, device=device))
+
+
+def test_out_of_what_has_no_gradient(device):
+    """Such results may be stored beside tensors that require grad, and in them."""
+    x, y = volta.tensor([1.0, 2.0, 0.0], device=device, requires_grad=True), volta.tensor([2.0, 2.0, 2.0], device=device)
+    mask = volta.empty(3, dtype=volta.bool, device=device)
+    for result, call in ([[0, 0, 0], lambda: volta.gt(x, y, out=mask)], [[0, 1, 0], lambda: volta.eq(x, y, out=mask)],
+                         [[0, 0, 1], lambda: volta.logical_not(x, out=mask)], [[1, 1, 0], lambda: volta.logical_and(x, y, out=mask)],
+                         [[0, 1, 0], lambda: volta.isin(x, y, out=mask)], [[0, 0, 0], lambda: volta.signbit(x, out=mask)]):
+        assert call().tolist() == [bool(r) for r in result]
+    at = volta.empty((), dtype=volta.int64, device=device)
+    assert volta.argmax(x, out=at).item() == 1
+    assert volta.eq(y, y, out=x) is x and x.tolist() == [1.0, 1.0, 1.0] and x.requires_grad
+    with pytest.raises(AutogradError, match="add: out= is not differentiable"):
+        volta.add(x, y, out=volta.empty(3, device=device))

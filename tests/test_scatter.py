@@ -188,3 +188,12 @@ def test_what_is_changed_in_place_may_be_read_through_a_view():
     np.testing.assert_array_equal(y.numpy(), [[2, math.nan, 3], [0, 0, 0]])
     y.index_reduce_(0, volta.tensor([0]), volta.tensor([[1.0, 2.0, 9.0]]), "amin")
     np.testing.assert_array_equal(y.numpy(), [[1, math.nan, 3], [0, 0, 0]])
+
+
+@pytest.mark.parametrize("kind", ["prod", "amax", "amin", "mean"])
+@pytest.mark.parametrize("place", [3, -1])
+def test_an_index_outside_names_index_reduce(kind, place):
+    x = volta.ones(3)
+    with pytest.raises(IndexError, match=f"index_reduce_: index {place} is out of range for a dimension of size 3"):
+        x.index_reduce_(0, volta.tensor([0, place]), volta.tensor([5.0, 5.0]), kind)
+    assert x.tolist() == [1.0, 1.0, 1.0]

@@ -104,7 +104,10 @@ def test_state_dicts_go_on_where_they_stopped(make):
     first, second = make(make_optimizer(momentum=0.9)), make(make_optimizer(momentum=0.9))
     for _ in range(3):
         step(first)
+    rate = second.optimizer.param_groups[0]["lr"]
     second.load_state_dict(first.state_dict())
+    assert second.optimizer.param_groups[0]["lr"] == rate           # which is part of the optimizer's state, as in PyTorch
+    second.optimizer.load_state_dict(first.optimizer.state_dict())
     for _ in range(4):
         assert second.get_last_lr() == first.get_last_lr() == [second.optimizer.param_groups[0]["lr"]]
         step(first)

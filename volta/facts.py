@@ -104,7 +104,10 @@ class Facts:
     @property
     def output_nr(self) -> int:
         """Which output of its `grad_fn` the tensor is."""
-        return 0 if self.grad_fn is None else self._index
+        if self.grad_fn is None:
+            return 0
+        view = self._view
+        return view[5] if view and len(view) > 4 else self._index       # one of several views that one call gave has a node of its own
 
     @property
     def retains_grad(self) -> bool:

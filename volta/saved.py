@@ -111,7 +111,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """
     if not tensor.requires_grad:
         raise AutogradError("get_gradient_edge: the tensor does not require grad, so it has no place in a graph")
-    return GradientEdge(_accumulation(tensor), 0) if tensor.grad_fn is None else GradientEdge(tensor.grad_fn, tensor.output_nr)
+    return GradientEdge(_accumulation(tensor), 0) if tensor.grad_fn is None else GradientEdge(tensor.grad_fn, tensor._index)
 
 
 # ---------------------------------------------------------------- hooks on several gradients

@@ -101,7 +101,7 @@ def index_reduce_in_place(input, dim, index, source, reduce, *, include_self=Tru
     d = as_dim("index_reduce", dim, input.ndim)
     index, source = slices_of("index_reduce", d, input, index, source)
     inplace.check_elements("index_reduce", input)
-    index = positions("index_reduce", index, input._shape[d], kernel_checks=True)
+    index = positions("index_reduce", index, input._shape[d])
     run_kernel(scatter_reduce_into_op, input.device, (input, source, index), {"dim": d, "reduce": reduce})
     return input
 

@@ -52,7 +52,8 @@ special.modified_bessel_k0 special.modified_bessel_k1 special.scaled_modified_be
 special.chebyshev_polynomial_t special.chebyshev_polynomial_u special.chebyshev_polynomial_v special.chebyshev_polynomial_w
 special.shifted_chebyshev_polynomial_t special.shifted_chebyshev_polynomial_u special.shifted_chebyshev_polynomial_v
 special.shifted_chebyshev_polynomial_w special.hermite_polynomial_h special.hermite_polynomial_he special.laguerre_polynomial_l
-special.legendre_polynomial_p special.spherical_bessel_j0 histc split_with_sizes_copy""".split())
+special.legendre_polynomial_p special.spherical_bessel_j0 histc split_with_sizes_copy eq ne lt le gt ge logical_and logical_or logical_xor
+logical_not isin isposinf isneginf signbit nonzero all any argmax argmin bucketize searchsorted""".split())
 
 # Functions that give `out` the shape of the result without a warning.
 _QUIET = frozenset("""addbmm arange bernoulli empty eye full linspace logsigmoid logspace lu multinomial narrow_copy ones rand randint randn

@@ -9,12 +9,10 @@ from volta._kernels.core import TensorBase
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.records import update
 from volta.optim.checks import at_least_zero, below_one, flag, implementation, number, positive, several, within
-from volta.optim.optimizer import Optimizer
+from volta.optim.optimizer import Optimizer, as_stored
 from volta.optim.rows import descend, descend_by_squares
 
 __all__ = ["ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"]
-
-_FUSED = ("foreach", "differentiable", "fused")
 
 
 class SGD(Optimizer):
@@ -31,9 +29,10 @@ class SGD(Optimizer):
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0,
                  nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
                  fused: bool | None = None) -> None:
-        kinds = implementation("SGD", {"foreach": foreach, "differentiable": differentiable, "fused": fused}, _FUSED)
+        implementation("SGD", foreach=foreach, differentiable=differentiable, fused=fused)
         super().__init__(params, {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-                                  "nesterov": nesterov, "maximize": maximize, **kinds})
+                                  "nesterov": nesterov, "maximize": maximize, "foreach": foreach, "differentiable": differentiable,
+                                  "fused": fused})
 
     def _check_group(self, group):
         values = super()._check_group(group)
@@ -75,11 +74,11 @@ class Adam(Optimizer):
                  weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
                  capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
                  decoupled_weight_decay: bool = False) -> None:
-        kinds = {"foreach": foreach, "capturable": capturable, "differentiable": differentiable, "fused": fused}
-        kinds = implementation(type(self).__name__, kinds, tuple(kinds))
+        implementation(type(self).__name__, foreach=foreach, capturable=capturable, differentiable=differentiable, fused=fused)
         _check_tensors(type(self).__name__, lr, betas, foreach and not capturable)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
-                                  "maximize": maximize, **kinds, "decoupled_weight_decay": decoupled_weight_decay})
+                                  "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
+                                  "fused": fused, "decoupled_weight_decay": decoupled_weight_decay})
 
     def _states(self, values):
         return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if values["amsgrad"] else ("exp_avg", "exp_avg_sq")
@@ -114,9 +113,10 @@ class RMSprop(Optimizer):
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0,
                  momentum: float = 0, centered: bool = False, capturable: bool = False, foreach: bool | None = None,
                  maximize: bool = False, differentiable: bool = False) -> None:
-        kinds = implementation("RMSprop", {"capturable": capturable, "foreach": foreach, "differentiable": differentiable})
-        super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum,
-                                  "centered": centered, "maximize": maximize, **kinds})
+        implementation("RMSprop", capturable=capturable, foreach=foreach, differentiable=differentiable)
+        super().__init__(params, {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
+                                  "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach, "maximize": maximize,
+                                  "differentiable": differentiable})
 
     def _states(self, values):
         return ("square_avg", *["grad_avg"] * values["centered"], *["momentum_buffer"] * bool(values["momentum"]))
@@ -138,10 +138,14 @@ class Adagrad(Optimizer):
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
                  initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *, maximize: bool = False,
-                 **options: bool | None) -> None:
+                 differentiable: bool = False, fused: bool | None = None) -> None:
+        implementation("Adagrad", foreach=foreach, differentiable=differentiable, fused=fused)
         super().__init__(params, {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
-                                  "initial_accumulator_value": initial_accumulator_value, "maximize": maximize,
-                                  **implementation("Adagrad", {"foreach": foreach, **options}, _FUSED)})
+                                  "initial_accumulator_value": initial_accumulator_value, "foreach": foreach, "maximize": maximize,
+                                  "differentiable": differentiable, "fused": fused})
+        for group in self.param_groups:
+            for p in group["params"]:
+                self._begin([p, None, None], ("sum",), group)
 
     def _settings(self, values):
         return {name: value for name, value in values.items() if name != "initial_accumulator_value"}
@@ -161,9 +165,11 @@ class Adadelta(Optimizer):
     counts_steps = True
 
     def __init__(self, params: Iterable[Any], lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
-                 foreach: bool | None = None, *, maximize: bool = False, **options: bool | None) -> None:
+                 foreach: bool | None = None, *, capturable: bool = False, maximize: bool = False,
+                 differentiable: bool = False) -> None:
+        implementation("Adadelta", foreach=foreach, capturable=capturable, differentiable=differentiable)
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-                                  **implementation("Adadelta", {"foreach": foreach, **options})})
+                                  "capturable": capturable, "foreach": foreach, "differentiable": differentiable})
 
 
 class Adamax(Optimizer):
@@ -178,10 +184,11 @@ class Adamax(Optimizer):
     counts_steps = True
 
     def __init__(self, params: Iterable[Any], lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False,
-                 **options: bool | None) -> None:
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-                                  **implementation("Adamax", {"foreach": foreach, **options})})
+                 weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
+                 capturable: bool = False) -> None:
+        implementation("Adamax", foreach=foreach, differentiable=differentiable, capturable=capturable)
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
+                                  "maximize": maximize, "differentiable": differentiable, "capturable": capturable})
 
     def _settings(self, values):
         return _with_betas(values)
@@ -201,17 +208,18 @@ class NAdam(Optimizer):
 
     def __init__(self, params: Iterable[Any], lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 0, momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *,
-                 maximize: bool = False, **options: bool | None) -> None:
+                 foreach: bool | None = None, maximize: bool = False, capturable: bool = False, differentiable: bool = False) -> None:
+        implementation("NAdam", foreach=foreach, capturable=capturable, differentiable=differentiable)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
-                                  "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize,
-                                  **implementation("NAdam", options)})
+                                  "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
+                                  "capturable": capturable, "differentiable": differentiable})
 
     def _settings(self, values):
         return _with_betas(values)
 
     def _advance(self, settings, batch):
         momentum = settings["beta1"] * (1.0 - 0.5 * 0.96 ** (batch.step * settings["momentum_decay"]))
-        settings["mu_product"] = (1.0 if batch.carried is None else float(batch.carried)) * momentum
+        settings["mu_product"] = as_stored((1.0 if batch.carried is None else float(batch.carried)) * as_stored(momentum))
         for state in batch.states:
             state["mu_product"] = settings["mu_product"]
 
@@ -228,10 +236,12 @@ class RAdam(Optimizer):
     counts_steps = True
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0, decoupled_weight_decay: bool = False, *, maximize: bool = False,
-                 **options: bool | None) -> None:
+                 weight_decay: float = 0, decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False,
+                 capturable: bool = False, differentiable: bool = False) -> None:
+        implementation("RAdam", foreach=foreach, capturable=capturable, differentiable=differentiable)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-                                  "decoupled_weight_decay": decoupled_weight_decay, **implementation("RAdam", options)})
+                                  "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
+                                  "differentiable": differentiable})
 
     def _settings(self, values):
         return _with_betas(values)
@@ -251,15 +261,16 @@ class ASGD(Optimizer):
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
                  weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
                  capturable: bool = False) -> None:
-        kinds = implementation("ASGD", {"foreach": foreach, "differentiable": differentiable, "capturable": capturable})
-        super().__init__(params, {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "maximize": maximize,
-                                  **kinds})
+        implementation("ASGD", foreach=foreach, differentiable=differentiable, capturable=capturable)
+        super().__init__(params, {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
+                                  "maximize": maximize, "differentiable": differentiable, "capturable": capturable})
 
     def _advance(self, settings, batch):
         def scheduled(step):
-            return settings["lr"] / (1 + settings["lambd"] * settings["lr"] * step) ** settings["alpha"], 1 / max(1, step - settings["t0"])
+            return (as_stored(settings["lr"] / (1 + settings["lambd"] * settings["lr"] * step) ** settings["alpha"]),
+                    as_stored(1 / max(1, step - settings["t0"])))
         state = batch.states[0]
-        settings["eta"], settings["mu"] = (float(state["eta"]), float(state["mu"])) if "eta" in state else (settings["lr"], 1.0)
+        settings["eta"], settings["mu"] = (float(state["eta"]), float(state["mu"])) if "eta" in state else (as_stored(settings["lr"]), 1.0)
         for state in batch.states:
             state["eta"], state["mu"] = scheduled(batch.step)
 
@@ -277,9 +288,11 @@ class Rprop(Optimizer):
     starts = {"step_size": "lr"}
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
-                 step_sizes: tuple[float, float] = (1e-6, 50), *, maximize: bool = False, **options: bool | None) -> None:
-        super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes, "maximize": maximize,
-                                  **implementation("Rprop", options)})
+                 step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False, foreach: bool | None = None,
+                 maximize: bool = False, differentiable: bool = False) -> None:
+        implementation("Rprop", capturable=capturable, foreach=foreach, differentiable=differentiable)
+        super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
+                                  "differentiable": differentiable, "capturable": capturable})
 
     def _check_group(self, group):
         values = super()._check_group(group)

@@ -110,18 +110,15 @@ def sequence(owner: str, name: str, value: object, of: str) -> list:
     return list(value)
 
 
-def implementation(owner: str, options: dict[str, object], known: tuple[str, ...] = ("foreach", "capturable", "differentiable")) -> dict:
-    """PyTorch's choices among its implementations of a step, which have no meaning here: a step is one launch, or one threaded pass.
+def implementation(owner: str, **options: object) -> None:
+    """Check PyTorch's choices among its implementations of a step, which have no meaning here: a step is one launch, or one threaded pass.
 
-    Raises: TypeError for another keyword; ArgumentError for what is no bool, and for differentiable=True, since steps are not recorded.
+    Raises: ArgumentError for what is no bool, and for differentiable=True, since steps are not recorded.
     """
     for name, value in options.items():
-        if name not in known:
-            raise TypeError(f"{owner}: unexpected argument {name!r}")
         if not (isinstance(value, bool) or value is None and name in ("foreach", "fused")):
             raise ArgumentError(f"{owner}: {name} must be True or False, got {value!r}")
     if options.get("foreach") and options.get("fused"):
         raise ArgumentError(f"{owner}: foreach and fused cannot both be True")
     if options.get("differentiable"):
         raise ArgumentError(f"{owner}: differentiable=True is not supported: steps are not recorded for gradients")
-    return {name: options.get(name, None if name in ("foreach", "fused") else False) for name in known}

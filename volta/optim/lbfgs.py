@@ -29,7 +29,7 @@ class LBFGS(Optimizer):
     """
 
     rules = {"lr": at_least_zero, "tolerance_grad": at_least_zero, "tolerance_change": at_least_zero}
-    shaped = ("d", "prev_flat_grad")
+    shaped = ("d", "prev_flat_grad", "H_diag")
 
     def __init__(self, params: Iterable[Any], lr: float = 1, max_iter: int = 20, max_eval: int | None = None,
                  tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,

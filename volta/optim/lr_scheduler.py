@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -9,7 +10,17 @@ from typing import Any
 from volta.errors import ArgumentError
 from volta.optim.checks import at_least, flag, function, integer, metric, number, one_of, positive, sequence, within
 from volta.optim.optimizer import Optimizer
-from volta.optim.schedule import LRScheduler, held, need_optimizer, need_state, per_group, set_momentum, set_value
+from volta.optim.schedule import (
+    EPOCH_IS_DEPRECATED,
+    LRScheduler,
+    held,
+    need_optimizer,
+    need_state,
+    per_group,
+    set_momentum,
+    set_value,
+    turns_beta,
+)
 
 __all__ = ["ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
            "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau",
@@ -37,7 +48,7 @@ class MultiplicativeLR(LambdaLR):
 
     def _rates(self):
         rates = self.rates()
-        if self._step_count == 1:               # the step before the first
+        if self._is_initial:
             return rates
         return [lr * share for lr, share in zip(rates, self._shares())]
 
@@ -88,6 +99,9 @@ class ConstantLR(LRScheduler):
     def scale(self, index, epoch):
         return self.factor if epoch < self.total_iters else 1.0
 
+    def _advanced(self, index, lr):
+        return lr * self.factor if self.last_epoch == 0 else super()._advanced(index, lr)
+
 
 class ExponentialLR(LRScheduler):
     """Times `gamma` every epoch."""
@@ -100,7 +114,7 @@ class ExponentialLR(LRScheduler):
         return self.gamma ** epoch
 
     def _advanced(self, index, lr):
-        return lr if self.last_epoch == 0 or self._resumed else lr * self.gamma
+        return lr if self._is_initial else lr * self.gamma
 
 
 class LinearLR(LRScheduler):
@@ -128,6 +142,11 @@ class PolynomialLR(LRScheduler):
     def scale(self, index, epoch):
         return (1.0 - min(epoch, self.total_iters) / self.total_iters) ** self.power if self.total_iters else 1.0
 
+    def _advanced(self, index, lr):
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return lr
+        return lr * (self.scale(index, self.last_epoch) / self.scale(index, self.last_epoch - 1))
+
 
 class CosineAnnealingLR(LRScheduler):
     """Half a cosine from the first learning rate to `eta_min` in `T_max` epochs. Source: Loshchilov and Hutter 2017, eq. 5."""
@@ -141,7 +160,7 @@ class CosineAnnealingLR(LRScheduler):
 
     def _rates(self):
         rates = self.rates()
-        if self.last_epoch == 0 or self._resumed:
+        if self._is_initial:
             return rates
         if (self.last_epoch - 1) % (2 * self.T_max) == self.T_max:          # up again from the bottom, where the share is 0
             return [lr + (base - self.eta_min) * self._share(self.last_epoch) for lr, base in zip(rates, self.base_lrs)]
@@ -167,6 +186,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
+        if epoch is None and self.last_epoch < 0:
+            epoch = 0
         if epoch is None:
             epoch = self.last_epoch + 1
             self.T_cur += 1
@@ -178,6 +199,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_cur, self.T_i = self.T_cur - self.T_i, self.T_i * self.T_mult
         self.last_epoch = math.floor(epoch)
         self._set(self._within(self.get_lr))
+
+
+def _against(rate):
+    """The name of the momentum beside a learning rate of one cycle."""
+    return "base_momentum" if rate == "max_lr" else "max_momentum"
 
 
 class OneCycleLR(LRScheduler):
@@ -195,16 +221,18 @@ class OneCycleLR(LRScheduler):
             total_steps = integer("OneCycleLR", "epochs", epochs) * integer("OneCycleLR", "steps_per_epoch", steps_per_epoch)
         self.total_steps = at_least("OneCycleLR", "total_steps", integer("OneCycleLR", "total_steps", total_steps), 1)
         pct_start = within("OneCycleLR", "pct_start", pct_start)
-        self.anneal_strategy = one_of("OneCycleLR", "anneal_strategy", anneal_strategy, ("cos", "linear"))
+        self._anneal_func_type = one_of("OneCycleLR", "anneal_strategy", anneal_strategy, ("cos", "linear"))
         self.cycle_momentum = flag("OneCycleLR", "cycle_momentum", cycle_momentum)
         div_factor, final_div_factor = (positive("OneCycleLR", key, value) for key, value in
                                         (("div_factor", div_factor), ("final_div_factor", final_div_factor)))
-        if cycle_momentum and not {"momentum", "betas"} & set(optimizer.defaults):
-            raise ArgumentError("OneCycleLR: the optimizer has no momentum and no betas; use cycle_momentum=False")
-        up, end = pct_start * self.total_steps - 1, self.total_steps - 1
-        self.phases = [(up, "initial_lr", "max_lr"), (end, "max_lr", "min_lr")]
+        if self.cycle_momentum:
+            self.use_beta1 = turns_beta(self, optimizer)
+        up, end = float(pct_start * self.total_steps) - 1, self.total_steps - 1
+        ways = [(up, "initial_lr", "max_lr"), (end, "max_lr", "min_lr")]
         if flag("OneCycleLR", "three_phase", three_phase):
-            self.phases = [(up, "initial_lr", "max_lr"), (2 * up, "max_lr", "initial_lr"), (end, "initial_lr", "min_lr")]
+            ways = [(up, "initial_lr", "max_lr"), (2 * up, "max_lr", "initial_lr"), (end, "initial_lr", "min_lr")]
+        self._schedule_phases = [{"end_step": stop, "start_lr": first, "end_lr": last, "start_momentum": _against(first),
+                                  "end_momentum": _against(last)} for stop, first, last in ways]
         if last_epoch == -1:
             limits = zip(*[per_group("OneCycleLR", key, value, optimizer, number) for key, value in
                            (("max_lr", max_lr), ("max_momentum", max_momentum), ("base_momentum", base_momentum))])
@@ -215,7 +243,7 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _between(self, start, end, share):
-        if self.anneal_strategy == "linear":
+        if self._anneal_func_type == "linear":
             return start + (end - start) * share
         return end + (start - end) / 2 * (1 + math.cos(math.pi * share))
 
@@ -223,15 +251,17 @@ class OneCycleLR(LRScheduler):
         step = self.last_epoch
         if step > self.total_steps:
             raise ArgumentError(f"OneCycleLR: step {step} is behind the {self.total_steps} steps of the cycle")
-        place = next((i for i, phase in enumerate(self.phases) if step <= phase[0]), len(self.phases) - 1)
-        stop, first, last = self.phases[place]
-        start = self.phases[place - 1][0] if place else 0.0
-        share = (step - start) / (stop - start) if stop != start else 1.0
-        for group in self.optimizer.param_groups:
-            if self.cycle_momentum:
-                low, high = ("base_momentum" if name == "max_lr" else "max_momentum" for name in (first, last))
-                set_momentum(group, self._between(group[low], group[high], share))
-        return [self._between(group[first], group[last], share) for group in self.optimizer.param_groups]
+        phases = self._schedule_phases
+        place = next((i for i, phase in enumerate(phases) if step <= phase["end_step"]), len(phases) - 1)
+        phase, start = phases[place], phases[place - 1]["end_step"] if place else 0.0
+        share = (step - start) / (phase["end_step"] - start) if phase["end_step"] != start else 1.0
+
+        def present(group, what):
+            return self._between(group[phase["start_" + what]], group[phase["end_" + what]], share)
+        if self.cycle_momentum:
+            for group in self.optimizer.param_groups:
+                set_momentum(group, present(group, "momentum"), self.use_beta1)
+        return [present(group, "lr") for group in self.optimizer.param_groups]
 
 
 class CyclicLR(LRScheduler):
@@ -244,25 +274,26 @@ class CyclicLR(LRScheduler):
                  scale_mode: str = "cycle", cycle_momentum: bool = True, base_momentum: float | list[float] = 0.8,
                  max_momentum: float | list[float] = 0.9, last_epoch: int = -1) -> None:
         need_optimizer(self, optimizer)
-        self.step_size_up = at_least("CyclicLR", "step_size_up", integer("CyclicLR", "step_size_up", step_size_up), 1)
-        self.step_size_down = self.step_size_up if step_size_down is None else at_least(
-            "CyclicLR", "step_size_down", integer("CyclicLR", "step_size_down", step_size_down), 1)
+        up, down = (at_least("CyclicLR", key, integer("CyclicLR", key, value), 1) for key, value in (
+            ("step_size_up", step_size_up), ("step_size_down", step_size_up if step_size_down is None else step_size_down)))
+        self.total_size = float(up + down)
+        self.step_ratio = up / self.total_size
         self.mode = one_of("CyclicLR", "mode", mode, ("triangular", "triangular2", "exp_range"))
         self.scale_mode = one_of("CyclicLR", "scale_mode", scale_mode, ("cycle", "iterations"))
+        if scale_fn is None:
+            self.scale_mode = "iterations" if mode == "exp_range" else "cycle"
         self.gamma, self.cycle_momentum = number("CyclicLR", "gamma", gamma), flag("CyclicLR", "cycle_momentum", cycle_momentum)
         self.lr_lambdas = None if scale_fn is None else function("CyclicLR", "scale_fn", scale_fn)
-        if cycle_momentum and not {"momentum", "betas"} & set(optimizer.defaults):
-            raise ArgumentError("CyclicLR: the optimizer has no momentum and no betas; use cycle_momentum=False")
-        lows, self.max_lrs, self.base_momentums, self.max_momentums = (
+        lows, self.max_lrs, least, most = (
             per_group("CyclicLR", key, value, optimizer, number) for key, value in (
                 ("base_lr", base_lr), ("max_lr", max_lr), ("base_momentum", base_momentum), ("max_momentum", max_momentum)))
+        if self.cycle_momentum:
+            self.use_beta1, self.base_momentums, self.max_momentums = turns_beta(self, optimizer), least, most
         if last_epoch == -1:
-            for group, low in zip(optimizer.param_groups, lows):
-                set_value(group, "lr", low)
-                group["initial_lr"] = low
-        if cycle_momentum:
-            for group, least, most in zip(optimizer.param_groups, self.base_momentums, self.max_momentums):
-                group.update(base_momentum=least, max_momentum=most)
+            for i, group in enumerate(optimizer.param_groups):
+                set_value(group, "lr", lows[i])
+                if self.cycle_momentum:
+                    group.update(base_momentum=least[i], max_momentum=most[i])
         super().__init__(optimizer, last_epoch)
         self.base_lrs = lows
 
@@ -281,17 +312,15 @@ class CyclicLR(LRScheduler):
         return {"triangular": 1.0, "triangular2": 0.5 ** (x - 1), "exp_range": self.gamma ** x}[self.mode]
 
     def _height(self, cycle):
-        by_cycle = self.scale_mode == "cycle" if self.lr_lambdas is not None else self.mode != "exp_range"
-        return self.scale_fn(cycle if by_cycle else self.last_epoch)
+        return self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
 
     def _rates(self):
-        size = self.step_size_up + self.step_size_down
-        cycle, place = self.last_epoch // size + 1, self.last_epoch % size
-        share = place / self.step_size_up if place <= self.step_size_up else (size - place) / self.step_size_down
-        share *= self._height(cycle)
+        cycle = math.floor(1 + self.last_epoch / self.total_size)
+        place = 1.0 + self.last_epoch / self.total_size - cycle
+        share = (place / self.step_ratio if place <= self.step_ratio else (place - 1) / (self.step_ratio - 1)) * self._height(cycle)
         if self.cycle_momentum:
             for group, low, high in zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums):
-                set_momentum(group, high - (high - low) * share)
+                set_momentum(group, high - (high - low) * share, self.use_beta1)
         return [low + (high - low) * share for low, high in zip(self.base_lrs, self.max_lrs)]
 
 
@@ -309,19 +338,20 @@ class ReduceLROnPlateau(LRScheduler):
             ("factor", factor), ("threshold", threshold), ("eps", eps), ("patience", patience), ("cooldown", cooldown)))
         if self.factor >= 1.0:
             raise ArgumentError(f"ReduceLROnPlateau: factor must be less than 1, got {factor}")
-        self.min_lrs = per_group(name, "min_lr", min_lr, optimizer, number)
-        self.best, self.num_bad_epochs, self.cooldown_counter = math.inf if mode == "min" else -math.inf, 0, 0
-        self.last_epoch = 0
+        self.min_lrs, self.default_min_lr = per_group(name, "min_lr", min_lr, optimizer, number), None
+        if not isinstance(min_lr, (list, tuple)):
+            self.default_min_lr = self.min_lrs[0]
+        self.best = self.mode_worse = math.inf if mode == "min" else -math.inf
+        self.last_epoch = self.num_bad_epochs = self.cooldown_counter = 0
         self._set(self.get_lr())
 
     def get_lr(self):
         return self.rates()
 
     def _is_better(self, value):
-        margin = self.threshold if self.threshold_mode == "abs" else self.threshold * self.best
-        if self.threshold_mode == "rel" and math.isinf(self.best):
-            margin = 0.0
-        return value < self.best - margin if self.mode == "min" else value > self.best + margin
+        change = -self.threshold if self.mode == "min" else self.threshold
+        bound = self.best + change if self.threshold_mode == "abs" else self.best * (1.0 + change)
+        return value < bound if self.mode == "min" else value > bound
 
     @property
     def in_cooldown(self) -> bool:
@@ -331,6 +361,8 @@ class ReduceLROnPlateau(LRScheduler):
     def step(self, metrics: float, epoch: int | None = None) -> None:
         """Go on by one epoch, whose metric is given."""
         value = metric("ReduceLROnPlateau", "metrics", metrics)
+        if epoch is not None:
+            warnings.warn(EPOCH_IS_DEPRECATED, UserWarning, stacklevel=2)
         self.last_epoch = self.last_epoch + 1 if epoch is None else number("ReduceLROnPlateau", "epoch", epoch)
         if self._is_better(value):
             self.best, self.num_bad_epochs = value, 0
@@ -340,8 +372,11 @@ class ReduceLROnPlateau(LRScheduler):
             self.cooldown_counter, self.num_bad_epochs = self.cooldown_counter - 1, 0
         rates = self.get_lr()
         if self.num_bad_epochs > self.patience:
-            least = self.min_lrs + self.min_lrs[-1:] * (len(rates) - len(self.min_lrs))
-            lower = [max(lr * self.factor, low) for lr, low in zip(rates, least)]
+            if len(rates) != len(self.min_lrs):
+                if self.default_min_lr is None:
+                    raise ArgumentError(f"ReduceLROnPlateau: {len(self.min_lrs)} values of min_lr for {len(rates)} parameter groups")
+                self.min_lrs = [self.default_min_lr] * len(rates)
+            lower = [max(lr * self.factor, low) for lr, low in zip(rates, self.min_lrs)]
             rates = [low if lr - low > self.eps else lr for lr, low in zip(rates, lower)]
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
         self._set(rates)
@@ -364,6 +399,9 @@ class _Several(LRScheduler):
                 raise ArgumentError(f"{name}: ReduceLROnPlateau cannot be part of it, since its step() needs a metric")
             if scheduler.optimizer is not self.optimizer:
                 raise ArgumentError(f"{name}: all schedulers must belong to one optimizer; {type(scheduler).__name__} has another")
+
+    def get_lr(self):
+        raise NotImplementedError(f"{type(self).__name__}: its schedulers have learning rates; get_last_lr() gives those in use")
 
     def state_dict(self) -> dict[str, Any]:
         state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "_schedulers")}
@@ -390,7 +428,7 @@ class SequentialLR(_Several):
             set_value(group, "lr", group["initial_lr"])
         _undo(self._schedulers)
         first = self._schedulers[_reached(self._milestones, 0)]
-        first._start()
+        first._step_first()
         self._set(first.rates())
 
     def step(self) -> None:
@@ -399,10 +437,10 @@ class SequentialLR(_Several):
         scheduler = self._schedulers[place]
         if not place or self._milestones[place - 1] != self.last_epoch:
             scheduler.step()
-        elif type(scheduler).step is LRScheduler.step:
-            scheduler._go(0)
+        elif isinstance(scheduler, _Several):
+            raise NotImplementedError(f"SequentialLR: a {type(scheduler).__name__} has no epoch 0 to take over from at a milestone")
         else:
-            scheduler.step(0)
+            scheduler._go(0)
         self._set(scheduler.rates())
 
 
@@ -413,8 +451,6 @@ def _undo(schedulers):
             _undo(scheduler._schedulers)
         else:
             scheduler.last_epoch -= 1
-            if isinstance(scheduler, CosineAnnealingWarmRestarts):
-                scheduler.T_cur -= 1
 
 
 class ChainedScheduler(_Several):

@@ -103,9 +103,10 @@ class Adafactor(_Composed):
     rules = {"lr": at_least_zero, "d": positive, "weight_decay": at_least_zero, "maximize": flag}
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, beta2_decay: float = -0.8, eps: tuple[float | None, float] = (None, 1e-3),
-                 d: float = 1.0, weight_decay: float = 0.0, *, maximize: bool = False, **options: bool | None) -> None:
+                 d: float = 1.0, weight_decay: float = 0.0, *, foreach: bool | None = None, maximize: bool = False) -> None:
+        implementation("Adafactor", foreach=foreach)
         super().__init__(params, {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay,
-                                  "maximize": maximize, **implementation("Adafactor", options, ("foreach",))})
+                                  "foreach": foreach, "maximize": maximize})
 
     def _check_group(self, group):
         values = super()._check_group(group)

@@ -1,16 +1,19 @@
 """Optimizer: parameter groups, state, checks and state dicts. The steps themselves are one class each in the other files."""
 from __future__ import annotations
 
+import copy
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from math import inf
 from typing import Any, TypeVar, overload
 
+import numpy as np
+
 from volta import gpu
 from volta._kernels import core
 from volta.autograd import enable_grad, no_grad
-from volta.dtypes import float32, float64
+from volta.dtypes import float32, float64, get_default_dtype
 from volta.errors import ArgumentError, CallError, DTypeError, MissingError, ShapeError, StateDictError
 from volta.ops import update
 from volta.ops.creation import full, full_like
@@ -103,11 +106,15 @@ class Optimizer(Hooks):
         return {key: rule(name, key, group[key]) for key, rule in self.rules.items()}
 
     def _held_group(self, group):
-        """As `_check_group`, of a group that is held: a schedule may have led its rate below 0, which steps take, as in PyTorch."""
-        lr = group.get("lr")
-        if type(lr) is float and -inf < lr < 0:
-            return {**self._check_group({**group, "lr": 0.0}), "lr": lr}
-        return self._check_group(group)
+        """As `_check_group`, of a group that is held: a schedule may have led its rate or momentum below 0, which steps take, as in
+        PyTorch."""
+        below = {}
+        for key in ("lr", "momentum"):
+            value = group.get(key)
+            value = float(value) if isinstance(value, core.TensorBase) and value._size == 1 else value
+            if type(value) is float and -inf < value < 0:
+                below[key] = value
+        return {**self._check_group({**group, **dict.fromkeys(below, 0.0)}), **below} if below else self._check_group(group)
 
     def _states(self, values):
         """Names of the states in use, in the order of the update's declaration."""
@@ -271,18 +278,19 @@ class Optimizer(Hooks):
         return self._call_state_hooks("after state_dict", {"state": state, "param_groups": groups})
 
     def _shown(self, values, made):
-        """A parameter's state with its numbers as tensors, which PyTorch has: the step in float32, the others so that they are the same
-        when they come back. `made` holds those of other parameters, of which copies take less time."""
+        """A parameter's state with its numbers as tensors, which PyTorch has. `made` holds those of other parameters, of which copies
+        take less time."""
         found = dict(values)
         for name in ("step", *self.numbers) if self.rules else ():
             if type(value := found.get(name)) in (int, float):
                 if (name, value) not in made:
-                    made[name, value] = full((), float(value), dtype=float32 if name == "step" else float64, device="cpu")
+                    made[name, value] = full((), float(value), dtype=_number_dtype(), device="cpu")
                 found[name] = clone_op(made[name, value])
         return found
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave; tensors are copied to the device and dtype of their parameter.
+        """Take over what `state_dict` gave; tensors go to the device and dtype of their parameter, and those that are there and have it
+        are held as they are, so that two optimizers which took over one state share it (`copy.deepcopy` it first where they must not).
 
         Raises: StateDictError where groups or shapes differ, ArgumentError for a bad hyperparameter; nothing has changed then.
         """
@@ -322,7 +330,7 @@ class Optimizer(Hooks):
         return _moved(key, value, p)
 
     def _loaded_groups(self, given):
-        """The groups of a state dict, with this optimizer's parameters; tensors among their hyperparameters are copied."""
+        """The groups of a state dict, with this optimizer's parameters; hyperparameters are copied."""
         name = type(self).__name__
         for group in given:
             if not isinstance(group, dict) or not isinstance(group.get("params"), (list, tuple)):
@@ -332,9 +340,9 @@ class Optimizer(Hooks):
             raise StateDictError(f"{name}: the state dict has groups of {sizes} parameters, this optimizer has {wanted}")
         groups = []
         for own, group in zip(self.param_groups, given):
-            loaded = {key: value.detach().clone() if isinstance(value, core.TensorBase) else value for key, value in group.items()}
+            loaded = {key: copy.deepcopy(value) for key, value in group.items() if key != "params"}
             groups.append({**own, **loaded, "params": own["params"]})
-            self._check_group(groups[-1])
+            self._held_group(groups[-1])
         return groups
 
     def __repr__(self) -> str:
@@ -358,10 +366,20 @@ def _keys(value):
     return f"the keys {sorted(map(str, value))}" if isinstance(value, dict) else type(value).__name__
 
 
+def _number_dtype():
+    """The dtype of the numbers of a state in its tensors."""
+    return float64 if get_default_dtype() is float64 else float32
+
+
+def as_stored(value: float) -> float:
+    """A number of a state as it comes back from a state dict."""
+    return float(value) if _number_dtype() is float64 else float(np.float32(value))
+
+
 def _moved(key, value, p):
-    """A value of the state copied to where parameter `p` is, in its dtype; a step as it is, and likewise what lists and dicts hold."""
+    """A value of the state where parameter `p` is, in its dtype; a step as it is, and likewise what lists and dicts hold."""
     if isinstance(value, core.TensorBase):
-        return value.detach().clone() if key == "step" else value.detach().to(p.device, p.dtype, copy=True)
+        return value if key == "step" else value.to(p.device, p.dtype) if p.is_floating_point() else value.to(p.device)
     if isinstance(value, dict):
         return {k: _moved(k, v, p) for k, v in value.items()}
     return type(value)(_moved(key, v, p) for v in value) if type(value) in (list, tuple) else value

@@ -14,13 +14,11 @@ _ORDER = ("Detected call of `lr_scheduler.step()` before `optimizer.step()`. The
           "`optimizer.step()` before `lr_scheduler.step()`. Failure to do this skips the first value of the learning rate schedule.")
 _OVERRIDDEN = ("Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, make sure to call "
                "`optimizer.step()` before `lr_scheduler.step()`.")
-_EPOCH = ("The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "
-          "`scheduler.step()` to step the scheduler. If epoch is different from None, the closed form is used instead of the new chainable "
-          "form, where available.")
+EPOCH_IS_DEPRECATED = ("The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "
+                       "`scheduler.step()` to step the scheduler. If epoch is different from None, the closed form is used instead of the "
+                       "new chainable form, where available.")
 
 _LAST = "To get the last learning rate computed by the scheduler, please use `get_last_lr()`."
-
-_ELSEWHERE = frozenset(("optimizer", "lr_lambdas", "_is_initial", "_get_lr_called_within_step"))        # no fields of a schedule
 
 
 class LRScheduler:
@@ -28,6 +26,7 @@ class LRScheduler:
     after each epoch (or each batch), behind `optimizer.step()`. A learning rate that is a tensor is changed in place."""
 
     _get_lr_called_within_step = False
+    _is_initial = False                     # in the step before the first
     _advances = False                       # whether going on from an epoch takes the step to the next one, as it does for some in PyTorch
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
@@ -35,20 +34,21 @@ class LRScheduler:
         self.optimizer, self.last_epoch = need_optimizer(self, optimizer), integer(name, "last_epoch", last_epoch)
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", number(name, "lr", group["lr"]))
+                number(name, "lr", group["lr"])
+                group.setdefault("initial_lr", group["lr"].clone() if isinstance(group["lr"], core.TensorBase) else group["lr"])
             elif "initial_lr" not in group:
                 raise MissingError(f"{name}: to go on from last_epoch={last_epoch}, group {i} of the optimizer needs its "
                                     f"'initial_lr'; load the optimizer's state first")
         self.base_lrs = [number(name, "initial_lr", group["initial_lr"]) for group in optimizer.param_groups]
-        self._start()
+        if optimizer._opt_called is None:
+            optimizer._opt_called, optimizer._step_given = False, vars(optimizer).get("step")
+        self._step_first()
 
-    def _start(self):
+    def _step_first(self):
         """The step before the first; a schedule that goes on from an epoch finds the rate of that epoch in the optimizer."""
-        self._resumed, self._step_count = self.last_epoch >= 0, 0
-        if self.optimizer._opt_called is None:
-            self.optimizer._opt_called, self.optimizer._step_given = False, vars(self.optimizer).get("step")
+        self._step_count, self._is_initial = 0, True
         self.step()
-        self._resumed = False
+        self._is_initial = False
 
     def scale(self, index: int, epoch: int) -> float:
         """What the first learning rate of group `index` is multiplied with in an epoch."""
@@ -72,7 +72,7 @@ class LRScheduler:
         if self.last_epoch == 0:
             return lr * self.scale(index, 0)
         before, now = self.scale(index, self.last_epoch - 1), self.scale(index, self.last_epoch)
-        if before == now or self._resumed and not self._advances:
+        if before == now or self._is_initial and not self._advances:
             return lr
         return lr * (now / before) if before else self.base_lrs[index] * now
 
@@ -90,7 +90,7 @@ class LRScheduler:
         """Go on by one epoch, or to the one given."""
         if epoch is not None:
             number(type(self).__name__, "epoch", epoch)
-            warnings.warn(_EPOCH, UserWarning, stacklevel=2)
+            warnings.warn(EPOCH_IS_DEPRECATED, UserWarning, stacklevel=2)
         if self._step_count == 1:
             if vars(self.optimizer).get("step") is not self.optimizer._step_given:
                 warnings.warn(_OVERRIDDEN, UserWarning, stacklevel=2)
@@ -120,14 +120,12 @@ class LRScheduler:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer and functions. Of callable objects, what they hold."""
-        state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas", "_resumed")}
-        if "base_lrs" in state:                 # what PyTorch's schedules look for
-            state.update(_is_initial=False, _get_lr_called_within_step=False)
+        state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
         functions = self.__dict__.get("lr_lambdas")
         return {**state, "lr_lambdas": [held(each) for each in functions]} if isinstance(functions, list) else state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from what `state_dict` gave; the optimizer gets its learning rates.
+        """Continue from what `state_dict` gave; the learning rates in use are the optimizer's, whose state is loaded by itself.
 
         Raises: StateDictError where it is not a dict that a schedule gave, or of another number of groups; ArgumentError for a learning
         rate that is none. Nothing has changed then.
@@ -136,12 +134,11 @@ class LRScheduler:
         rates = [number(type(self).__name__, "lr", lr) for lr in state_dict["_last_lr"]]
         if len(rates) != len(self._last_lr):
             raise StateDictError(f"{type(self).__name__}: load_state_dict got {len(rates)} learning rates for {len(self._last_lr)} groups")
-        self.__dict__.update({key: value for key, value in state_dict.items() if key not in _ELSEWHERE})
+        self.__dict__.update({key: value for key, value in state_dict.items() if key not in ("optimizer", "lr_lambdas")})
         functions = self.__dict__.get("lr_lambdas")
         for each, kept in zip(functions, state_dict.get("lr_lambdas") or ()) if isinstance(functions, list) else ():
             if kept is not None:
                 each.__dict__.update(kept)
-        self._set(rates)
 
 
 def held(call: Any) -> dict[str, Any] | None:
@@ -158,9 +155,19 @@ def set_value(group: dict, key: str, value: float) -> None:
         group[key] = value
 
 
-def set_momentum(group: dict, value: float) -> None:
-    """Set a group's momentum, or the first of its betas."""
-    if "betas" in group:
+def turns_beta(scheduler: object, optimizer: Optimizer) -> bool:
+    """Whether a schedule of momentum changes the first of an optimizer's betas.
+
+    Raises: ArgumentError where the optimizer has neither momentum nor betas.
+    """
+    if not {"momentum", "betas"} & set(optimizer.defaults):
+        raise ArgumentError(f"{type(scheduler).__name__}: the optimizer has no momentum and no betas; use cycle_momentum=False")
+    return "betas" in optimizer.defaults
+
+
+def set_momentum(group: dict, value: float, beta: bool) -> None:
+    """Set a group's momentum, or where `beta` the first of its betas."""
+    if beta:
         group["betas"] = (value, *group["betas"][1:])
     else:
         set_value(group, "momentum", value)

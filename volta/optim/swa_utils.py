@@ -75,25 +75,32 @@ class AveragedModel(Module):
         return self.module(*args, **kwargs)
 
     def _tensors(self, model):
-        buffers = [b for b in model.buffers() if b.dtype.is_floating_point] if self.use_buffers else []
-        return [p.detach() for p in model.parameters()] + buffers
+        return [t.detach() for t in (*model.parameters(), *(model.buffers() if self.use_buffers else ()))]
 
     @no_grad
     def update_parameters(self, model: Module) -> None:
         """Take the present parameters of `model` into the averages."""
         own, given = self._tensors(self.module), self._tensors(model)
         given = [value.to(average.device) for value, average in zip(given, own)]
-        count = self.n_averaged.item()
-        if count == 0:
+        counts = {average.device: None for average in own}          # as tensors, which the user's functions are given
+        if self.avg_fn is not None or self.multi_avg_fn is not None:
+            counts = {device: self.n_averaged.to(device) for device in counts}
+        if not self.n_averaged:
             for average, value in zip(own, given):
                 average.copy_(value)
         elif self.multi_avg_fn is not None:
-            self.multi_avg_fn(own, given, count)
+            kinds: dict[tuple, tuple[list, list]] = {}
+            for average, value in zip(own, given):
+                lists = kinds.setdefault((average.device, average.dtype), ([], []))
+                lists[0].append(average), lists[1].append(value)
+            for (device, _), lists in kinds.items():
+                self.multi_avg_fn(*lists, counts[device])
         else:
-            _for_lists(self.avg_fn or get_swa_avg_fn())(own, given, count)
-        taken = {id(b) for b in own}
-        for average, value in zip(self.module.buffers(), model.buffers()):
-            if id(average) not in taken:
+            function, count = self.avg_fn or get_swa_avg_fn(), self.n_averaged.item()
+            for average, value in zip(own, given):
+                average.copy_(function(average, value, count if self.avg_fn is None else counts[average.device]))
+        if not self.use_buffers:
+            for average, value in zip(self.module.buffers(), model.buffers()):
                 average.copy_(value.to(average.device))
         self.n_averaged.add_(1)
 
@@ -129,15 +136,15 @@ class SWALR(LRScheduler):
         for group, rate in zip(optimizer.param_groups, rates):
             group["swa_lr"] = rate
         self.anneal_epochs = at_least("SWALR", "anneal_epochs", integer("SWALR", "anneal_epochs", anneal_epochs), 0)
-        self.anneal_strategy = one_of("SWALR", "anneal_strategy", anneal_strategy, ("cos", "linear"))
+        self._anneal_strategy = one_of("SWALR", "anneal_strategy", anneal_strategy, ("cos", "linear"))
         super().__init__(optimizer, last_epoch)
 
     def _part(self, step):
         t = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
-        return (1 - math.cos(math.pi * t)) / 2 if self.anneal_strategy == "cos" else t
+        return (1 - math.cos(math.pi * t)) / 2 if self._anneal_strategy == "cos" else t
 
     def _rates(self):
-        step = max(1, self.last_epoch) if self.anneal_epochs == 0 else self.last_epoch
+        step = max(1, self._step_count - 1) if self.anneal_epochs == 0 else self._step_count - 1
         before, now = self._part(step - 1), self._part(step)
         rates = []
         for group, lr in zip(self.optimizer.param_groups, self.rates()):

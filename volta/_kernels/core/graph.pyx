@@ -353,9 +353,12 @@ cdef class Node:
         return self.saved if self.unpack is None or self.saved is None else unpacked(self, self.saved)
 
     def __getattr__(self, str name):
-        """What was saved, by PyTorch's names: `_saved_self` is the first input, `_saved_other` another by its name, `_saved_result`."""
+        """What was saved, by PyTorch's names: `_saved_self` is the first input, `_saved_other` another by its name, `_saved_result`;
+        parameters as the record has them (`_saved_dim`)."""
         cdef Py_ssize_t i
         if name.startswith("_saved_") and self.primitive is not None:
+            if self.params is not None and name[7:] in self.params:
+                return self.params[name[7:]]
             for i in range(self.plan.count):
                 place, kind = self.plan.places[i], self.plan.kinds[i]
                 own = "result" if kind == OUTPUT else None if kind != INPUT else "self" if place == 0 else self.primitive.names[place]
