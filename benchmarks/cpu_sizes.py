@@ -94,7 +94,7 @@ def large(lib) -> dict[str, Callable[[], object]]:
 
 
 def scaling(threads: int, turns: int = 5) -> None:
-    """One thread's time over that of all of them; both, of both libraries, in turns, since a shared machine's speed changes by the second."""
+    """One thread's time over that of all of them; both, of both libraries, in turns, since a shared machine's speed changes."""
     print(f"\nscaling: time of 1 thread / time of {threads}\n{'':34s} {'volta':>9s} {'torch':>9s}")
     calls = {library: large(lib) for library, lib in LIBRARIES.items()}
     for name in calls["volta"]:

@@ -14,7 +14,7 @@ from volta._kernels.core.direct import bare, diagonal_sum, of_one_dtype
 from volta._kernels.core.halves import widened
 from volta._kernels.core.order import by_pixels, dense_strides
 from volta.device import as_device
-from volta.dtypes import HALVES, as_dtype, bool_, float32, float64, int64, result_type, to_numpy, uint8
+from volta.dtypes import HALVES, as_dtype, as_integer, bool_, check_held, float32, float64, int64, result_type, to_numpy, uint8
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.layout import channels_last, channels_last_3d, contiguous_format, preserve_format
 from volta.ops.parts import narrow
@@ -393,3 +393,14 @@ def trace(input: Tensor) -> Tensor:
         raise DTypeError("trace: needs a floating point or integer tensor, got bool; convert it with .float()")
     shown = diagonal_op(input, offset=0)
     return sum_op(shown, dim=(0,), keepdim=False) if input.dtype in (float32, float64) else shown.sum()
+
+
+def as_value(op: str, input: Tensor, value: Tensor) -> Tensor | Number:
+    """A 0-d tensor that `input` is to hold, in its dtype; where that is one of integers and the host sees the number, the number."""
+    if value.dtype is input.dtype or input.dtype.code == 0 or not core.host_sees(value) or core.stands_in(value):
+        return cast(value, input.dtype)
+    if not input.dtype.is_floating_point:
+        return as_integer(op, value.item(), input.dtype)
+    if value.dtype.itemsize > input.dtype.itemsize:
+        check_held(op, value.item(), input.dtype)
+    return cast(value, input.dtype)

@@ -13,7 +13,7 @@ from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
 from volta.dtypes import as_integer, bool_, check_held, held, int32, int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, IndexTypeError, RankError, ShapeError
-from volta.ops.copy import to
+from volta.ops.copy import as_value, to
 from volta.ops.join import pad
 from volta.ops.parts import narrow, select, slice_view, unbind
 from volta.ops.records.copy import cast
@@ -356,28 +356,15 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     return one_hot_op(positions("one_hot", input, num_classes, kernel_checks=num_classes > 0), classes=num_classes)
 
 
-def as_value(op: str, input: Tensor, value: Tensor) -> Tensor | Number:
-    """A 0-d tensor that `input` is to hold, in its dtype; where that is one of integers and the host sees the number, the number."""
-    if value.dtype is input.dtype or input.dtype.code == 0 or not core.host_sees(value) or core.stands_in(value):
-        return cast(value, input.dtype)
-    if not input.dtype.is_floating_point:
-        return as_integer(op, value.item(), input.dtype)
-    if value.dtype.itemsize > input.dtype.itemsize:
-        check_held(op, value.item(), input.dtype)
-    return cast(value, input.dtype)
-
-
 def _filled_in_place(input, mask, value):
     """See `Places.one`."""
     if not isinstance(mask, TensorBase) or mask.dtype.code != 0:
         return None
-    kind = input.dtype
-    fits = mask._shape == input._shape or broadcasts_to(mask.shape, input.shape)
-    if kind.is_floating_point:
-        held = kind.itemsize > 2 and (
-            value.dtype is kind and not value._shape if isinstance(value, TensorBase) else -65504.0 <= value <= 65504.0)
+    if input.dtype.is_floating_point:
+        held = value.dtype is input.dtype and not value._shape if isinstance(value, TensorBase) else -65504.0 <= value <= 65504.0
     else:
-        held = type(value) is int and kind.itemsize > 2 and -1 << 31 <= value < 1 << 31
+        held = type(value) is int and -1 << 31 <= value < 1 << 31
+    fits = input.dtype.itemsize > 2 and (mask._shape == input._shape or broadcasts_to(mask.shape, input.shape))
     return (where_op, (mask, value, input)) if fits and held else None
 
 

@@ -17,11 +17,11 @@ from volta._kernels.core.direct import bare, unseen
 from volta._kernels.core.graph import custom_node, is_grad_enabled
 from volta.dtypes import bool_, iinfo, int32, int64, uint8
 from volta.errors import ArgumentError, AutogradError, DTypeError, RankError, ShapeError, warn_once
+from volta.ops.copy import as_value
 from volta.ops.creation import full_like, new_zeros, ones, ones_like, zeros_like
 from volta.ops.entries import BETA, alike, as_held, index_reduce_in_place, scatter_in_place, scatter_reduce_in_place, slices_of
 from volta.ops.expanded import changed
 from volta.ops.indexing import (
-    as_value,
     as_vector,
     check_index,
     check_integers,

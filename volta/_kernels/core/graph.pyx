@@ -353,8 +353,7 @@ cdef class Node:
         return self.saved if self.unpack is None or self.saved is None else unpacked(self, self.saved)
 
     def __getattr__(self, str name):
-        """What was saved, by PyTorch's names: `_saved_self` is the first input, `_saved_other` another by its name, `_saved_result`;
-        parameters as the record has them (`_saved_dim`)."""
+        """What was saved, by PyTorch's names: `_saved_self` is the first input, `_saved_other` another, `_saved_result`, `_saved_dim`."""
         cdef Py_ssize_t i
         if name.startswith("_saved_") and self.primitive is not None:
             if self.params is not None and name[7:] in self.params:
@@ -376,8 +375,7 @@ cdef class Node:
         return hooks.handle(self.before, fn)
 
     def register_hook(self, fn):
-        """Call `fn(gradients of the inputs, gradients of the outputs)` after the derivative; the tuple that it gives, if not None, replaces
-        the former."""
+        """Call `fn(gradients of the inputs, those of the outputs)` after the derivative; a tuple that it gives replaces the former."""
         self.after = {} if self.after is None else self.after
         return hooks.handle(self.after, fn)
 

@@ -38,6 +38,7 @@ cpdef enum:                                 # the type of an argument: bits
     INTEGERS = 512                          # a tuple or list of them
     TENSORS = 1024
     LISTS = 2048                            # a tuple or list of INTEGERS
+    REALS = 4096                            # a tuple or list of REAL or INTEGER
 
 cdef class Plan:
     # For one set of wanted gradients.

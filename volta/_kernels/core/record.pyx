@@ -85,7 +85,6 @@ cdef list _parameters(function):
     return list(code.co_varnames[:code.co_argcount + code.co_kwonlyargcount])
 
 
-
 cdef class Op:
     """A public operation: a function, and a method where a tensor class has it as an attribute. Other classes that do (`act = torch.relu`)
     have the function, as with PyTorch's, which are no functions of Python's."""
@@ -131,11 +130,6 @@ cdef class Op:
         return None if self._signature is None else self._signature()
 
 
-cdef enum:
-    REALS_OF = 4096                         # a tuple or list of REAL or INTEGER
-REALS = REALS_OF
-
-
 cdef int _kind(object x, int depth=2):
     """The bit of an argument's type; 0 for any that has none, as lists have in lists in lists (which may contain themselves)."""
     cdef int kind, overflow, one
@@ -158,10 +152,10 @@ cdef int _kind(object x, int depth=2):
         return PLACE
     if depth == 0 or not isinstance(x, (tuple, list)):
         return 0
-    kind = INTEGERS | TENSORS | LISTS | REALS_OF
+    kind = INTEGERS | TENSORS | LISTS | REALS
     for each in x:
         one = _kind(each, depth - 1)
-        kind &= (INTEGERS | REALS_OF if one == INTEGER else REALS_OF if one == REAL else TENSORS if one == TENSOR
+        kind &= (INTEGERS | REALS if one == INTEGER else REALS if one == REAL else TENSORS if one == TENSOR
                  else LISTS if one & INTEGERS else 0)
     return kind
 

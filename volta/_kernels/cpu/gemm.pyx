@@ -288,7 +288,7 @@ cdef void turn_lines(Py_ssize_t n, Py_ssize_t k, const real* x, Py_ssize_t acros
 
 cdef void few_rows(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* x, Py_ssize_t x_row, const real* y, Py_ssize_t step,
                    Py_ssize_t across, real* out, Py_ssize_t out_row) noexcept nogil:
-    """out[rows][columns] = x[rows][k] @ y[k][columns], with y read once. IN: at most THIN rows and LINE columns."""
+    """out[rows][columns] = x[rows][k] @ y[k][columns], with y read once, for a few rows."""
     cdef Py_ssize_t row, j, q, count
     cdef real* to
     if step == 1 and (across != 1 or columns == 1):

@@ -4,6 +4,31 @@
 from volta._kernels.cpu.iteration cimport Cursor, Geometry, advance_planes, advance_rows, move_elements
 from volta._kernels.cpu.short_rows cimport copy_planes, copy_rows, repeat_rows
 
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+    #if defined(_MSC_VER)
+    #define VOLTA_ALONE __restrict
+    #else
+    #define VOLTA_ALONE __restrict__
+    #endif
+    #define VOLTA_REVERSE(T)                                                                                                      \
+        for (; rows > 0; rows--, to += to_step, x += x_step) {                                                                    \
+            T *VOLTA_ALONE a = (T *)to;                                                                                           \
+            const T *VOLTA_ALONE b = (const T *)x;                                                                                \
+            for (i = 0; i < n; i++) a[i] = b[-i];                                                                                 \
+        }
+    /* Rows of n elements of 4 or 8 bytes, of which x points at the last, from their ends on. */
+    static void volta_reverse_rows(char *to, ptrdiff_t to_step, const char *x, ptrdiff_t x_step, ptrdiff_t rows, ptrdiff_t n,
+                                   ptrdiff_t size) {
+        ptrdiff_t i;
+        if (size == 4) VOLTA_REVERSE(uint32_t) else VOLTA_REVERSE(uint64_t)
+    }
+    """
+    void reverse_rows "volta_reverse_rows"(char* to, Py_ssize_t to_step, const char* x, Py_ssize_t x_step, Py_ssize_t rows, Py_ssize_t n,
+                                           Py_ssize_t size) noexcept nogil
+
 cdef enum:
     BLOCK = 512                                 # rows that are copied column by column at once
     NARROW = 12                                 # elements of a row up to which they are

@@ -1,0 +1,93 @@
+# How a reduction walks what it reduces: elements under one output, or under neighbouring ones, are folded into their accumulators.
+#
+# Layout: see reduce.pyx.in. Threads: none. Sizes: the caller's.
+from libc.stdint cimport uint16_t
+from volta._kernels.cpu.folds cimport BLOCK, Fold
+from volta._kernels.cpu.half_sums cimport half_block, half_columns
+from volta._kernels.cpu.iteration cimport BRAIN, Cursor, Geometry, advance, seek, staged
+
+
+cdef struct Plan:
+    Fold fold
+    Geometry kept                               # operand 0: input; operand 1: output (bytes of its dtype)
+    Geometry reduced                            # operand 0: input, from address 0
+    Py_ssize_t itemsize                         # of the input in memory
+    Py_ssize_t acc_size
+    int half                                    # how the input lies in memory (iteration.pxd)
+    bint half_sum                               # whether half_sums.pxd adds it
+    bint line                                   # the innermost dimension is kept
+    Py_ssize_t group                            # outputs of a task
+    Py_ssize_t groups                           # tasks along each row of outputs (line) or in all
+    Py_ssize_t pieces                           # parts of the reduction
+    Py_ssize_t piece                            # reduced elements in a part
+    char* partial                               # [pieces][outputs] accumulators; NULL where there is one piece
+    int code                                    # of the output
+    double scale
+
+
+cdef inline void fold_rows(const Plan* p, char* x, char* acc, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+    """Fold the reduced elements [start, stop) under one output, whose first element is at x, into acc[0]."""
+    cdef char buffer[BLOCK * 8]
+    cdef Cursor c
+    cdef int last = p.reduced.rank - 1
+    cdef Py_ssize_t step = p.reduced.step[0][last], length
+    if start >= stop:
+        return
+    seek(&p.reduced, &c, start)
+    while start < stop:
+        length = min(p.reduced.shape[last] - c.position[last], stop - start, <Py_ssize_t>BLOCK)
+        if p.half_sum and length == BLOCK and step == 2:
+            (<double*>acc)[0] += half_block(p.half == BRAIN, <uint16_t*>(x + <Py_ssize_t>c.at[0]))
+        else:
+            p.fold.row(acc, staged(x + <Py_ssize_t>c.at[0], step, length, p.itemsize, p.half, buffer), length)
+        start += length
+        advance(&p.reduced, &c, length)
+
+
+cdef inline void fold_lines(const Plan* p, char* x, char* acc, Py_ssize_t n, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+    """Fold the reduced elements [start, stop) under n neighbouring outputs into acc[:n]."""
+    cdef char buffer[BLOCK * 8]
+    cdef Cursor c
+    cdef int last = p.reduced.rank - 1
+    cdef Py_ssize_t step = p.kept.step[0][p.kept.rank - 1], apart = p.reduced.step[0][last], rows, i, k, some, done, rest
+    if start >= stop:
+        return
+    seek(&p.reduced, &c, start)
+    while start < stop:
+        rows = min(p.reduced.shape[last] - c.position[last], stop - start)
+        if step == p.itemsize and not p.half:
+            p.fold.lines(acc, x + <Py_ssize_t>c.at[0], apart, rows, n)
+        elif p.half and n > 0:                  # as many as the block holds in float32, and one in 16 bits behind its place
+            i = done = 0
+            if p.half_sum and step == 2:
+                done = half_columns(p.half == BRAIN, <double*>acc, x + <Py_ssize_t>c.at[0], apart, rows, n)
+            rest = n - done
+            while i < rows and rest > 0:
+                some = min(rows - i, (BLOCK * 4 - rest) // (2 * rest))
+                for k in range(some):
+                    staged(x + <Py_ssize_t>c.at[0] + done * step + (i + k) * apart, step, rest, p.itemsize, p.half,
+                           buffer + k * rest * sizeof(float))
+                p.fold.lines(acc + done * p.acc_size, buffer, rest * sizeof(float), some, rest)
+                i += some
+        else:
+            for i in range(rows):
+                p.fold.line(acc, staged(x + <Py_ssize_t>c.at[0] + i * apart, step, n, p.itemsize, p.half, buffer), n)
+        start += rows
+        advance(&p.reduced, &c, rows)
+
+
+cdef inline void fold_short(const Plan* p, char* x, char* acc, Py_ssize_t apart, Py_ssize_t n, Py_ssize_t start,
+                            Py_ssize_t stop) noexcept nogil:
+    """Fold the reduced elements [start, stop), rows of few, under n outputs `apart` bytes from each other into acc[:n]: the rows of all of
+    them together."""
+    cdef Cursor c
+    cdef int last = p.reduced.rank - 1
+    cdef Py_ssize_t length
+    if start >= stop:
+        return
+    seek(&p.reduced, &c, start)
+    while start < stop:
+        length = min(p.reduced.shape[last] - c.position[last], stop - start)
+        p.fold.rows(acc, x + <Py_ssize_t>c.at[0], apart, n, length)
+        start += length
+        advance(&p.reduced, &c, length)
