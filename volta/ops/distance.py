@@ -10,7 +10,7 @@ from volta._kernels import core
 from volta._kernels.core import graph
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
-from volta.dtypes import promote_types
+from volta.dtypes import HALVES, float32, promote_types
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import cast, promoted
 from volta.ops.join import cat
@@ -40,8 +40,7 @@ def _np_cosine(x1, x2, dim=1, eps=1e-8):
     return (x1 / sizes[0] * (x2 / sizes[1])).sum(dim)
 
 
-@composed(samples=(case((3, 4), (3, 4)), case((2, 1, 4), (3, 4), dim=-1), case((5,), (5,), dim=0)), numpy=_np_cosine, method=False,
-          in_float32=True)
+@composed(samples=(case((3, 4), (3, 4)), case((2, 1, 4), (3, 4), dim=-1), case((5,), (5,), dim=0)), numpy=_np_cosine, method=False)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) -> Tensor:
     """The cosine of the angle between vectors along `dim`: x1 . x2 / (max(|x1|, eps) max(|x2|, eps)); the two broadcast.
 
@@ -52,9 +51,12 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
         raise DTypeError(f"cosine_similarity: needs floating point tensors, got {x1.dtype}; convert them with .float()")
     if not eps >= 0:
         raise ArgumentError(f"cosine_similarity: eps must not be negative, got {eps}")
-    if x1.dtype is not x2.dtype:
-        common = promote_types(x1.dtype, x2.dtype)          # of the dtypes alone, also beside a tensor without dimensions
-        x1, x2 = cast(x1, common), cast(x2, common)
+    common = promote_types(x1.dtype, x2.dtype)              # of the dtypes alone, also beside a tensor without dimensions
+    wide = float32 if common in HALVES else common
+    return cast(_cosine(cast(x1, wide), cast(x2, wide), dim, eps), common)
+
+
+def _cosine(x1, x2, dim, eps):
     if x1._shape != x2._shape:
         x1, x2 = broadcast_tensors(x1, x2)
     if not x1.ndim or x1._shape[as_dim("cosine_similarity", dim, x1.ndim)] == 1:        # a norm of one element does not overflow
