@@ -73,11 +73,17 @@ def test_numbers_filled_in_by_a_mask(dtype):
 
 
 def test_numbers_that_integers_do_not_hold():
-    mask = volta.tensor([True, False])
+    mask, index = volta.tensor([True, False]), volta.tensor([1])
     for dtype, number in ((volta.int64, 1 << 63), (volta.int32, 1 << 31), (volta.uint8, 256), (volta.int8, -129)):
         with pytest.raises(ArgumentError):
             volta.zeros(2, dtype=dtype).masked_fill_(mask, number)
     assert volta.zeros(2, dtype=volta.int64).masked_fill_(mask, (1 << 62) + 1).tolist() == [(1 << 62) + 1, 0]
+    x = volta.zeros(2)
+    for call in (lambda: x.masked_fill_(mask, 1e300), lambda: x.scatter_(0, index, 1e300), lambda: x.__setitem__(index, 1e300),
+                 lambda: x.__setitem__(mask, 1e300)):
+        with pytest.raises(ArgumentError):
+            call()
+    assert x.tolist() == [0, 0]
     x = volta.zeros(2, dtype=volta.int64)
     x[mask] = (1 << 62) + 1
     assert x.tolist() == [(1 << 62) + 1, 0]

@@ -21,6 +21,7 @@ from volta.dtypes import bool_, int8, int16, int64
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexTypeError
 from volta.ops.copy import clone, contiguous, copy_into, fill_into
 from volta.ops.creation import full
+from volta.ops.entries import as_held
 from volta.ops.expanded import changed
 from volta.ops.from_data import tensor
 from volta.ops.indexing import known_range, true_places, true_values
@@ -310,7 +311,7 @@ def _assign_neighbours(x, found, value):
     rows, first, count, shape = found
     if first == 0 and not isinstance(value, core.TensorBase) and bare(x, rows) and _is_held(x, value) and not core.same_memory(rows, x):
         inplace.check_elements("setitem", x)
-        one = run_kernel(full_op, x.device, ((), value), {"dtype": x.dtype, "device": x.device})
+        one = run_kernel(full_op, x.device, ((), as_held(x, value)), {"dtype": x.dtype, "device": x.device})
         return run_kernel(index_put_op, x.device, (x, rows, one), {"rank": count})
     if not (first == 0 and isinstance(value, core.TensorBase) and value._size > 1 and value._shape == shape + x._shape[count:]
             and len(shape) == 1) or core.stands_in(value) or graph.is_grad_enabled() and (x.requires_grad or value.requires_grad) or (
