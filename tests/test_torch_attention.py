@@ -66,7 +66,7 @@ MEASURED = {
 @pytest.mark.parametrize("width, heads, length", MEASURED)
 def test_splits_are_those_measured_best(width, heads, length):
     times = MEASURED[width, heads, length]
-    tile = tiles.tile_of(tiles.FORWARD, width, 49152, heads, length)
+    tile = tiles.tile_of(tiles.FORWARD, width, 49152, heads, length, length)
     found = tile.splits(tiles.FORWARD, width, tile.met(tiles.FORWARD, length, length, False), heads, heads * length * width, 100)
     assert times[found] <= 1.02 * min(times.values())
 
@@ -81,7 +81,7 @@ MEASURED_BACKWARD = {
 @pytest.mark.parametrize("width, heads, length", MEASURED_BACKWARD)
 def test_splits_are_those_measured_best_backward(width, heads, length):
     times = MEASURED_BACKWARD[width, heads, length]
-    tile = tiles.tile_of(tiles.BACKWARD, width, 49152, heads, length)
+    tile = tiles.tile_of(tiles.BACKWARD, width, 49152, heads, length, length)
     copies = tile.copies(length, length, heads, False, 100)
     works = tiles.owned(tile.met(tiles.BACKWARD, length, length, False), copies)
     found = tile.splits(tiles.BACKWARD, width, works, heads, 2 * heads * length * width, 100)

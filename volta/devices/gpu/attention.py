@@ -116,25 +116,29 @@ TILES = {
     BACKWARD: {32: Tile(64, 64, 8, 16, 8, 16), 64: Tile(128, 64, 16, 16, 16, 32), 96: Tile(64, 64, 8, 16, 8, 16),
                128: Tile(128, 64, 16, 16, 16, 16), 256: Tile(64, 64, 16, 16, 16, 8)},
 }
-OTHERS = Tile(64, 64, 16, 8, 16, 16), Tile(32, 32, 8, 8, 8, 8)
+SMALL, SHORT = Tile(32, 32, 8, 8, 8, 8), 32     # of up to so many queries and keys, and forward
+WIDE = Tile(32, 128, 16, 8, 16, 16)             # of so many queries and more keys
+OTHERS = Tile(64, 64, 16, 8, 16, 16), SMALL
 # By the widest head: another tile where that of TILES gives a number of workgroups within this range, with a causal mask alone where
 # tiles are given for a pair, at most so many.
 FEW = {
-    FORWARD: {96: ((range(UNITS // 2, 2 * UNITS), 0, Tile(64, 128, 8, 16, 8, 32)),),
+    FORWARD: {96: ((range(UNITS // 2, 2 * UNITS), 8, Tile(64, 64, 8, 16, 16, 16, 2)),
+                   (range(UNITS // 2, 2 * UNITS), 0, Tile(64, 128, 8, 16, 16, 32))),
               128: ((range(UNITS // 8 + 1), 0, Tile(32, 64, 16, 8, 16, 16)), (range(UNITS // 4 + 1), 0, Tile(64, 128, 16, 8, 16, 16)),
-                    (range(UNITS), 8, Tile(64, 128, 16, 8, 16, 16)))},
+                    (range(UNITS), 8, Tile(64, 64, 8, 16, 16, 8, 2)))},
     BACKWARD: {128: ((range(UNITS // 8 + 1), 0, Tile(64, 64, 16, 16, 16, 16)),)},
 }
 
 
-def tile_of(kind: int, width: int, limit: int, pairs: int, length: int, causal: bool = False) -> Tile:
+def tile_of(kind: int, width: int, limit: int, pairs: int, length: int, columns: int, causal: bool = False) -> Tile:
     """The tile for heads of up to `width` elements. IN: limit, bytes of workgroup memory; length, rows of each of the pairs."""
     widest, first = next((widest, tile) for widest, tile in TILES[kind].items() if widest >= width)
     each = ceil_div(length, first.rows)
-    for workgroups, most, another in FEW[kind].get(widest, ()):
-        if pairs * each in workgroups and (not most or causal and each <= most):
-            first = another
-            break
+    few = (another for workgroups, most, another in FEW[kind].get(widest, ())
+           if pairs * each in workgroups and (not most or causal and each <= most))
+    first = next(few, first)
+    if length <= SHORT and widest <= 128 and (columns <= SHORT or kind == FORWARD):
+        first = SMALL if columns <= SHORT else WIDE
     return next(t for t in (first, *OTHERS) if t.shared(kind, width) <= limit)
 
 
@@ -218,9 +222,9 @@ class _Step:
         q, k, v, mask, g = tensors
         _, heads, queries, width = q.shape
         groups, keys, values = v.shape[1:]
-        owners, length = (groups, keys) if kind == BACKWARD else (heads, queries)
-        self.tile = tile_of(kind, max(width, values), plan.ctx.limits["max-compute-workgroup-storage-size"], q.shape[0] * owners, length,
-                            causal)
+        owners, rows, columns = (groups, keys, queries) if kind == BACKWARD else (heads, queries, keys)
+        self.tile = tile_of(kind, max(width, values), plan.ctx.limits["max-compute-workgroup-storage-size"], q.shape[0] * owners, rows,
+                            columns, causal)
         of_mask = (0,) * 5
         if mask is not None:
             strides = [0 if n == 1 else s for n, s in zip(mask.shape, mask._strides)]
