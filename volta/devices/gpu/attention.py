@@ -111,7 +111,7 @@ def owned(met: list, copies: int) -> list:
 # memory than the adapter has, the first of OTHERS that does not serves instead; WebGPU guarantees 16 KiB.
 # All workgroups of a multiprocessor share some 50 KB there (measured), so that two at a time may take 24 each.
 TILES = {
-    FORWARD: {32: Tile(64, 64, 8, 16, 16, 32), 64: Tile(64, 64, 8, 8, 8, 16), 96: Tile(64, 64, 8, 16, 16, 16),
+    FORWARD: {32: Tile(64, 64, 8, 16, 16, 32), 64: Tile(64, 128, 16, 8, 16, 32), 96: Tile(64, 64, 8, 16, 16, 16),
               128: Tile(128, 128, 16, 16, 16, 32), 256: Tile(32, 64, 16, 8, 16, 16)},
     BACKWARD: {32: Tile(64, 64, 8, 16, 8, 16), 64: Tile(128, 64, 16, 16, 16, 32), 96: Tile(64, 64, 8, 16, 8, 16),
                128: Tile(128, 64, 16, 16, 16, 16), 256: Tile(64, 64, 16, 16, 16, 8)},
@@ -119,14 +119,26 @@ TILES = {
 SMALL, SHORT = Tile(32, 32, 8, 8, 8, 8), 32     # of up to so many queries and keys, and forward
 WIDE = Tile(32, 128, 16, 8, 16, 16)             # of so many queries and more keys
 OTHERS = Tile(64, 64, 16, 8, 16, 16), SMALL
-# By the widest head: another tile where that of TILES gives a number of workgroups within this range, with a causal mask alone where
-# tiles are given for a pair, at most so many.
+
+
+class Few(NamedTuple):
+    """Another tile than that of TILES, for few workgroups of it."""
+
+    workgroups: range       # in which the number of those of TILES is
+    tile: Tile
+    most: int = 0           # tiles of rows of a pair, of TILES; 0 for any number
+    causal: bool | None = None
+
+
+# By the widest head: the first that fits.
 FEW = {
-    FORWARD: {96: ((range(UNITS // 2, 2 * UNITS), 8, Tile(64, 64, 8, 16, 16, 16, 2)),
-                   (range(UNITS // 2, 2 * UNITS), 0, Tile(64, 128, 8, 16, 16, 32))),
-              128: ((range(UNITS // 8 + 1), 0, Tile(32, 64, 16, 8, 16, 16)), (range(UNITS // 4 + 1), 0, Tile(64, 128, 16, 8, 16, 16)),
-                    (range(UNITS), 8, Tile(64, 64, 8, 16, 16, 8, 2)))},
-    BACKWARD: {128: ((range(UNITS // 8 + 1), 0, Tile(64, 64, 16, 16, 16, 16)),)},
+    FORWARD: {96: (Few(range(UNITS // 2, 2 * UNITS), Tile(64, 64, 8, 16, 16, 16, 2), 8, True),
+                   Few(range(UNITS // 2, 2 * UNITS), Tile(64, 128, 8, 16, 16, 32))),
+              128: (Few(range(UNITS // 8 + 1), Tile(32, 64, 16, 8, 16, 16)), Few(range(UNITS // 4 + 1), Tile(32, 256, 16, 8, 16, 32), 2),
+                    Few(range(UNITS // 4 + 1), Tile(64, 128, 16, 8, 16, 16)), Few(range(UNITS), Tile(32, 128, 16, 8, 16, 16, 2), 2, True),
+                    Few(range(UNITS // 2 + 1), Tile(64, 256, 16, 16, 16, 32), 2),
+                    Few(range(UNITS), Tile(64, 64, 8, 16, 16, 8, 2), 8, True))},
+    BACKWARD: {128: (Few(range(UNITS // 8 + 1), Tile(64, 64, 16, 16, 16, 16)),)},
 }
 
 
@@ -134,9 +146,9 @@ def tile_of(kind: int, width: int, limit: int, pairs: int, length: int, columns:
     """The tile for heads of up to `width` elements. IN: limit, bytes of workgroup memory; length, rows of each of the pairs."""
     widest, first = next((widest, tile) for widest, tile in TILES[kind].items() if widest >= width)
     each = ceil_div(length, first.rows)
-    few = (another for workgroups, most, another in FEW[kind].get(widest, ())
-           if pairs * each in workgroups and (not most or causal and each <= most))
-    first = next(few, first)
+    fitting = (few.tile for few in FEW[kind].get(widest, ())
+               if pairs * each in few.workgroups and (not few.most or each <= few.most) and few.causal in (None, causal))
+    first = next(fitting, first)
     if length <= SHORT and widest <= 128 and (columns <= SHORT or kind == FORWARD):
         first = SMALL if columns <= SHORT else WIDE
     return next(t for t in (first, *OTHERS) if t.shared(kind, width) <= limit)
