@@ -116,8 +116,10 @@ TILES = {
     BACKWARD: {32: Tile(64, 64, 8, 16, 8, 16), 64: Tile(128, 64, 16, 16, 16, 32), 96: Tile(64, 64, 8, 16, 8, 16),
                128: Tile(128, 64, 16, 16, 16, 16), 256: Tile(64, 64, 16, 16, 16, 8)},
 }
-SMALL, SHORT = Tile(32, 32, 8, 8, 8, 8), 32     # of up to so many queries and keys, and forward
-WIDE = Tile(32, 128, 16, 8, 16, 16)             # of so many queries and more keys
+SHORT = 32                  # queries and keys, with up to which heads of at most 128 elements have tiles of their own:
+SMALL = Tile(32, 32, 8, 8, 8, 8)
+WIDE = Tile(32, 128, 16, 8, 16, 16)     # of that few queries and more keys, forward; and
+LOW = Tile(32, 64, 16, 8, 16, 16)       # of fewer than 256 of both, of which these tiles of rows are few
 OTHERS = Tile(64, 64, 16, 8, 16, 16), SMALL
 
 
@@ -149,8 +151,11 @@ def tile_of(kind: int, width: int, limit: int, pairs: int, length: int, columns:
     fitting = (few.tile for few in FEW[kind].get(widest, ())
                if pairs * each in few.workgroups and (not few.most or each <= few.most) and few.causal in (None, causal))
     first = next(fitting, first)
-    if length <= SHORT and widest <= 128 and (columns <= SHORT or kind == FORWARD):
+    if widest <= 128 and length <= SHORT and (columns <= SHORT or kind == FORWARD):
         first = SMALL if columns <= SHORT else WIDE
+    elif widest <= 128 and kind == FORWARD and max(length, columns) < 256 and (
+            length <= 3 * LOW.rows or pairs * ceil_div(length, LOW.rows) <= 5 * UNITS):
+        first = LOW
     return next(t for t in (first, *OTHERS) if t.shared(kind, width) <= limit)
 
 
