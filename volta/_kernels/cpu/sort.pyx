@@ -17,6 +17,7 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport split_at
 from volta._kernels.cpu.copy cimport clear, packed
 from volta._kernels.cpu.index cimport first_outside
+from volta._kernels.cpu.near_integers cimport narrowed, widened
 from volta._kernels.cpu.real cimport number
 from volta._kernels.cpu.sort_items cimport (
     FEW, LONG, MANY, MOST_THREADS, as_item, count_digits, key_of, move_by_digit, place_digits, place_of, sort_items)
@@ -350,44 +351,32 @@ cdef void sort_all_flags(const Lines* p, const uint8_t* x, uint8_t* values, int6
         sort_flags(p, x, values, indices, lines * t // p.workers, lines * (t + 1) // p.workers)
 
 
-cdef bint narrowed(const int64_t* x, Py_ssize_t n, int32_t* out, int64_t* least) noexcept nogil:
-    """Whether the elements lie within 32 bits of each other. OUT: their distances from the least, less 2**31."""
-    cdef Py_ssize_t i
-    cdef int64_t low = x[0], high = x[0]
-    for i in range(n):
-        low = x[i] if x[i] < low else low
-        high = x[i] if x[i] > high else high
-    if <uint64_t>high - <uint64_t>low > <uint64_t>0xFFFFFFFF:
-        return False
-    for i in range(n):
-        out[i] = <int32_t>(<uint32_t>(<uint64_t>x[i] - <uint64_t>low) ^ <uint32_t>0x80000000)
-    least[0] = low
-    return True
-
-
-cdef void widened(const int32_t* x, Py_ssize_t n, int64_t least, int64_t* out) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(n):
-        out[i] = <int64_t>(<uint64_t>(<uint32_t>x[i] ^ <uint32_t>0x80000000) + <uint64_t>least)
-
-
 def sort(TensorBase x not None, Py_ssize_t dim, bint descending=False, count=None):
     """(values, indices) in order along dim, the first `count` of them. Integers of 64 bits that lie close together are sorted as such of 32,
-    which share a word with their place."""
+    which share a word with their place, and integers that differ in few bits by these."""
     cdef TensorBase near, found
     cdef int64_t least = 0
-    if x.dtype.code == INT64 and x.size:
+    cdef int bits = 0
+    if (x.dtype.code == INT64 or x.dtype.code == INT32) and x.size:
         x = packed(x)
         near = empty_host(x.shape, dtype_of(INT32))
-        if narrowed(<const int64_t*>address(x), x.size, <int32_t*>address(near), &least):
-            near, found = sorted_lines(near, dim, descending, count)
-            x = empty_host(near.shape, x.dtype)
-            widened(<const int32_t*>address(near), near.size, least, <int64_t*>address(x))
-            return x, found
-    return sorted_lines(x, dim, descending, count)
+        if x.dtype.code == INT64:
+            bits = narrowed(<const int64_t*>address(x), x.size, <int32_t*>address(near), &least)
+        else:
+            bits = narrowed(<const int32_t*>address(x), x.size, <int32_t*>address(near), &least)
+    if bits == 0:
+        return sorted_lines(x, dim, descending, count, 0)
+    near, found = sorted_lines(near, dim, descending, count, bits)
+    if x.dtype.code == INT32:
+        x = empty_host(near.shape, x.dtype)
+        widened(<const int32_t*>address(near), near.size, least, <int32_t*>address(x))
+    else:
+        x = empty_host(near.shape, x.dtype)
+        widened(<const int32_t*>address(near), near.size, least, <int64_t*>address(x))
+    return x, found
 
 
-cdef tuple sorted_lines(TensorBase x, Py_ssize_t dim, bint descending, object count):
+cdef tuple sorted_lines(TensorBase x, Py_ssize_t dim, bint descending, object count, int bits):
     cdef Lines p
     cdef Wide wide
     cdef int code = x.dtype.code
@@ -395,7 +384,7 @@ cdef tuple sorted_lines(TensorBase x, Py_ssize_t dim, bint descending, object co
     split_at(x.shape, dim, &p.outer, &p.length, &p.inner)
     p.count = p.length if count is None else count
     p.descending = descending
-    p.bits = 8 if code == UINT8 or code == BOOL else 64 if code == INT64 or code == FLOAT64 else 32
+    p.bits = bits or (8 if code == UINT8 or code == BOOL else 64 if code == INT64 or code == FLOAT64 else 32)
     if p.length >= <Py_ssize_t>1 << 32:
         raise ArgumentError(f"sort: a dimension of {p.length} elements is too long; there may be 2**32 - 1")
     if p.count < 0 or p.count > p.length:
@@ -410,7 +399,7 @@ cdef tuple sorted_lines(TensorBase x, Py_ssize_t dim, bint descending, object co
     wide.key = wide.place = 0
     p.threads = min(threads_for(lines * p.length * 8), MOST_THREADS)
     p.workers = 1 if lines < p.threads and p.length >= LONG else min(p.threads, max(lines, <Py_ssize_t>1))
-    p.needed = (2 * p.length + 32) * <Py_ssize_t>(sizeof(Wide) if p.bits == 64 else sizeof(uint64_t))
+    p.needed = (2 * p.length + 32) * <Py_ssize_t>(sizeof(Wide) if code == INT64 or code == FLOAT64 else sizeof(uint64_t))
     p.needed = (p.needed + 63) // 64 * 64       # threads share no cache line
     if values.size:
         memory = host_storage(p.workers * p.needed)
