@@ -405,6 +405,9 @@ def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
 
 def true_places(mask: Tensor) -> Tensor:
     """The flat positions where a mask holds, ascending, int64. Of a GPU's only their number is read."""
+    if mask._contiguous and not mask.device.is_gpu and not core.stands_in(mask):
+        found = core.true_places(core.reshaped(mask, (mask._size,)))
+        return core.reshaped(found, found._shape[1:])
     if not mask.device.is_gpu or not mask._size:
         return select(_found(flat(mask)), 0, 0)
     return _named(_places(mask, (mask._size,))[0], mask._size)
