@@ -42,6 +42,23 @@ cdef extern from *:
       }
       VOLTA_ORDER(32, int32_t)
       VOLTA_ORDER(64, int64_t)
+      /* The same of keys with their places, by which equal ones are in order. */
+      static void volta_network_pairs(volta_lines_64* k, volta_lines_64* at, Py_ssize_t n) {
+          typedef volta_lines_64 V;
+          Py_ssize_t p, s, j, i;
+          for (p = 1; p < n; p *= 2)
+              for (s = p; s > 0; s /= 2)
+                  for (j = s % p; j + s < n; j += 2 * s)
+                      for (i = j; i < j + s && i + s < n; i++)
+                          if ((i ^ (i + s)) < 2 * p) {
+                              const V a = k[i], b = k[i + s], x = at[i], y = at[i + s];
+                              const V other = (V)(a > b) | ((V)(a == b) & (V)(x > y));
+                              k[i] = VOLTA_IF(other, b, a);
+                              k[i + s] = VOLTA_IF(other, a, b);
+                              at[i] = VOLTA_IF(other, y, x);
+                              at[i + s] = VOLTA_IF(other, x, y);
+                          }
+      }
       #define VOLTA_PLACES(N, S, T, K, U)                                                                                           \\
       static void volta_places_##N(const T* x, const Py_ssize_t* at, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t wanted, int skip,   \\
                                    Py_ssize_t* found) {                                                                             \\
@@ -87,6 +104,9 @@ cdef extern from *:
       }
     #else
       enum { VOLTA_NETWORK = 0 };
+      #define volta_network_64(k, n)
+      #define volta_network_pairs(k, at, n)
+      typedef int64_t volta_lines_64;
       #define VOLTA_PLACES(N, S, T, K, U)                                                                                           \\
       static void volta_places_##N(const T* x, const Py_ssize_t* at, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t wanted, int skip,   \\
                                    Py_ssize_t* found) {}
@@ -99,6 +119,11 @@ cdef extern from *:
     """
     enum:
         NETWORK "VOLTA_NETWORK"
+    ctypedef struct Lanes "volta_lines_64":
+        pass
+    # As many lines of n signed integers as a vector has lanes, each in order; `pairs`: of keys with their places.
+    void network_of_words "volta_network_64"(Lanes*, Py_ssize_t) noexcept nogil
+    void network_of_pairs "volta_network_pairs"(Lanes*, Lanes*, Py_ssize_t) noexcept nogil
     void places_32 "volta_places_32"(const float*, const Py_ssize_t*, Py_ssize_t, Py_ssize_t, Py_ssize_t, int, Py_ssize_t*) noexcept nogil
     void places_64 "volta_places_64"(const double*, const Py_ssize_t*, Py_ssize_t, Py_ssize_t, Py_ssize_t, int, Py_ssize_t*) noexcept nogil
     void places_of_integers "volta_places_integers"(const int32_t*, const Py_ssize_t*, Py_ssize_t, Py_ssize_t, Py_ssize_t, int,

@@ -15,8 +15,10 @@ from libc.string cimport memcpy, memset
 from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport split_at
+from volta._kernels.cpu.bits cimport WIDE_BYTES
 from volta._kernels.cpu.copy cimport clear, packed
 from volta._kernels.cpu.index cimport first_outside
+from volta._kernels.cpu.network cimport NETWORK, Lanes, network_of_pairs, network_of_words
 from volta._kernels.cpu.near_integers cimport narrowed, widened
 from volta._kernels.cpu.real cimport number
 from volta._kernels.cpu.sort_items cimport (
@@ -29,6 +31,7 @@ cdef enum:
     RUN = 32                    # elements that are compared at once where only the first few are wanted
     SHARED = 16384              # random integers from which threads share a line,
     EVEN_LONG = 524288          # up to which it is sorted as a whole,
+    ABREAST = 128               # elements of a line up to which several are sorted at once
     EVEN_THREADS = 4            # if there are no more of them, for whose counts there is room
 
 ctypedef fused word:
@@ -300,10 +303,52 @@ cdef void sort_line(const Lines* p, const number* x, number* values, int64_t* in
     write_line(p, x, values, indices, a, 0, p.count)
 
 
+cdef void sort_abreast(const Lines* p, const number* x, number* values, int64_t* indices, Py_ssize_t first, Py_ssize_t last,
+                       item v) noexcept nogil:
+    """The short lines first .. last: as many at once as a vector has lanes, by a network of comparisons."""
+    cdef Lanes keys[ABREAST]
+    cdef Lanes places[ABREAST]
+    cdef int64_t* key = <int64_t*>&keys[0]
+    cdef int64_t* place = <int64_t*>&places[0]
+    cdef Py_ssize_t source[8]
+    cdef Py_ssize_t lanes = WIDE_BYTES // 8, inner = p.inner, c, i, line, at
+    cdef int64_t sign = <int64_t>(<uint64_t>1 << 63)
+    while first < last:
+        for c in range(lanes):                  # behind the last line that one again
+            line = min(first + c, last - 1)
+            source[c] = line // inner * p.length * inner + line % inner
+        for i in range(p.length):
+            for c in range(lanes):
+                v = as_item(x[source[c] + i * inner], i, p.descending, v)
+                if item is uint64_t:
+                    key[i * lanes + c] = <int64_t>v ^ sign
+                else:
+                    key[i * lanes + c], place[i * lanes + c] = <int64_t>v.key ^ sign, i
+        if item is uint64_t:
+            network_of_words(keys, p.length)
+        else:
+            network_of_pairs(keys, places, p.length)
+        for c in range(min(lanes, last - first)):
+            line = first + c
+            at = line // inner * p.count * inner + line % inner
+            for i in range(p.count):
+                if item is uint64_t:
+                    v = <uint64_t>(key[i * lanes + c] ^ sign)
+                else:
+                    v.key, v.place = <uint64_t>(key[i * lanes + c] ^ sign), <uint64_t>place[i * lanes + c]
+                indices[at + i * inner], values[at + i * inner] = place_of(v), element(x + source[c], inner, v, p.descending)
+        first += lanes
+
+
 cdef void sort_some(const Lines* p, const number* x, number* values, int64_t* indices, Py_ssize_t first, Py_ssize_t last, int threads,
                    item* a) noexcept nogil:
     """The lines first .. last. IN: memory for two lines of items."""
-    cdef Py_ssize_t line, at
+    cdef Py_ssize_t line, at, short = FEW
+    if item is uint64_t:
+        short = ABREAST
+    if NETWORK and WIDE_BYTES >= 32 and p.length <= short and last - first >= WIDE_BYTES // 8:
+        sort_abreast(p, x, values, indices, first, last, a[0])
+        return
     for line in range(first, last):
         at = line // p.inner * p.count * p.inner + line % p.inner
         sort_line(p, x + line // p.inner * p.length * p.inner + line % p.inner, values + at, indices + at, a, a + p.length, threads)
