@@ -20,7 +20,7 @@ def lines(dtype, shape, seed=0):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape, dim", [((9, 64), 1), ((64, 7), 0), ((4, 33), 1), ((3, 5, 6), 1), ((130, 2), 1), ((17, 128), 1),
-                                        ((9, 1), 1)])
+                                        ((9, 1), 1), ((3, 700), 1), ((600, 2), 0)])
 @pytest.mark.parametrize("descending", [False, True])
 def test_stable_orders(dtype, shape, dim, descending):
     x = lines(dtype, shape)

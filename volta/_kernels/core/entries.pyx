@@ -103,8 +103,8 @@ def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce no
     if not isinstance(index, TensorBase) or not floating and code != INT64 and code != INT32 or not x.contiguous or x.size == 0:
         return None
     at = <TensorBase>index
-    if at.dtype.code != INT64 or at.size == 0 or at.size > FEW or not bare_one(x) or not unseen_one(at) or not inside and x.size > SMALL or (
-            x.storage.version >= INFERRED or inside and same_bytes(x.storage, at.storage)):
+    if at.dtype.code != INT64 or at.size == 0 or at.size > FEW or not bare_one(x) or not unseen_one(at) or (
+            not inside and x.size > SMALL or x.storage.version >= INFERRED or inside and same_bytes(x.storage, at.storage)):
         return None
     w.rank = max(<int>len(x.shape), 1)
     w.dim = <int>(dim + w.rank if dim < 0 else dim)
@@ -130,7 +130,8 @@ def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce no
         return None
     if isinstance(source, TensorBase):
         of = <TensorBase>source
-        if of.dtype is not x.dtype or not bare_one(of) or max(<int>len(of.shape), 1) != w.rank or inside and same_bytes(x.storage, of.storage):
+        if of.dtype is not x.dtype or not bare_one(of) or max(<int>len(of.shape), 1) != w.rank or (
+                inside and same_bytes(x.storage, of.storage)):
             return None
         for i in range(<int>len(of.shape)):
             if <Py_ssize_t>of.shape[i] < w.sizes[i] or slices and <Py_ssize_t>of.shape[i] != w.sizes[i]:
@@ -142,7 +143,8 @@ def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce no
     elif type(source) is int and -1 << 24 <= source <= 1 << 24 or floating and type(source) is float and -65504.0 <= source <= 65504.0:
         real = source
         single, whole, narrow = <float>real, <int64_t>real, <int32_t>real
-        data = <char*>&real if code == FLOAT64 else <char*>&single if code == FLOAT32 else <char*>&whole if code == INT64 else <char*>&narrow
+        data = (<char*>&real if code == FLOAT64 else <char*>&single if code == FLOAT32 else <char*>&whole if code == INT64
+                else <char*>&narrow)
     else:
         return None
     if not _named(&w, <const int64_t*>address(at), 0):

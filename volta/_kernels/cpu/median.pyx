@@ -11,7 +11,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from volta._kernels.core.base import reshaped
 from volta.errors import ArgumentError, DTypeError
 
-from volta._kernels.core.base cimport FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage
+from volta._kernels.core.base cimport (
+    FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage)
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport split_at
 from volta._kernels.cpu.copy cimport packed
@@ -159,7 +160,8 @@ cdef void middle_some(const Lines* p, const element* x, element* values, int64_t
         indices[line], values[line] = place_of(a[place]), source[place_of(a[place]) * p.inner]
 
 
-cdef void middle_all(const Lines* p, const element* x, element* values, int64_t* indices, bint skip, char* memory, item kind) noexcept nogil:
+cdef void middle_all(const Lines* p, const element* x, element* values, int64_t* indices, bint skip, char* memory,
+                     item kind) noexcept nogil:
     cdef Py_ssize_t lines = p.outer * p.inner
     cdef int t
     if p.threads == 1:

@@ -10,7 +10,8 @@ ctypedef fused whole:
 
 
 cdef inline int narrowed(const whole* x, Py_ssize_t n, int32_t* out, int64_t* least) noexcept nogil:
-    """How many bits the distances from the least have, in whole bytes; 0 where these are more than 32. OUT: the distances, less 2**31. IN: n > 0."""
+    """How many bits the distances from the least have, in whole bytes; 0 where these are more than 32. OUT: the distances,
+    less 2**31. IN: n > 0."""
     cdef Py_ssize_t i
     cdef whole low = x[0], high = x[0]
     cdef uint64_t far

@@ -89,7 +89,7 @@ cdef extern from *:
           }                                                                                                                         \\
           volta_network_##S(sorted, n);                                                                                             \\
           for (c = 0; c < L; c++) {                                                                                                 \\
-              const Py_ssize_t numbers = floating ? (Py_ssize_t)left[c] : n, most = numbers > 1 ? numbers - 1 : 0;                                 \\
+              const Py_ssize_t numbers = floating ? (Py_ssize_t)left[c] : n, most = numbers > 1 ? numbers - 1 : 0;                  \\
               const Py_ssize_t of = wanted >= 0 ? wanted : skip || numbers == n ? most / 2 : numbers;                               \\
               value[c] = sorted[of][c];                                                                                             \\
               left[c] = (K)of;                                                                                                      \\

@@ -2,7 +2,8 @@
 #
 # Layout: x seen as [outer, length, inner], made contiguous. An element becomes a key, an unsigned integer in the order of the elements (NaN
 # last, -0 equal to 0, all bits turned for a descending order), with its place in the line. Short lines are sorted by insertion, or, of
-# words, by counting what is less than each and merging; others by the digits of the keys: by the highest and then by insertion where few
+# words, by counting what is less than each and merging, several at once by a network where vectors are wide; bytes by how many there are
+# of each; others by the digits of the keys: by the highest and then by insertion where few
 # keys share it, else from the lowest up; stable. Long lines are first parted by their highest digit, for threads and for the caches. For
 # the first few of a line, only the keys that can be among them are sorted.
 # Threads: over lines; where they are few, over blocks of a line. A stable order is one order, so results do not depend on their number.
@@ -21,6 +22,7 @@ from volta._kernels.cpu.index cimport first_outside
 from volta._kernels.cpu.network cimport NETWORK, Lanes, network_of_pairs, network_of_words
 from volta._kernels.cpu.near_integers cimport narrowed, widened
 from volta._kernels.cpu.real cimport number
+from volta._kernels.cpu.sort_bytes cimport Lines, sort_bytes, sort_flags
 from volta._kernels.cpu.sort_items cimport (
     FEW, LONG, MANY, MOST_THREADS, as_item, count_digits, key_of, move_by_digit, place_digits, place_of, sort_items)
 from volta._kernels.cpu.sort_words cimport SEEN, Wide, after, bits_of, digit, insert, item, spread_evenly
@@ -90,13 +92,6 @@ cdef void select_items(item* a, item* chosen, Py_ssize_t n, Py_ssize_t wanted, i
 
 
 # ---------------------------------------------------------------- all lines
-
-cdef struct Lines:
-    Py_ssize_t outer, length, inner, count      # count: of each line, how many are given
-    bint descending
-    int bits, threads, workers                  # workers: threads that have lines of their own
-    Py_ssize_t needed                           # bytes of memory of each
-
 
 cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) noexcept nogil:
     """The first `count` items of a line into chosen. Most elements are only compared with the last of the first ones found so far."""
@@ -293,7 +288,7 @@ cdef void sort_line(const Lines* p, const number* x, number* values, int64_t* in
         if number is int32_t and item is uint64_t:
             sort_even_line(p, x, a, spare, threads)
             a = spare
-    elif p.length >= (4 * LONG if threads == 1 else LONG):
+    elif p.length >= (4 * LONG if threads == 1 else LONG) and (p.bits > 16 or threads > 1):      # few digits need no parts
         sort_long(p, x, values, indices, a, spare, threads)
         return
     else:
@@ -349,6 +344,10 @@ cdef void sort_some(const Lines* p, const number* x, number* values, int64_t* in
     if NETWORK and WIDE_BYTES >= 32 and p.length <= short and last - first >= WIDE_BYTES // 8:
         sort_abreast(p, x, values, indices, first, last, a[0])
         return
+    if number is uint8_t:
+        if p.length >= MANY and p.count >= p.length // 4:
+            sort_bytes(p, x, values, indices, first, last)
+            return
     for line in range(first, last):
         at = line // p.inner * p.count * p.inner + line % p.inner
         sort_line(p, x + line // p.inner * p.length * p.inner + line % p.inner, values + at, indices + at, a, a + p.length, threads)
@@ -362,28 +361,6 @@ cdef void sort_all(const Lines* p, const number* x, number* values, int64_t* ind
         return
     for t in prange(p.workers, num_threads=p.threads, schedule="static"):
         sort_some(p, x, values, indices, lines * t // p.workers, lines * (t + 1) // p.workers, 1, <item*>(memory + t * p.needed))
-
-
-cdef void sort_flags(const Lines* p, const uint8_t* x, uint8_t* values, int64_t* indices, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-    """Lines first .. last of booleans: those that come first are counted, which says where each goes."""
-    cdef Py_ssize_t line, at, i, before, after, place, inner = p.inner
-    cdef const uint8_t* source
-    cdef uint8_t late
-    for line in range(first, last):
-        source = x + line // inner * p.length * inner + line % inner
-        at = line // inner * p.count * inner + line % inner
-        before, after = 0, p.length             # where the next ones of both kinds go
-        for i in range(p.length):
-            after -= source[i * inner] ^ <uint8_t>p.descending
-        for i in range(p.count):
-            values[at + i * inner] = (i >= after) ^ <uint8_t>p.descending
-        for i in range(p.length):
-            late = source[i * inner] ^ <uint8_t>p.descending
-            place = after if late else before
-            if place < p.count:
-                indices[at + place * inner] = i
-            after += late
-            before += 1 - late
 
 
 cdef void sort_all_flags(const Lines* p, const uint8_t* x, uint8_t* values, int64_t* indices) noexcept nogil:
