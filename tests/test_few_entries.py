@@ -76,3 +76,15 @@ def test_what_is_left_to_the_kernels():
     assert x.tolist() == [0.0, 0.0, 0.0]
     with pytest.raises(IndexRangeError):
         x.scatter_(0, volta.tensor([3]), 1.0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "int32"])
+def test_without_the_elements_themselves(dtype):
+    kind = getattr(volta, dtype)
+    x, at, source = volta.full((2, 3), 5, dtype=kind), volta.tensor([[0, 1], [1, 1]]), volta.tensor([[1, -2], [3, -9]], dtype=kind)
+    for reduce, expected in (("amax", [[1, -2, 5], [5, 3, 5]]), ("amin", [[1, -2, 5], [5, -9, 5]]), ("prod", [[1, -2, 5], [5, -27, 5]])):
+        assert x.scatter_reduce(1, at, source, reduce, include_self=False).tolist() == expected
+    rows = volta.ones(2, 3, dtype=kind) * 2
+    assert x.index_reduce(0, at[0][:1], rows[:1], "amin", include_self=False).tolist() == [[2, 2, 2], [5, 5, 5]]
+    assert x.index_fill(1, at[0], volta.tensor(7, dtype=kind)).tolist() == [[7, 7, 5]] * 2
+    assert combined(x, 0, at[:1], 1 << 40, "last", False, False) is None or dtype == "int64"

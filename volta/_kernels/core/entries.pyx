@@ -8,6 +8,9 @@ from volta._kernels import core as _core
 from volta._kernels.core.base cimport FLOAT32, FLOAT64, INT32, INT64, MAX_RANK, TensorBase, address, empty_host_like, same_bytes
 from volta._kernels.core.direct cimport bare_one, unseen_one
 
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
+
 cdef long long INFERRED = _core.INFERRED
 
 cdef enum:
@@ -21,6 +24,7 @@ cdef enum How:
     MOST
     LEAST
 
+cdef tuple _ENDS = (float("inf"), float("-inf"))
 cdef dict _HOW = {"last": LAST, "sum": SUM, "prod": PROD, "amax": MOST, "amin": LEAST}
 
 ctypedef fused number:
@@ -41,7 +45,8 @@ cdef struct Walk:
 cdef void _combine(const Walk* w, number* out, const int64_t* index, const number* source, int how) noexcept nogil:
     cdef Py_ssize_t place[MAX_RANK]
     cdef Py_ssize_t i, to = 0, at = 0, of = 0, stride = w.to[w.dim]
-    cdef number v, *there
+    cdef number v
+    cdef number* there
     for i in range(w.rank):
         place[i] = 0
     while True:
@@ -96,7 +101,7 @@ def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce no
     cdef float single = 0
     cdef int64_t whole = 0
     cdef int32_t narrow = 0
-    cdef int code = x.dtype.code, i
+    cdef int code = x.dtype.code, i, beyond
     cdef bint floating = code == FLOAT32 or code == FLOAT64
     cdef Py_ssize_t count = 1
     cdef const char* data
@@ -128,6 +133,8 @@ def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce no
         count *= w.sizes[i]
     if count > FEW:
         return None
+    data = (<char*>&real if code == FLOAT64 else <char*>&single if code == FLOAT32 else <char*>&whole if code == INT64
+            else <char*>&narrow)
     if isinstance(source, TensorBase):
         of = <TensorBase>source
         if of.dtype is not x.dtype or not bare_one(of) or max(<int>len(of.shape), 1) != w.rank or (
@@ -140,11 +147,15 @@ def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce no
         if len(of.shape) == 0 and w.sizes[0] != 1 or slices and len(of.shape) != len(x.shape):
             return None
         data = address(of)
-    elif type(source) is int and -1 << 24 <= source <= 1 << 24 or floating and type(source) is float and -65504.0 <= source <= 65504.0:
+    elif floating and (type(source) is float and (-65504.0 <= source <= 65504.0 or source in _ENDS) or type(source) is int and (
+            -1 << 24 <= source <= 1 << 24)):
         real = source
-        single, whole, narrow = <float>real, <int64_t>real, <int32_t>real
-        data = (<char*>&real if code == FLOAT64 else <char*>&single if code == FLOAT32 else <char*>&whole if code == INT64
-                else <char*>&narrow)
+        single = <float>real
+    elif not floating and type(source) is int:
+        whole = PyLong_AsLongLongAndOverflow(source, &beyond)
+        narrow = <int32_t>whole
+        if beyond or code == INT32 and narrow != whole:
+            return None
     else:
         return None
     if not _named(&w, <const int64_t*>address(at), 0):
