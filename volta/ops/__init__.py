@@ -15,6 +15,7 @@ from volta._kernels.core import overriding as _overriding
 from volta._kernels.core import record as _record
 from volta.device import as_device as _device
 from volta.device import mixed_devices as _mixed_devices
+from volta.dtypes import as_dtype as _as_dtype
 from volta.errors import DTypeError as _DTypeError
 from volta.ops import checks, copy, expanded, from_data, outputs, subscript, table, taking_over
 from volta.ops import records as _records
@@ -57,7 +58,7 @@ _call.configure(cast=_copies.cast_op, contiguous=_views.contiguous_op)
 _halves.configure(cast=_copies.cast_op)
 _graph.configure(mixed_devices=_mixed_devices, as_operand=_as_operand)
 _inplace.configure(cast=_copies.cast_op, contiguous=_views.contiguous_op, copy_into=_copies.copy_into_op, mixed_devices=_mixed_devices,
-                   as_operand=_as_operand, overwrite=subscript.Overwrite, replace=copy.replace, expanded=expanded.changed)
+                   as_operand=_as_operand, overwrite=subscript.Overwrite, expanded=expanded.changed, clone=copy.clone, as_dtype=_as_dtype)
 _engine.configure(add=_math.add_op, slice=_views.slice_op, joined=_copies.side_by_side, sum_to=_reductions.sum_to,
                   contiguous=_views.contiguous_op, in_order=_views.in_order, tie=_activations.tie, laid=copy.laid)
 _operators.configure(_math.add_op, _math.sub_op, _math.mul, _math.div_op, as_operand=_operand_of)

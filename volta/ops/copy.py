@@ -229,45 +229,6 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
     return to(input, other)
 
 
-_GROWING = frozenset(("addbmm",))           # whose in-place form gives the tensor the size of the result, as in PyTorch
-
-
-def replace(form, input, args, options):
-    """An op in place (`form`) by computing it and copying the result in; recorded where gradients are wanted."""
-    function = form.op
-    if form.geometry:
-        return inplace.show_as(input, function(inplace.as_viewed(form.name, input), *args, **options))
-    if options and options.get("dtype") is not None and as_dtype(options["dtype"]) is not input.dtype:
-        raise DTypeError(f"{form.name}: dtype {options['dtype']} is not that of the tensor changed in place, {input.dtype}")
-    wants = input.requires_grad
-    for x in (*args, *options.values()) if options else args:
-        if isinstance(x, core.TensorBase):
-            wants = wants or x.requires_grad
-            if x.shape:                                         # one without dimensions is a number that is read first
-                inplace.check_apart(form.name, input, x, function.details.apart is not None)
-    if wants and graph.is_grad_enabled():
-        inplace.check_inplace(function.name, input)
-        source = clone(input if core.stands_in(input) else inplace.as_before(input))        # a copy: the function may save its input
-    else:
-        source = input
-    result = function(source, *args, **options)
-    if result.shape != input.shape and function.name in _GROWING and input._base is None:
-        core.assign(input, core.view(result, result._shape, result._strides, result.offset))
-        return input if source is input else inplace.take_history(input, result)
-    if result.shape != input.shape:
-        raise ShapeError(f"{form.name}: the result has shape {result.shape} but the tensor changed in place has {input.shape}; "
-                         f"use the out-of-place {function.name}")
-    inplace.check_stored(function.name, result.dtype, input)
-    if source is not input:
-        return inplace.overwrite(input, result)
-    if result is input:                                     # a dropout in evaluation, say: nothing is written
-        inplace.check_inferred(input)
-        return input
-    inplace.check_elements(function.name, input)
-    copy_into(input, result if result.dtype is input.dtype else cast(result, input.dtype))
-    return input
-
-
 # ---------------------------------------------------------------- rearranged
 @composed(samples=(case((4, 5), dim=1, start=1, length=3), case((4,), dim=-1, start=-2, length=2)), kinds="fib",
           numpy=lambda x, dim, start, length: np.take(x, range(start, start + length), dim))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from volta._kernels.core import TensorBase, inplace
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
+from volta._kernels.core.entries import combined
 from volta.device import mixed_devices
 from volta.dtypes import as_integer, check_held, int64
 from volta.errors import DTypeError, RankError, warn_once
@@ -59,6 +60,8 @@ def slices_of(op, d, input, index, source):
 def _combined_in_place(op, input, d, index, source, reduce):
     """The input, whose elements are combined with those that the index sends to them, or for "last" overwritten; None on a GPU, which
     would copy all the same, where a graph is wanted, or the index does not name a place for each element."""
+    if (found := combined(input, d, index, source, reduce, True, False)) is not None:
+        return found
     if input.device.is_gpu or not takes_entries(input, index, source) or not one_for_each(input, d, index, source):
         return None
     inplace.check_elements(op, input)
@@ -70,10 +73,16 @@ def _combined_in_place(op, input, d, index, source, reduce):
     return input
 
 
+_REDUCTIONS = {None: "last", "add": "sum", "multiply": "prod"}
+
+
 def scatter_in_place(input, dim, index, src=None, *, value=None, reduce=None):
     """See `Places.one`."""
     if src is None:
         src, value = value, None
+    if value is None and not (reduce and isinstance(src, TensorBase)) and reduce in _REDUCTIONS and (
+            found := combined(input, dim, index, src, _REDUCTIONS[reduce], True, False)) is not None:
+        return found
     if value is not None or reduce is not None:
         return None
     if type(src) is int or type(src) is float and input.dtype.is_floating_point:
@@ -98,6 +107,8 @@ def index_reduce_in_place(input, dim, index, source, reduce, *, include_self=Tru
             isinstance(index, TensorBase) and isinstance(source, TensorBase) and index._size and takes_entries(input, index, source)):
         return None
     warn_once(BETA)
+    if (found := combined(input, dim, index, source, reduce, True, True)) is not None:
+        return found
     d = as_dim("index_reduce", dim, input.ndim)
     index, source = slices_of("index_reduce", d, input, index, source)
     inplace.check_elements("index_reduce", input)

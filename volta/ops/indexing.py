@@ -11,6 +11,7 @@ from volta._kernels import core
 from volta._kernels.core import TensorBase, graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
+from volta._kernels.core.entries import combined
 from volta.dtypes import as_integer, bool_, check_held, held, int32, int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, IndexTypeError, RankError, ShapeError
 from volta.ops.copy import as_value, to
@@ -221,6 +222,8 @@ def one_for_each(input: Tensor, d: int, index: Tensor, source: Tensor) -> bool:
 
 
 def _add_elements_in_place(input, dim, index, src):
+    if (found := combined(input, dim, index, src, "sum", True, False)) is not None:
+        return found
     if not takes_entries(input, index, src) or not one_for_each(input, d := as_dim("scatter_add", dim, input.ndim), index, src):
         return None
     inplace.check_elements("scatter_add", input)
@@ -239,6 +242,8 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     >>> volta.scatter_add(volta.zeros(3), 0, volta.tensor([2, 2]), volta.ones(2)).tolist()
     [0.0, 0.0, 2.0]
     """
+    if (found := combined(input, dim, index, src, "sum", False, False)) is not None:
+        return found
     d = as_dim("scatter_add", dim, input.ndim)
     if src.dtype is not input.dtype:
         raise DTypeError(f"scatter_add: src is {src.dtype} and the input {input.dtype}; cast one of them")
@@ -291,6 +296,8 @@ def _slices_added(input, dim, index, source, alpha):
 
 
 def _add_slices_in_place(input, dim, index, source, *, alpha=1):
+    if alpha == 1 and (found := combined(input, dim, index, source, "sum", True, True)) is not None:
+        return found
     for x in (index, source):
         inplace.check_apart("index_add_", input, x, whole=True)
     if not takes_entries(input, index, source) and not (isinstance(source, TensorBase) and _adds_alone(input, index, source)):
@@ -314,6 +321,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     >>> volta.index_add(volta.zeros(3), 0, volta.tensor([2, 2]), volta.ones(2)).tolist()
     [0.0, 0.0, 2.0]
     """
+    if alpha == 1 and (found := combined(input, dim, index, source, "sum", False, True)) is not None:
+        return found
     if _adds_alone(input, index, source):
         source, index, d, _ = _slices_to_add(input, dim, index, source, alpha)
         out = clone_op(row_major(input))
@@ -396,6 +405,9 @@ def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
 
 def true_places(mask: Tensor) -> Tensor:
     """The flat positions where a mask holds, ascending, int64. Of a GPU's only their number is read."""
+    if mask._contiguous and not mask.device.is_gpu and not core.stands_in(mask):
+        found = core.true_places(core.reshaped(mask, (mask._size,)))
+        return core.reshaped(found, found._shape[1:])
     if not mask.device.is_gpu or not mask._size:
         return select(_found(flat(mask)), 0, 0)
     return _named(_places(mask, (mask._size,))[0], mask._size)

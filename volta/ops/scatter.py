@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, host_sees, indexing, inplace, same_memory, stands_in
+from volta._kernels.core import TensorBase, host_sees, indexing, inplace, read_scalar, same_memory, stands_in
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare, unseen
+from volta._kernels.core.entries import combined
 from volta._kernels.core.graph import custom_node, is_grad_enabled
 from volta.dtypes import bool_, iinfo, int32, int64, uint8
 from volta.errors import ArgumentError, AutogradError, DTypeError, RankError, ShapeError, warn_once
@@ -163,6 +164,8 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None 
             warn_once("scatter: reduce beside a tensor src is deprecated; write scatter_reduce, which has more reductions")
         source = src if isinstance(src, TensorBase) else full_like(index, as_held(input, src), dtype=input.dtype)
         return scatter_reduce(input, dim, index, source, "sum" if reduce == "add" else "prod")
+    if (found := combined(input, dim, index, src, "last", False, False)) is not None:
+        return found
     d, x, at, src = _fitted("scatter", input, dim, index, src)
     if not at._size:
         return contiguous_op(input)
@@ -214,6 +217,10 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     dim = as_dim("scatter_reduce", dim, input.ndim)
     if reduce not in _REDUCE:
         raise ArgumentError(f"scatter_reduce: reduce must be one of {', '.join(_REDUCE)}, got {reduce!r}")
+    if reduce != "mean":
+        own = input if include_self else combined(input, dim, index, _identity(reduce, input), "last", False, False)
+        if own is not None and (found := combined(own, dim, index, src, reduce, not include_self, False)) is not None:
+            return found
     check_integers("scatter_reduce", index)
     d, x, at, source = _fitted("scatter_reduce", input, dim, index, src)
     if not at._size:
@@ -274,6 +281,10 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
     if input.dtype.code == 0:
         raise DTypeError("index_reduce: needs a floating point or integer tensor, got bool; convert it with .float()")
     warn_once(BETA)
+    if reduce != "mean":
+        own = input if include_self else combined(input, dim, index, _identity(reduce, input), "last", False, True)
+        if own is not None and (found := combined(own, dim, index, source, reduce, not include_self, True)) is not None:
+            return found
     d = as_dim("index_reduce", dim, input.ndim)
     index, source = slices_of("index_reduce", d, input, index, source)
     check_index("index_reduce", index, input.shape[d] if input.shape else 1)
@@ -311,6 +322,8 @@ class _Copied:
 
 def _copied(input, dim, index, source):
     """`index_copy` in one dimension of a host tensor that nobody watches; else None."""
+    if (found := combined(input, dim, index, source, "last", False, True)) is not None:
+        return found
     shape, at = input._shape, index._shape
     if len(at) != 1 or index.dtype is not int64 or source.dtype is not input.dtype or source._size < 2 or not (
             unseen(input, source) and bare(index) and host_sees(index) and host_sees(input)):
@@ -344,6 +357,8 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     >>> volta.index_copy(volta.zeros(3), 0, volta.tensor([2]), volta.ones(1)).tolist()
     [0.0, 0.0, 1.0]
     """
+    if combined(input, dim, index, source, "last", True, True) is not None:
+        return input
     d = as_dim("index_copy", dim, input.ndim)
     index, source = slices_of("index_copy", d, input, index, source)
     index = positions("index_copy", index, input.shape[d] if input.shape else 1)
@@ -384,6 +399,13 @@ def _checked_fill(input, dim, index, value):
     return d
 
 
+def _as_number(input, value):
+    """A 0-d tensor of the host like the input, which nobody records, as the number that it holds."""
+    if not isinstance(value, TensorBase):
+        return value
+    return read_scalar(value) if value._shape == () and value.dtype is input.dtype and bare(value) else None
+
+
 def _fill_mask(input, d, index):
     """The places to fill, shaped to broadcast against the input."""
     size, device = input.shape[d] if input.shape else 1, input.device
@@ -413,6 +435,8 @@ def _fill_slices(out, d, index, value):
 
 def _filled(input, dim, index, value):
     """`index_fill` in one pass over the input; on a GPU, where that is more dispatches, on a copy."""
+    if (found := combined(input, dim, index, _as_number(input, value), "last", False, True)) is not None:
+        return found
     if input._contiguous and not isinstance(value, TensorBase) and not (
             is_grad_enabled() and input.requires_grad or stands_in(input)) and (input.device.is_gpu or _by_places(input, dim, index)):
         d = _checked_fill(input, dim, index, value)
@@ -440,6 +464,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -
     >>> volta.index_fill(volta.zeros(3), 0, volta.tensor([-1]), 5).tolist()
     [0.0, 0.0, 5.0]
     """
+    if combined(input, dim, index, _as_number(input, value), "last", True, True) is not None:
+        return input
     d = _checked_fill(input, dim, index, value)
     if input._contiguous and input._shape and not isinstance(value, TensorBase) and bare(input) and host_sees(index) and (
             d < input.ndim - 1 or input._size <= _FEW) and not (stands_in(index) or same_memory(input, index)):

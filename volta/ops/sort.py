@@ -9,7 +9,7 @@ from volta._kernels.core import TensorBase, graph, host_sees, reshaped, stands_i
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
 from volta._kernels.core.order import dense_strides, outermost_first
-from volta.dtypes import bool_, float32, float64, iinfo, int32, int64, result_type, uint8
+from volta.dtypes import bool_, iinfo, int32, int64, result_type, uint8
 from volta.errors import ArgumentError, CallError, DTypeError, IndexRangeError, ShapeError
 from volta.layout import contiguous_format
 from volta.ops.copy import clone
@@ -22,7 +22,7 @@ from volta.ops.records.index import gather_op
 from volta.ops.records.math import isnan
 from volta.ops.records.sort import longest_run, median_all_op, middle_op, order, searchsorted_op, sort_op
 from volta.ops.records.view import flat, permute_op, reshape_op
-from volta.ops.reduce import ValuesIndices, amax, amin, sum
+from volta.ops.reduce import ValuesIndices, sum
 from volta.ops.reduce import max as max_of
 from volta.ops.table import Derived, case, composed
 from volta.shapes import as_dim, reduced
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 _ALONG = (case((3, 5), dim=1), case((4, 3), dim=0), case((2, 3, 4), dim=-2), case((), dim=0))
 _PICKED = (*_ALONG, case((3, 5), dim=1, keepdim=True))
 LONG = 65536                    # elements of a line from which threads share it
-MANY = 1024                     # integers that are worth a copy
 _FAR = (-900.0, 900.0)          # of samples: elements lie far apart, for finite differences
 
 
@@ -159,11 +158,9 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     as_dim("kthvalue", dim, max(input.ndim, 1))
     if not 1 <= k <= length:
         raise ArgumentError(f"kthvalue: k must be from 1 to {length}, the size of dimension {dim}, got {k}")
-    floats = input if input.dtype.is_floating_point else _as_floats(input)
-    if floats is not None and _in_the_middle(floats, length):
+    if _in_the_middle(input, length):
         d = as_dim("kthvalue", dim, input.ndim)
-        values, indices = middle_op(floats, dim=d, place=k - 1)
-        found = _shaped(input, d, keepdim, cast(values, input.dtype), indices)
+        found = _shaped(input, d, keepdim, *middle_op(input, dim=d, place=k - 1))
         if keepdim:
             return found
     else:
@@ -176,7 +173,7 @@ def _at_place(input, k, dim, keepdim):
     """`kthvalue` of what nobody records or watches, by one call of its kernel; else None."""
     shape, dtype = input._shape, input.dtype
     d = dim + len(shape) if dim < 0 else dim
-    if dtype is not float32 and dtype is not float64 or not 0 <= d < len(shape) or not 1 <= k <= shape[d] < 1 << 32 or not bare(input):
+    if dtype.itemsize < 4 and dtype is not uint8 or not 0 <= d < len(shape) or not 1 <= k <= shape[d] < 1 << 32 or not bare(input):
         return None
     found = run_kernel(middle_op, input.device, (input,), {"dim": d, "place": k - 1})
     if not keepdim:
@@ -185,28 +182,14 @@ def _at_place(input, k, dim, keepdim):
     return tuple.__new__(ValuesIndices, found)
 
 
-def _as_floats(input):
-    """Many integers on the CPU as floats that are as exact, of whose lines one element is found without sorting; else None."""
-    if input._size < MANY or input.device.is_gpu or not host_sees(input):
-        return None
-    if input.dtype.itemsize < 4:
-        return cast(input, float32)
-    least, most = amin(input).item(), amax(input).item()
-    size = max(-least, most)
-    return cast(input, float32) if size <= 1 << 24 else cast(input, float64) if size <= 1 << 53 else None
-
-
 def _in_the_middle(input, length):
-    """Whether the record of medians finds what is at a place: of a float tensor with lines of this length."""
+    """Whether the record of medians finds what is at a place: of a tensor with lines of this length."""
     return input.ndim and length < 1 << 32 and (input.device.is_gpu and not stands_in(input) or host_sees(input))
 
 
 def _middle(name, input, dim, keepdim, skip):
     """The median along dim: the lower one of two; a NaN where there is one, or with `skip` that of the numbers."""
     _check_line(name, input, dim)
-    if not input.dtype.is_floating_point:
-        length = input.shape[as_dim(name, dim, input.ndim)] if input.ndim else 1
-        return kthvalue(input, (length + 1) // 2, dim, keepdim)
     d = as_dim(name, dim, input.ndim)
     if _in_the_middle(input, input._shape[d] if input.ndim else 1):
         return _shaped(input, d, keepdim, *middle_op(input, dim=d, skip=skip))
@@ -224,17 +207,14 @@ def _of_all(input, skip):
             return sum(input) + float("nan")
         return full((), max(iinfo(input.dtype).min, -1 << (31 if input.device.is_gpu else 63)), dtype=input.dtype, device=input.device)
     size = input._size
-    if input._contiguous and input.dtype.is_floating_point and size < 1 << 32 and bare(input):
+    if input._contiguous and size < 1 << 32 and bare(input):
         return reshaped(run_kernel(middle_op, input.device, (reshaped(input, (size,)),), {"dim": 0, "skip": skip})[0], ())
     recorded = graph.wants_derivative(input)
     if recorded and _in_the_middle(input, size):
         return median_all_op(input, skip=skip)
     x = flat(input)
     alone, seen = x.detach() if recorded else x, host_sees(x)
-    if not alone.dtype.is_floating_point and seen:
-        k = (input._size + 1) // 2
-        return clone(view(values := sort_op(alone, dim=0, count=k)[0], (), (), values.offset + k - 1))
-    if alone.dtype.is_floating_point and _in_the_middle(alone, input._size):
+    if _in_the_middle(alone, input._size):
         values = middle_op(alone, dim=0, skip=skip)[0]
         found = view(values, (), (), values.offset) if seen else reshape_op(values, shape=())
     else:

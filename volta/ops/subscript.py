@@ -15,9 +15,10 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
-from volta._kernels.core.direct import bare
+from volta._kernels.core.direct import bare, unwatched
 from volta._kernels.core.grad_mode import call_under
-from volta.dtypes import bool_, int8, int16, int64
+from volta._kernels.core.values import of_numbers
+from volta.dtypes import bool_, float32, int8, int16, int64
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexTypeError
 from volta.ops.copy import clone, contiguous, copy_into, fill_into
 from volta.ops.creation import full
@@ -57,10 +58,17 @@ def _as_index(item, x):
         if bounds[2] == 0:
             raise ArgumentError(f"indexing: the step of a slice must not be 0, got {item}")
         return slice(*bounds)
+    if type(item) is list and (made := _of_list(item, x)) is not None:
+        return made
     if isinstance(item, (list, tuple, np.ndarray, range)):
         array = np.asarray(item)
         return tensor(array.astype(np.int64) if array.size == 0 and array.dtype != bool else array, device=x.device)
     return item if item is None or item is Ellipsis else _integer(item)
+
+
+def _of_list(item, x):
+    """A list of ints, or of bools, as a tensor beside x on the host; None for any other."""
+    return of_numbers(item, float32) if item and type(item[0]) in (int, bool) and not x.device.is_gpu and unwatched() else None
 
 
 def _integer(item):
@@ -91,6 +99,8 @@ def getitem(x: Tensor, key: object) -> Tensor:
 
     Raises: IndexRangeError.
     """
+    if type(key) is list and (made := _of_list(key, x)) is not None:
+        key = made
     parsed = indexing.parse(x, key, True)
     if type(parsed) is dict:
         return graph.call(slice_op, (x,), parsed)
@@ -264,6 +274,8 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
     AutogradError on a leaf that requires grad.
     """
     number = isinstance(value, (bool, int, float))
+    if type(key) is list and (made := _of_list(key, x)) is not None:
+        key = made
     if number and isinstance(key, core.TensorBase) and key.dtype is bool_ and key._shape == x._shape != () and x._contiguous and (
             type(value) is int or type(value) is float and x.dtype.is_floating_point) and bare(x, key) and _filled(x, key, value):
         return None

@@ -6,22 +6,14 @@ from volta._kernels.core.graph cimport grad_mode, wants
 from volta._kernels.core.record cimport Primitive
 
 
-cdef inline bint _unseen(TensorBase x) except -1:
-    return not (watching or x.storage.version < 0 or x.storage.device.is_gpu or x.storage.tangent is not None)
-
-
-cdef inline bint _bare(TensorBase x) except -1:
-    return _unseen(x) and (not grad_mode() or not wants(x))
-
-
 def bare(TensorBase x not None, TensorBase y=None):
     """Whether a function of these may call kernels and make views by itself: they lie on the host, and nobody records or watches."""
-    return _bare(x) and (y is None or _bare(y))
+    return bare_one(x) and (y is None or bare_one(y))
 
 
 def unseen(TensorBase x not None, TensorBase y not None):
     """Whether a function of these may call kernels by itself if it hangs a node on what they give: the same, whoever records."""
-    return _unseen(x) and _unseen(y)
+    return unseen_one(x) and unseen_one(y)
 
 
 def unwatched():
@@ -32,7 +24,7 @@ def unwatched():
 def all_bare(tuple tensors not None):
     """The same of some."""
     for x in tensors:
-        if not _bare(<TensorBase?>x):
+        if not bare_one(<TensorBase?>x):
             return False
     return True
 
@@ -61,7 +53,7 @@ def of_one_dtype(tuple tensors not None, bint halves):
 def diagonal_sum(Primitive op not None, TensorBase x not None, dict params):
     """The sum of a matrix' diagonal by `op`; None where that is no matrix of floats, or a graph is wanted."""
     cdef int code = x.dtype.code
-    if len(x.shape) != 2 or code != FLOAT32 and code != FLOAT64 or not _bare(x):
+    if len(x.shape) != 2 or code != FLOAT32 and code != FLOAT64 or not bare_one(x):
         return None
     cdef Py_ssize_t rows = x.shape[0], columns = x.shape[1]
     cdef tuple strides = (<Py_ssize_t>x._strides[0] + <Py_ssize_t>x._strides[1],)
@@ -72,7 +64,7 @@ def steps(Primitive op not None, TensorBase x not None, Py_ssize_t d):
     """What each element along d and the one before it give by `op`; None where x is not row-major and of 32 or 64 bits, or a graph is
     wanted. IN: no empty dimension d."""
     cdef int code = x.dtype.code
-    if code != FLOAT32 and code != FLOAT64 and code != INT64 and code != INT32 or not x.contiguous or not _bare(x):
+    if code != FLOAT32 and code != FLOAT64 and code != INT64 and code != INT32 or not x.contiguous or not bare_one(x):
         return None
     cdef Py_ssize_t length = x.shape[d], stride = x._strides[d]
     cdef tuple shape = x.shape[:d] + (length - 1,) + x.shape[d + 1:]
@@ -88,7 +80,7 @@ def flat_product(Primitive op not None, TensorBase a not None, TensorBase b not 
     cdef Py_ssize_t k, n
     cdef TensorBase out
     cdef bint taken = code == FLOAT32 or code == FLOAT64 or code == INT64 or code == INT32 or is_half(code)
-    if a.dtype is not b.dtype or not taken or not _bare(a) or not _bare(b):
+    if a.dtype is not b.dtype or not taken or not bare_one(a) or not bare_one(b):
         return None
     if left == 1:
         if right != 2:

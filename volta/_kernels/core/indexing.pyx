@@ -30,18 +30,22 @@ cdef extern from "Python.h":
 def slice_view(TensorBase x not None, *, tuple starts, sizes, tuple steps, tuple axes=None):
     """Every steps[i]-th of sizes[i] elements of dimension i from starts[i] on. `axes` names the dimensions that stay, in order, with
     -1 - i for a new one of size 1 before dimension i, around which it lies, as in PyTorch; dimensions that go have size 1."""
-    sizes = plain(sizes)
+    cdef tuple shape = plain(sizes), strides = x._strides
     cdef Py_ssize_t i, n = len(x.shape), offset = x.offset
-    cdef tuple old = x._strides
-    if 0 not in sizes:                  # of nothing, the start may lie outside the storage
-        for i in range(n):
-            offset += <Py_ssize_t>starts[i] * <Py_ssize_t>old[i]
-    strides = tuple([<Py_ssize_t>steps[i] * <Py_ssize_t>old[i] for i in range(n)])
+    cdef bint stepped = False, empty = False
+    for i in range(n):
+        offset += <Py_ssize_t>starts[i] * <Py_ssize_t>strides[i]
+        stepped = stepped or <Py_ssize_t>steps[i] != 1
+        empty = empty or <Py_ssize_t>shape[i] == 0
+    if empty:                           # of nothing, the start may lie outside the storage
+        offset = x.offset
+    if stepped:
+        strides = tuple([<Py_ssize_t>steps[i] * <Py_ssize_t>x._strides[i] for i in range(n)])
     if axes is None:
-        return make_tensor(x.storage, sizes, strides, offset, x.dtype)
+        return make_tensor(x.storage, shape, strides, offset, x.dtype)
     cdef list kept = [], steps_kept = []
     for i in axes:
-        kept.append(1 if i < 0 else sizes[i])
+        kept.append(1 if i < 0 else shape[i])
         steps_kept.append(strides[i] if i >= 0 else _around(x, -1 - i))
     return make_tensor(x.storage, tuple(kept), tuple(steps_kept), offset, x.dtype)
 

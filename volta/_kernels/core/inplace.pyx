@@ -5,6 +5,7 @@ A recorded change is computed out of place, copied in, and gives the tensor the 
 its base gets a new history, in which the part that the view shows was overwritten; other views follow when they are used next
 (`graph.renew`).
 """
+from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import ArgumentError, AutogradError, CallError, DTypeError, ShapeError, VoltaError
@@ -21,14 +22,14 @@ from volta._kernels.core.record cimport Op, Primitive
 # Set by volta.ops.
 cdef long long INFERRED = _core.INFERRED
 cdef Primitive _cast = None, _contiguous = None, _copy = None
-cdef object _mixed_devices = None, _as_operand = None, _overwrite = None, _replace = None, _expanded = None
+cdef object _mixed_devices = None, _as_operand = None, _overwrite = None, _expanded = None, _clone = None, _as_dtype = None
 
 
-def configure(cast, contiguous, copy_into, mixed_devices, as_operand, overwrite, replace, expanded):
+def configure(cast, contiguous, copy_into, mixed_devices, as_operand, overwrite, expanded, clone, as_dtype):
     """Give this module the pieces of higher layers that it calls."""
-    global _cast, _contiguous, _copy, _mixed_devices, _as_operand, _overwrite, _replace, _expanded
-    _cast, _contiguous, _copy = cast, contiguous, copy_into
-    _mixed_devices, _as_operand, _overwrite, _replace, _expanded = mixed_devices, as_operand, overwrite, replace, expanded
+    global _cast, _contiguous, _copy, _mixed_devices, _as_operand, _overwrite, _expanded, _clone, _as_dtype
+    _cast, _contiguous, _copy, _clone, _as_dtype = cast, contiguous, copy_into, clone, as_dtype
+    _mixed_devices, _as_operand, _overwrite, _expanded = mixed_devices, as_operand, overwrite, expanded
 
 
 cdef object _written = None, _put = None, _shown = None     # set by volta.batching_writes: changes of what stands in for a batch
@@ -45,6 +46,10 @@ cdef dict _forms = {}           # (name, name of the op) -> InPlace, for unpickl
 
 def _form_named(name, op):
     return _forms[name, op.name]
+
+
+cdef extern from "Python.h":
+    object PyObject_Call(object function, tuple args, PyObject* options)
 
 
 cdef class InPlace(Op):
@@ -105,7 +110,7 @@ cdef class InPlace(Op):
                 if found is not None and _alike(<TensorBase>input, <tuple>found[1], <Primitive>found[0]):
                     record = (<Primitive>found[0]).name
                     return run_into(<Primitive>found[0], <TensorBase>input, <tuple>found[1])
-            return _replace(self, input, args, options)
+            return _replace(self, <TensorBase>input, args, options)
         except VoltaError as error:
             if type(error) is AutogradError and repeated(input) and _expanded(
                     self.op.name + "_", input, lambda whole: self(whole, *args, **options), (*args, *options.values())):
@@ -126,6 +131,52 @@ cdef class InPlace(Op):
     @property
     def __module__(self):
         return self.op.__module__
+
+
+cdef frozenset _GROWING = frozenset(("addbmm",))    # whose in-place form gives the tensor the size of the result, as in PyTorch
+
+
+cdef object _replace(InPlace form, TensorBase input, tuple args, dict options):
+    """An op in place by computing it and copying the result in; recorded where gradients are wanted."""
+    cdef Op function = form.op
+    cdef TensorBase source = input, result
+    cdef object x
+    cdef bint recorded
+    if form.geometry:
+        source = as_viewed(form.name, input)
+        return show_as(input, PyObject_Call(function, (source,) + args, <PyObject*>options))
+    if options and options.get("dtype") is not None and _as_dtype(options["dtype"]) is not input.dtype:
+        raise DTypeError(f"{form.name}: dtype {options['dtype']} is not that of the tensor changed in place, {input.dtype}")
+    recorded = wants(input)
+    for x in args + tuple(options.values()) if options else args:
+        if isinstance(x, TensorBase):
+            recorded = recorded or wants(<TensorBase>x)
+            if (<TensorBase>x).shape:                           # one without dimensions is a number that is read first
+                check_apart(form.name, input, <TensorBase>x, function.details.apart is not None)
+    recorded = recorded and grad_mode()
+    if recorded:
+        check_inplace(function.name, input)
+        source = _clone(input if input.storage.version < 0 else as_before(input))       # a copy: the function may save its input
+    result = PyObject_Call(function, (source,) + args, <PyObject*>options)
+    if result.shape != input.shape and function.name in _GROWING and input._base is None:
+        _core.assign(input, _core.view(result, result.shape, result._strides, result.offset))
+        return take_history(input, result) if recorded else input
+    if result.shape != input.shape:
+        raise ShapeError(f"{form.name}: the result has shape {result.shape} but the tensor changed in place has {input.shape}; "
+                         f"use the out-of-place {function.name}")
+    check_stored(function.name, result.dtype, input)
+    if recorded:
+        return overwrite(input, result)
+    if result is input:                                     # a dropout in evaluation, say: nothing is written
+        _check_inferred(input)
+        return input
+    check_elements(function.name, input)
+    if result.dtype is not input.dtype:
+        result = _cast(result, dtype=input.dtype)
+    if input.storage.version < 0:
+        return in_batch(input, result)
+    copy_into(input, result)
+    return input
 
 
 cdef bint _any_wants(TensorBase target, tuple others) except -1:

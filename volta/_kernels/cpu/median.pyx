@@ -1,22 +1,23 @@
-# Medians of lines of floats, and what is at another place in their order.
+# Medians of lines, and what is at another place in their order.
 #
 # Layout: x seen as [outer, length, inner], made contiguous; of each line the keys are sorted (sort_items.pxd), the first of equal ones first;
 # of a long one the key in the middle is found by its digits, among those between two that some of the line say are around it; many
-# short ones are sorted at once (network.pxd).
+# short ones are sorted at once (network.pxd). Integers that lie close together are taken as such of 32 bits (near_integers.pxd).
 # Threads: over lines. Sizes: the front end.
 
 from cython.parallel cimport prange
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from volta._kernels.core.base import reshaped
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, DTypeError
 
-from volta._kernels.core.base cimport FLOAT32, INT64, Storage, TensorBase, address, dtype_of, empty_host, host_storage
+from volta._kernels.core.base cimport (
+    FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage)
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.core.views cimport float_code, split_at
+from volta._kernels.core.views cimport split_at
 from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.near_integers cimport narrowed, widened
 from volta._kernels.cpu.network cimport NETWORK, short_middles
-from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sort_items cimport MANY, MOST_THREADS, as_item, item_at, key_of, place_of, sort_items
 from volta._kernels.cpu.sort_words cimport Wide, item
 
@@ -66,13 +67,19 @@ cdef extern from *:
     Py_ssize_t keep_many "volta_keep_many"(const float* x, Py_ssize_t n, uint32_t low, uint32_t high, uint64_t* a,
                                            Py_ssize_t* below) noexcept nogil
 
+ctypedef fused element:
+    int32_t
+    int64_t
+    float
+    double
+
 cdef struct Lines:
     Py_ssize_t outer, length, inner, needed     # needed: bytes of memory of each thread
     Py_ssize_t wanted                           # a place; below 0, that of the median
     int bits, threads
 
 
-cdef inline Py_ssize_t numbers_of(const real* x, Py_ssize_t n, Py_ssize_t step) noexcept nogil:
+cdef inline Py_ssize_t numbers_of(const element* x, Py_ssize_t n, Py_ssize_t step) noexcept nogil:
     """How many are no NaN."""
     cdef Py_ssize_t i, found = 0
     for i in range(n):
@@ -80,7 +87,7 @@ cdef inline Py_ssize_t numbers_of(const real* x, Py_ssize_t n, Py_ssize_t step) 
     return found
 
 
-cdef inline Py_ssize_t keep_between(const real* x, Py_ssize_t n, Py_ssize_t step, uint64_t low, uint64_t high, item* a,
+cdef inline Py_ssize_t keep_between(const element* x, Py_ssize_t n, Py_ssize_t step, uint64_t low, uint64_t high, item* a,
                                     Py_ssize_t* below) noexcept nogil:
     """The items whose keys are from low to high into a, and how many these are; OUT: below, how many are lower."""
     cdef Py_ssize_t i, kept = 0, lower = 0
@@ -94,7 +101,7 @@ cdef inline Py_ssize_t keep_between(const real* x, Py_ssize_t n, Py_ssize_t step
     return kept
 
 
-cdef inline item at_place(const Lines* p, const real* x, Py_ssize_t place, item* a) noexcept nogil:
+cdef inline item at_place(const Lines* p, const element* x, Py_ssize_t place, item* a) noexcept nogil:
     """The item of a long line that has this place in order. IN: memory for two lines."""
     cdef Py_ssize_t i, n = p.length, kept, below = 0, near
     cdef Py_ssize_t seen = SEEN if n >= LARGE else FEW_SEEN, about = seen // 16 if n >= LARGE else seen // 9
@@ -109,7 +116,7 @@ cdef inline item at_place(const Lines* p, const real* x, Py_ssize_t place, item*
         if near + about < seen:
             high = key_of(a[near + about])
         kept = -1
-        if real is float:
+        if element is float:
             if item is uint64_t:
                 if KEEPS_MANY and p.inner == 1:
                     kept = keep_many(x, n, <uint32_t>low, <uint32_t>min(high, <uint64_t>0xffffffff), a, &below)
@@ -124,14 +131,15 @@ cdef inline item at_place(const Lines* p, const real* x, Py_ssize_t place, item*
     return item_at(a, n, place, p.bits)
 
 
-cdef void middle_some(const Lines* p, const real* x, real* values, int64_t* indices, Py_ssize_t first, Py_ssize_t last, bint skip,
+cdef void middle_some(const Lines* p, const element* x, element* values, int64_t* indices, Py_ssize_t first, Py_ssize_t last, bint skip,
                       item* a) noexcept nogil:
     """The medians of the lines first .. last: of the numbers if `skip`, else a NaN where there is one. IN: memory for two lines."""
     cdef Py_ssize_t line, i, place, numbers, n = p.length
-    cdef const real* source
+    cdef const element* source
     if n <= NETWORK and last - first >= FEWEST:
-        short_middles(x, n, p.inner, first, last, p.wanted, skip, values, indices)
-        return
+        if element is not int64_t:
+            short_middles(x, n, p.inner, first, last, p.wanted, skip, values, indices)
+            return
     for line in range(first, last):
         source = x + line // p.inner * n * p.inner + line % p.inner
         if n >= MANY:                           # to find one is then less than to sort all
@@ -152,7 +160,8 @@ cdef void middle_some(const Lines* p, const real* x, real* values, int64_t* indi
         indices[line], values[line] = place_of(a[place]), source[place_of(a[place]) * p.inner]
 
 
-cdef void middle_all(const Lines* p, const real* x, real* values, int64_t* indices, bint skip, char* memory, item kind) noexcept nogil:
+cdef void middle_all(const Lines* p, const element* x, element* values, int64_t* indices, bint skip, char* memory,
+                     item kind) noexcept nogil:
     cdef Py_ssize_t lines = p.outer * p.inner
     cdef int t
     if p.threads == 1:
@@ -162,20 +171,14 @@ cdef void middle_all(const Lines* p, const real* x, real* values, int64_t* indic
         middle_some(p, x, values, indices, lines * t // p.threads, lines * (t + 1) // p.threads, skip, <item*>(memory + t * p.needed))
 
 
-def middle(TensorBase x not None, Py_ssize_t dim, bint skip=False, place=None):
-    """(the lower one of the two in the middle, its index) of each line of floats; with `skip` NaN are left out. Or what is at a `place` in
-    their order. No line is empty."""
+cdef tuple middles(TensorBase x, Py_ssize_t dim, bint skip, Py_ssize_t wanted):
+    """`middle` of row-major integers of 32 or 64 bits or floats."""
     cdef Lines p
     cdef Wide wide
-    cdef int code = float_code("middle", x)
-    x = packed(x)
+    cdef int code = x.dtype.code
     split_at(x.shape, dim, &p.outer, &p.length, &p.inner)
-    if p.length == 0 or p.length >= <Py_ssize_t>1 << 32:
-        raise ArgumentError(f"middle: a dimension of {p.length} elements has no median; there may be 1 to 2**32 - 1")
-    p.wanted = -1 if place is None else place
-    if p.wanted >= p.length:
-        raise ArgumentError(f"middle: a dimension of {p.length} elements has no place {place}")
-    p.bits = 32 if code == FLOAT32 else 64
+    p.wanted = wanted
+    p.bits = 64 if code == FLOAT64 or code == INT64 else 32
     wide.key = wide.place = 0
     cdef tuple shape = x.shape[:dim] + (1,) + x.shape[dim + 1:] if x.shape else ()
     cdef TensorBase values = empty_host(shape, x.dtype), indices = empty_host(shape, dtype_of(INT64))
@@ -190,9 +193,43 @@ def middle(TensorBase x not None, Py_ssize_t dim, bint skip=False, place=None):
         with nogil:
             if code == FLOAT32:
                 middle_all(&p, <const float*>source, <float*>target, places, skip, memory.data, <uint64_t>0)
-            else:
+            elif code == FLOAT64:
                 middle_all(&p, <const double*>source, <double*>target, places, skip, memory.data, wide)
+            elif code == INT32:
+                middle_all(&p, <const int32_t*>source, <int32_t*>target, places, skip, memory.data, <uint64_t>0)
+            else:
+                middle_all(&p, <const int64_t*>source, <int64_t*>target, places, skip, memory.data, wide)
     return values, indices
+
+
+def middle(TensorBase x not None, Py_ssize_t dim, bint skip=False, place=None):
+    """(the lower one of the two in the middle, its index) of each line; with `skip` NaN are left out. Or what is at a `place` in
+    their order. No line is empty."""
+    cdef int code = x.dtype.code
+    cdef Py_ssize_t length = x.shape[dim] if x.shape else 1, wanted = -1 if place is None else place
+    cdef int64_t least = 0
+    cdef TensorBase near, found, indices
+    if code != FLOAT32 and code != FLOAT64 and code != INT32 and code != INT64 and code != UINT8:
+        raise DTypeError(f"middle: {x.dtype} is not available on cpu")
+    if length == 0 or length >= <Py_ssize_t>1 << 32:
+        raise ArgumentError(f"middle: a dimension of {length} elements has no median; there may be 1 to 2**32 - 1")
+    if wanted >= length:
+        raise ArgumentError(f"middle: a dimension of {length} elements has no place {place}")
+    x = packed(x)
+    if code != UINT8 and code != INT64 or not x.size:
+        return middles(x, dim, skip, wanted)
+    near = empty_host(x.shape, dtype_of(INT32))
+    if code == UINT8:
+        narrowed(<const uint8_t*>address(x), x.size, <int32_t*>address(near), &least)
+    elif not narrowed(<const int64_t*>address(x), x.size, <int32_t*>address(near), &least):
+        return middles(x, dim, skip, wanted)
+    near, indices = middles(near, dim, skip, wanted)
+    found = empty_host(near.shape, x.dtype)
+    if code == UINT8:
+        widened(<const int32_t*>address(near), near.size, least, <uint8_t*>address(found))
+    else:
+        widened(<const int32_t*>address(near), near.size, least, <int64_t*>address(found))
+    return found, indices
 
 
 def median_all(TensorBase x not None, bint skip=False):

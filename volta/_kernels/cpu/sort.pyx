@@ -2,7 +2,8 @@
 #
 # Layout: x seen as [outer, length, inner], made contiguous. An element becomes a key, an unsigned integer in the order of the elements (NaN
 # last, -0 equal to 0, all bits turned for a descending order), with its place in the line. Short lines are sorted by insertion, or, of
-# words, by counting what is less than each and merging; others by the digits of the keys: by the highest and then by insertion where few
+# words, by counting what is less than each and merging, several at once by a network where vectors are wide; bytes by how many there are
+# of each; others by the digits of the keys: by the highest and then by insertion where few
 # keys share it, else from the lowest up; stable. Long lines are first parted by their highest digit, for threads and for the caches. For
 # the first few of a line, only the keys that can be among them are sorted.
 # Threads: over lines; where they are few, over blocks of a line. A stable order is one order, so results do not depend on their number.
@@ -15,9 +16,13 @@ from libc.string cimport memcpy, memset
 from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport split_at
+from volta._kernels.cpu.bits cimport WIDE_BYTES
 from volta._kernels.cpu.copy cimport clear, packed
 from volta._kernels.cpu.index cimport first_outside
+from volta._kernels.cpu.network cimport NETWORK, Lanes, network_of_pairs, network_of_words
+from volta._kernels.cpu.near_integers cimport narrowed, widened
 from volta._kernels.cpu.real cimport number
+from volta._kernels.cpu.sort_bytes cimport Lines, sort_bytes, sort_flags
 from volta._kernels.cpu.sort_items cimport (
     FEW, LONG, MANY, MOST_THREADS, as_item, count_digits, key_of, move_by_digit, place_digits, place_of, sort_items)
 from volta._kernels.cpu.sort_words cimport SEEN, Wide, after, bits_of, digit, insert, item, spread_evenly
@@ -28,6 +33,7 @@ cdef enum:
     RUN = 32                    # elements that are compared at once where only the first few are wanted
     SHARED = 16384              # random integers from which threads share a line,
     EVEN_LONG = 524288          # up to which it is sorted as a whole,
+    ABREAST = 128               # elements of a line up to which several are sorted at once
     EVEN_THREADS = 4            # if there are no more of them, for whose counts there is room
 
 ctypedef fused word:
@@ -86,13 +92,6 @@ cdef void select_items(item* a, item* chosen, Py_ssize_t n, Py_ssize_t wanted, i
 
 
 # ---------------------------------------------------------------- all lines
-
-cdef struct Lines:
-    Py_ssize_t outer, length, inner, count      # count: of each line, how many are given
-    bint descending
-    int bits, threads, workers                  # workers: threads that have lines of their own
-    Py_ssize_t needed                           # bytes of memory of each
-
 
 cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) noexcept nogil:
     """The first `count` items of a line into chosen. Most elements are only compared with the last of the first ones found so far."""
@@ -289,7 +288,7 @@ cdef void sort_line(const Lines* p, const number* x, number* values, int64_t* in
         if number is int32_t and item is uint64_t:
             sort_even_line(p, x, a, spare, threads)
             a = spare
-    elif p.length >= (4 * LONG if threads == 1 else LONG):
+    elif p.length >= (4 * LONG if threads == 1 else LONG) and (p.bits > 16 or threads > 1):      # few digits need no parts
         sort_long(p, x, values, indices, a, spare, threads)
         return
     else:
@@ -299,10 +298,56 @@ cdef void sort_line(const Lines* p, const number* x, number* values, int64_t* in
     write_line(p, x, values, indices, a, 0, p.count)
 
 
+cdef void sort_abreast(const Lines* p, const number* x, number* values, int64_t* indices, Py_ssize_t first, Py_ssize_t last,
+                       item v) noexcept nogil:
+    """The short lines first .. last: as many at once as a vector has lanes, by a network of comparisons."""
+    cdef Lanes keys[ABREAST]
+    cdef Lanes places[ABREAST]
+    cdef int64_t* key = <int64_t*>&keys[0]
+    cdef int64_t* place = <int64_t*>&places[0]
+    cdef Py_ssize_t source[8]
+    cdef Py_ssize_t lanes = WIDE_BYTES // 8, inner = p.inner, c, i, line, at
+    cdef int64_t sign = <int64_t>(<uint64_t>1 << 63)
+    while first < last:
+        for c in range(lanes):                  # behind the last line that one again
+            line = min(first + c, last - 1)
+            source[c] = line // inner * p.length * inner + line % inner
+        for i in range(p.length):
+            for c in range(lanes):
+                v = as_item(x[source[c] + i * inner], i, p.descending, v)
+                if item is uint64_t:
+                    key[i * lanes + c] = <int64_t>v ^ sign
+                else:
+                    key[i * lanes + c], place[i * lanes + c] = <int64_t>v.key ^ sign, i
+        if item is uint64_t:
+            network_of_words(keys, p.length)
+        else:
+            network_of_pairs(keys, places, p.length)
+        for c in range(min(lanes, last - first)):
+            line = first + c
+            at = line // inner * p.count * inner + line % inner
+            for i in range(p.count):
+                if item is uint64_t:
+                    v = <uint64_t>(key[i * lanes + c] ^ sign)
+                else:
+                    v.key, v.place = <uint64_t>(key[i * lanes + c] ^ sign), <uint64_t>place[i * lanes + c]
+                indices[at + i * inner], values[at + i * inner] = place_of(v), element(x + source[c], inner, v, p.descending)
+        first += lanes
+
+
 cdef void sort_some(const Lines* p, const number* x, number* values, int64_t* indices, Py_ssize_t first, Py_ssize_t last, int threads,
                    item* a) noexcept nogil:
     """The lines first .. last. IN: memory for two lines of items."""
-    cdef Py_ssize_t line, at
+    cdef Py_ssize_t line, at, short = FEW
+    if item is uint64_t:
+        short = ABREAST
+    if NETWORK and WIDE_BYTES >= 32 and p.length <= short and last - first >= WIDE_BYTES // 8:
+        sort_abreast(p, x, values, indices, first, last, a[0])
+        return
+    if number is uint8_t:
+        if p.length >= MANY and p.count >= p.length // 4:
+            sort_bytes(p, x, values, indices, first, last)
+            return
     for line in range(first, last):
         at = line // p.inner * p.count * p.inner + line % p.inner
         sort_line(p, x + line // p.inner * p.length * p.inner + line % p.inner, values + at, indices + at, a, a + p.length, threads)
@@ -318,28 +363,6 @@ cdef void sort_all(const Lines* p, const number* x, number* values, int64_t* ind
         sort_some(p, x, values, indices, lines * t // p.workers, lines * (t + 1) // p.workers, 1, <item*>(memory + t * p.needed))
 
 
-cdef void sort_flags(const Lines* p, const uint8_t* x, uint8_t* values, int64_t* indices, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-    """Lines first .. last of booleans: those that come first are counted, which says where each goes."""
-    cdef Py_ssize_t line, at, i, before, after, place, inner = p.inner
-    cdef const uint8_t* source
-    cdef uint8_t late
-    for line in range(first, last):
-        source = x + line // inner * p.length * inner + line % inner
-        at = line // inner * p.count * inner + line % inner
-        before, after = 0, p.length             # where the next ones of both kinds go
-        for i in range(p.length):
-            after -= source[i * inner] ^ <uint8_t>p.descending
-        for i in range(p.count):
-            values[at + i * inner] = (i >= after) ^ <uint8_t>p.descending
-        for i in range(p.length):
-            late = source[i * inner] ^ <uint8_t>p.descending
-            place = after if late else before
-            if place < p.count:
-                indices[at + place * inner] = i
-            after += late
-            before += 1 - late
-
-
 cdef void sort_all_flags(const Lines* p, const uint8_t* x, uint8_t* values, int64_t* indices) noexcept nogil:
     cdef Py_ssize_t lines = p.outer * p.inner
     cdef int t
@@ -350,44 +373,32 @@ cdef void sort_all_flags(const Lines* p, const uint8_t* x, uint8_t* values, int6
         sort_flags(p, x, values, indices, lines * t // p.workers, lines * (t + 1) // p.workers)
 
 
-cdef bint narrowed(const int64_t* x, Py_ssize_t n, int32_t* out, int64_t* least) noexcept nogil:
-    """Whether the elements lie within 32 bits of each other. OUT: their distances from the least, less 2**31."""
-    cdef Py_ssize_t i
-    cdef int64_t low = x[0], high = x[0]
-    for i in range(n):
-        low = x[i] if x[i] < low else low
-        high = x[i] if x[i] > high else high
-    if <uint64_t>high - <uint64_t>low > <uint64_t>0xFFFFFFFF:
-        return False
-    for i in range(n):
-        out[i] = <int32_t>(<uint32_t>(<uint64_t>x[i] - <uint64_t>low) ^ <uint32_t>0x80000000)
-    least[0] = low
-    return True
-
-
-cdef void widened(const int32_t* x, Py_ssize_t n, int64_t least, int64_t* out) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(n):
-        out[i] = <int64_t>(<uint64_t>(<uint32_t>x[i] ^ <uint32_t>0x80000000) + <uint64_t>least)
-
-
 def sort(TensorBase x not None, Py_ssize_t dim, bint descending=False, count=None):
     """(values, indices) in order along dim, the first `count` of them. Integers of 64 bits that lie close together are sorted as such of 32,
-    which share a word with their place."""
+    which share a word with their place, and integers that differ in few bits by these."""
     cdef TensorBase near, found
     cdef int64_t least = 0
-    if x.dtype.code == INT64 and x.size:
+    cdef int bits = 0
+    if (x.dtype.code == INT64 or x.dtype.code == INT32) and x.size:
         x = packed(x)
         near = empty_host(x.shape, dtype_of(INT32))
-        if narrowed(<const int64_t*>address(x), x.size, <int32_t*>address(near), &least):
-            near, found = sorted_lines(near, dim, descending, count)
-            x = empty_host(near.shape, x.dtype)
-            widened(<const int32_t*>address(near), near.size, least, <int64_t*>address(x))
-            return x, found
-    return sorted_lines(x, dim, descending, count)
+        if x.dtype.code == INT64:
+            bits = narrowed(<const int64_t*>address(x), x.size, <int32_t*>address(near), &least)
+        else:
+            bits = narrowed(<const int32_t*>address(x), x.size, <int32_t*>address(near), &least)
+    if bits == 0:
+        return sorted_lines(x, dim, descending, count, 0)
+    near, found = sorted_lines(near, dim, descending, count, bits)
+    if x.dtype.code == INT32:
+        x = empty_host(near.shape, x.dtype)
+        widened(<const int32_t*>address(near), near.size, least, <int32_t*>address(x))
+    else:
+        x = empty_host(near.shape, x.dtype)
+        widened(<const int32_t*>address(near), near.size, least, <int64_t*>address(x))
+    return x, found
 
 
-cdef tuple sorted_lines(TensorBase x, Py_ssize_t dim, bint descending, object count):
+cdef tuple sorted_lines(TensorBase x, Py_ssize_t dim, bint descending, object count, int bits):
     cdef Lines p
     cdef Wide wide
     cdef int code = x.dtype.code
@@ -395,7 +406,7 @@ cdef tuple sorted_lines(TensorBase x, Py_ssize_t dim, bint descending, object co
     split_at(x.shape, dim, &p.outer, &p.length, &p.inner)
     p.count = p.length if count is None else count
     p.descending = descending
-    p.bits = 8 if code == UINT8 or code == BOOL else 64 if code == INT64 or code == FLOAT64 else 32
+    p.bits = bits or (8 if code == UINT8 or code == BOOL else 64 if code == INT64 or code == FLOAT64 else 32)
     if p.length >= <Py_ssize_t>1 << 32:
         raise ArgumentError(f"sort: a dimension of {p.length} elements is too long; there may be 2**32 - 1")
     if p.count < 0 or p.count > p.length:
@@ -410,7 +421,7 @@ cdef tuple sorted_lines(TensorBase x, Py_ssize_t dim, bint descending, object co
     wide.key = wide.place = 0
     p.threads = min(threads_for(lines * p.length * 8), MOST_THREADS)
     p.workers = 1 if lines < p.threads and p.length >= LONG else min(p.threads, max(lines, <Py_ssize_t>1))
-    p.needed = (2 * p.length + 32) * <Py_ssize_t>(sizeof(Wide) if p.bits == 64 else sizeof(uint64_t))
+    p.needed = (2 * p.length + 32) * <Py_ssize_t>(sizeof(Wide) if code == INT64 or code == FLOAT64 else sizeof(uint64_t))
     p.needed = (p.needed + 63) // 64 * 64       # threads share no cache line
     if values.size:
         memory = host_storage(p.workers * p.needed)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels.core import reshaped
+from volta._kernels.core.direct import bare
 from volta.dtypes import float32
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.nn.functional import integers
@@ -118,11 +120,16 @@ def _called(rank, input, weight, bias, stride, padding, dilation, groups):
 
 
 def _row(x):
-    return reshape_op(x, shape=x._shape[:2] + (1,) + x._shape[2:]) if x._contiguous and x._strides[1] != 1 else unsqueeze(x, 2)
+    return _reshaped(x, x._shape[:2] + (1,) + x._shape[2:]) if x._contiguous and x._strides[1] != 1 else unsqueeze(x, 2)
 
 
 def _line(x):
-    return reshape_op(x, shape=x._shape[:2] + x._shape[3:]) if x._contiguous and x._shape[1] > 1 else squeeze(x, 2)
+    return _reshaped(x, x._shape[:2] + x._shape[3:]) if x._contiguous and x._shape[1] > 1 else squeeze(x, 2)
+
+
+def _reshaped(x, shape):
+    """What is contiguous in another shape; as no op of its own where nobody records."""
+    return reshaped(x, shape) if bare(x) else reshape_op(x, shape=shape)
 
 
 def _conv_transpose(op, rank, input, weight, bias, stride, padding, output_padding, groups, dilation):

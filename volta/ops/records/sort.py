@@ -60,7 +60,7 @@ sort_op = register(
     cases=_CASES, domain=(-900.0, 900.0),        # far apart, for finite differences
     vjp=(lambda g, indices, x_shape, dim: scatter_unique(g, indices, dim=dim, size=x_shape[dim]),))
 middle_op = register(
-    "middle", ("x",), names=("input",), outputs=("values", "indices"), family="sort", takes="f", numpy=_np_middle,
+    "middle", ("x",), names=("input",), outputs=("values", "indices"), family="sort", takes="fi", kinds="fi", numpy=_np_middle,
     domain=(-900.0, 900.0), cases=tuple(case(s, dim=d, skip=skip) for s, d in (
         ((3, 5), 1), ((4, 3), 0), ((2, 40, 3), 1), ((19, 6), 1), ((700,), 0)) for skip in (False, True)) + (
             case((3, 300), dim=1, place=200), case((70, 3), dim=0, place=0)),
@@ -78,7 +78,7 @@ def _shared(g, x, out):
 
 
 median_all_op = register(
-    "median_all", ("x",), names=("input",), family="sort", takes="f", numpy=_np_median, domain=(-900.0, 900.0), vjp=(_shared,),
+    "median_all", ("x",), names=("input",), family="sort", takes="fi", kinds="fi", numpy=_np_median, domain=(-900.0, 900.0), vjp=(_shared,),
     cases=tuple(case(shape, skip=skip) for shape in ((), (1,), (7,), (3, 4), (2, 40, 3)) for skip in (False, True)))
 
 

@@ -1,0 +1,178 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""Few elements combined with those of a host tensor at the places that an index names along a dimension, whatever the sizes beside it:
+what the kernels of `cpu/scatter.pyx` take many steps to come to. Knows no op."""
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
+
+from volta._kernels import core as _core
+from volta._kernels.core.base cimport FLOAT32, FLOAT64, INT32, INT64, MAX_RANK, TensorBase, address, empty_host_like, same_bytes
+from volta._kernels.core.direct cimport bare_one, unseen_one
+
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
+
+cdef long long INFERRED = _core.INFERRED
+
+cdef enum:
+    FEW = 1024                  # elements that are combined
+    SMALL = 65536               # of what is copied first
+
+cdef enum How:
+    LAST
+    SUM
+    PROD
+    MOST
+    LEAST
+
+cdef tuple _ENDS = (float("inf"), float("-inf"))
+cdef dict _HOW = {"last": LAST, "sum": SUM, "prod": PROD, "amax": MOST, "amin": LEAST}
+
+ctypedef fused number:
+    int32_t
+    int64_t
+    float
+    double
+
+cdef struct Walk:
+    int rank, dim
+    Py_ssize_t sizes[MAX_RANK]              # of what is combined
+    Py_ssize_t to[MAX_RANK]                 # strides, in elements, of the result,
+    Py_ssize_t at[MAX_RANK]                 # the index
+    Py_ssize_t source[MAX_RANK]             # and the source
+    Py_ssize_t size                         # of the result along the dimension
+
+
+cdef void _combine(const Walk* w, number* out, const int64_t* index, const number* source, int how) noexcept nogil:
+    cdef Py_ssize_t place[MAX_RANK]
+    cdef Py_ssize_t i, to = 0, at = 0, of = 0, stride = w.to[w.dim]
+    cdef number v
+    cdef number* there
+    for i in range(w.rank):
+        place[i] = 0
+    while True:
+        there, v = out + to + index[at] * stride, source[of]
+        if how == LAST:
+            there[0] = v
+        elif how == SUM:
+            there[0] += v
+        elif how == PROD:
+            there[0] *= v
+        elif how == MOST:
+            there[0] = v if v > there[0] or v != v else there[0]
+        else:
+            there[0] = v if v < there[0] or v != v else there[0]
+        i = w.rank - 1
+        while True:
+            to += w.to[i] if i != w.dim else 0
+            at += w.at[i]
+            of += w.source[i]
+            place[i] += 1
+            if place[i] < w.sizes[i]:
+                break
+            to -= w.to[i] * w.sizes[i] if i != w.dim else 0
+            at -= w.at[i] * w.sizes[i]
+            of -= w.source[i] * w.sizes[i]
+            place[i] = 0
+            i -= 1
+            if i < 0:
+                return
+
+
+cdef bint _named(const Walk* w, const int64_t* index, int i) noexcept nogil:
+    """Whether all places lie within the result."""
+    cdef Py_ssize_t k
+    for k in range(w.sizes[i] if w.at[i] else 1):
+        if i + 1 < w.rank:
+            if not _named(w, index + k * w.at[i], i + 1):
+                return False
+        elif not 0 <= index[k * w.at[i]] < w.size:
+            return False
+    return True
+
+
+def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce not None, bint inside, bint slices):
+    """x, or without `inside` a copy of it, whose elements are combined ("last", "sum", "prod", "amax", "amin") with those of the source that
+    the index sends to them along dim; of equal places one after the other. With `slices` the index is a vector, or one number, that names a
+    slice for each of the source's. None where this is not for it: on a GPU, recorded or watched, many elements, other dtypes than the
+    commonest, and what does not fit or lies outside."""
+    cdef TensorBase at, of, out
+    cdef Walk w
+    cdef double real = 0
+    cdef float single = 0
+    cdef int64_t whole = 0
+    cdef int32_t narrow = 0
+    cdef int code = x.dtype.code, i, beyond
+    cdef bint floating = code == FLOAT32 or code == FLOAT64
+    cdef Py_ssize_t count = 1
+    cdef const char* data
+    if not isinstance(index, TensorBase) or not floating and code != INT64 and code != INT32 or not x.contiguous or x.size == 0:
+        return None
+    at = <TensorBase>index
+    if at.dtype.code != INT64 or at.size == 0 or at.size > FEW or not bare_one(x) or not unseen_one(at) or (
+            not inside and x.size > SMALL or x.storage.version >= INFERRED or inside and same_bytes(x.storage, at.storage)):
+        return None
+    w.rank = max(<int>len(x.shape), 1)
+    w.dim = <int>(dim + w.rank if dim < 0 else dim)
+    if not 0 <= w.dim < w.rank or (len(at.shape) > 1 if slices else max(<int>len(at.shape), 1) != w.rank):
+        return None
+    for i in range(w.rank):
+        w.to[i] = x._strides[i] if len(x.shape) else 1
+        w.at[i] = w.source[i] = 0
+        w.sizes[i] = x.shape[i] if len(x.shape) else 1
+    w.size = w.sizes[w.dim]
+    if slices:
+        w.sizes[w.dim] = at.size
+        w.at[w.dim] = at._strides[0] if len(at.shape) else 0
+    else:
+        for i in range(<int>len(at.shape)):
+            if <Py_ssize_t>at.shape[i] > w.sizes[i] and i != w.dim:
+                return None
+            w.sizes[i], w.at[i] = at.shape[i], at._strides[i]
+        w.sizes[0] = w.sizes[0] if len(at.shape) else 1
+    for i in range(w.rank):
+        count *= w.sizes[i]
+    if count > FEW:
+        return None
+    data = (<char*>&real if code == FLOAT64 else <char*>&single if code == FLOAT32 else <char*>&whole if code == INT64
+            else <char*>&narrow)
+    if isinstance(source, TensorBase):
+        of = <TensorBase>source
+        if of.dtype is not x.dtype or not bare_one(of) or max(<int>len(of.shape), 1) != w.rank or (
+                inside and same_bytes(x.storage, of.storage)):
+            return None
+        for i in range(<int>len(of.shape)):
+            if <Py_ssize_t>of.shape[i] < w.sizes[i] or slices and <Py_ssize_t>of.shape[i] != w.sizes[i]:
+                return None
+            w.source[i] = of._strides[i]
+        if len(of.shape) == 0 and w.sizes[0] != 1 or slices and len(of.shape) != len(x.shape):
+            return None
+        data = address(of)
+    elif floating and (type(source) is float and (-65504.0 <= source <= 65504.0 or source in _ENDS) or type(source) is int and (
+            -1 << 24 <= source <= 1 << 24)):
+        real = source
+        single = <float>real
+    elif not floating and type(source) is int:
+        whole = PyLong_AsLongLongAndOverflow(source, &beyond)
+        narrow = <int32_t>whole
+        if beyond or code == INT32 and narrow != whole:
+            return None
+    else:
+        return None
+    if not _named(&w, <const int64_t*>address(at), 0):
+        return None
+    out = x
+    if not inside:
+        out = empty_host_like(x, x.dtype)
+        memcpy(address(out), address(x), x.size * x.dtype.itemsize)
+    else:
+        x.storage.version += 1
+    cdef int how = _HOW[reduce]
+    if code == FLOAT32:
+        _combine(&w, <float*>address(out), <const int64_t*>address(at), <const float*>data, how)
+    elif code == FLOAT64:
+        _combine(&w, <double*>address(out), <const int64_t*>address(at), <const double*>data, how)
+    elif code == INT64:
+        _combine(&w, <int64_t*>address(out), <const int64_t*>address(at), <const int64_t*>data, how)
+    else:
+        _combine(&w, <int32_t*>address(out), <const int64_t*>address(at), <const int32_t*>data, how)
+    return out
