@@ -2,20 +2,23 @@
 #
 # Layout: x is `rows` rows of `length` elements, contiguous. A row is `channels` runs of `inner` elements that share a weight; the weights
 #   of `groups` rows follow one another, then begin anew.
+# float16 and bfloat16 (not in the gradient) are computed in float32, some rows after the other in a thread's own room.
 # Sums: float32 lanes over short blocks, added in double; the variance is a second pass over (x - mean). Sums over rows are kept in the
 #   element type for FLUSH rows at a time, then added in double.
 # Threads: over rows, or over chunks of them that depend on the sizes alone. Sizes: the front end; there is at least one element.
 
 from cython.parallel cimport prange
 from libc.math cimport sqrt
-from libc.stdlib cimport calloc, free
+from libc.stdint cimport uint16_t
+from libc.stdlib cimport calloc, free, malloc
 
-from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host, empty_host_like
+from volta._kernels.core.base cimport FLOAT32, TensorBase, address, dtype_of, empty_host, empty_host_like
 from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.iteration cimport WHOLE, narrow_line, staged, stored_as
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sums cimport line_away, line_dot, line_squares, line_sum
 from volta._kernels.core.views cimport float_code, same_type
-from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.copy cimport copy_data, packed
 
 cdef extern from *:
     """
@@ -130,6 +133,7 @@ cdef enum:
     CHUNKS = 16                 # most parts of the sums over rows,
     CHUNK = 16                  # of so many rows at least
     FLUSH = 64
+    HALVES = 4096               # elements of rows in 16 bits that are widened together, unless it is one row
 
 cdef struct Rows:
     Py_ssize_t rows, length, groups, channels, inner
@@ -171,6 +175,34 @@ cdef void forward(Rows* p, const real* x, const real* weight, const real* bias, 
         return
     for t in prange(threads, num_threads=threads, schedule="static"):
         forward_rows(p, x, weight, bias, p.rows * t // threads, p.rows * (t + 1) // threads, out, mean, rstd)
+
+
+cdef void forward_half_rows(Rows* p, const uint16_t* x, const float* weight, const float* bias, Py_ssize_t first, Py_ssize_t last,
+                            uint16_t* out, float* mean, float* rstd, int half, float* room) noexcept nogil:
+    """Rows in 16 bits, through `room`, in which rows lie as if those before them did, too."""
+    cdef Py_ssize_t some = max(<Py_ssize_t>1, HALVES // p.length), r = first, at, n
+    while r < last:
+        some = min(some, last - r)
+        at, n = r * p.length, some * p.length
+        staged(<char*>(x + at), 2, n, 2, half, <char*>room)
+        forward_rows(p, <const float*>(room - at), weight, bias, r, r + some, room + n - at, mean, rstd)
+        narrow_line(out + at, room + n, n, half)
+        r += some
+
+
+cdef int forward_halves(Rows* p, const uint16_t* x, const float* weight, const float* bias, uint16_t* out, float* mean, float* rstd,
+                        int half) except -1:
+    cdef int threads = threads_for(p.rows * p.length * 2), t
+    cdef Py_ssize_t each = 2 * max(p.length, <Py_ssize_t>HALVES)
+    threads = <int>min(<Py_ssize_t>threads, p.rows)
+    cdef float* room = <float*>malloc(threads * each * sizeof(float))
+    if room == NULL:
+        raise MemoryError("row_norm: no memory for rows in float32")
+    with nogil:
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            forward_half_rows(p, x, weight, bias, p.rows * t // threads, p.rows * (t + 1) // threads, out, mean, rstd, half, room + t * each)
+    free(room)
+    return 0
 
 
 # ---------------------------------------------------------------- gradient, a weight for each element
@@ -286,14 +318,18 @@ cdef int grad_runs(Rows* p, const real* g, const real* x, const real* weight, co
 
 # ---------------------------------------------------------------- tensors
 
-cdef TensorBase vector(TensorBase t, TensorBase x, Py_ssize_t n, double value):
-    """t as contiguous elements; where it is None, n times a number."""
+cdef TensorBase vector(TensorBase t, int code, Py_ssize_t n, double value):
+    """t as contiguous elements of a dtype; where it is None, n times a number."""
     cdef Py_ssize_t i
-    if t is not None:
+    cdef TensorBase given = t
+    if t is not None and t.dtype.code == code:
         return packed(t)
-    t = empty_host((n,), x.dtype)
+    t = empty_host((n,), dtype_of(code))
+    if given is not None:
+        copy_data(t, given)
+        return t
     for i in range(n):
-        if x.dtype.code == FLOAT32:
+        if code == FLOAT32:
             (<float*>address(t))[i] = <float>value
         else:
             (<double*>address(t))[i] = value
@@ -310,13 +346,16 @@ cdef Rows rows_of(TensorBase x, Py_ssize_t length, Py_ssize_t groups, Py_ssize_t
 def row_norm(TensorBase x not None, TensorBase weight, TensorBase bias, Py_ssize_t length, Py_ssize_t groups, Py_ssize_t inner,
              bint centred, double eps):
     """(out, mean, rstd): (x - mean) * rstd * weight + bias of rows of `length` elements; the mean is 0 unless `centred`."""
-    cdef int code = float_code("row_norm", x)
+    cdef int half = stored_as(x.dtype.code), code = float_code("row_norm", x) if half == WHOLE else FLOAT32
     same_type("row_norm", x, weight)
     same_type("row_norm", x, bias)
     cdef Rows p = rows_of(x, length, groups, inner, centred, eps)
-    x, weight, bias = packed(x), vector(weight, x, groups * p.channels, 1), vector(bias, x, groups * p.channels, 0)
-    cdef TensorBase out = empty_host_like(x, x.dtype), mean = empty_host((p.rows,), x.dtype), rstd = empty_host((p.rows,), x.dtype)
-    if code == FLOAT32:
+    x, weight, bias = packed(x), vector(weight, code, groups * p.channels, 1), vector(bias, code, groups * p.channels, 0)
+    cdef TensorBase out = empty_host_like(x, x.dtype), mean = empty_host((p.rows,), dtype_of(code)), rstd = empty_host_like(mean, mean.dtype)
+    if half != WHOLE:
+        forward_halves(&p, <const uint16_t*>address(x), <const float*>address(weight), <const float*>address(bias), <uint16_t*>address(out),
+                       <float*>address(mean), <float*>address(rstd), half)
+    elif code == FLOAT32:
         forward(&p, <const float*>address(x), <const float*>address(weight), <const float*>address(bias), <float*>address(out),
                 <float*>address(mean), <float*>address(rstd))
     else:
@@ -341,7 +380,7 @@ def row_norm_grad(TensorBase g not None, TensorBase x not None, TensorBase weigh
         same_type("row_norm_grad", g, t)
     cdef Rows p = rows_of(x, length, groups, inner, centred, 0, sums)
     cdef Py_ssize_t n = groups * p.channels if sums else 0
-    g, x, mean, rstd, weight = packed(g), packed(x), packed(mean), packed(rstd), vector(weight, x, groups * p.channels, 1)
+    g, x, mean, rstd, weight = packed(g), packed(x), packed(mean), packed(rstd), vector(weight, code, groups * p.channels, 1)
     if arrived is not None:
         arrived = packed(arrived)
         p.arrived = address(arrived)

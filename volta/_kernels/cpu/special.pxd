@@ -404,7 +404,10 @@ cdef extern from * nogil:
             T z = x * beta;                                                                                            \
             return PICK(z > threshold, g, g * sigmoid_##s(z));                                                         \
         }                                                                                                              \
-        VOLTA_INLINE T hardtanh_##s(T x, T low, T high) { return x < low ? low : x > high ? high : x; }                \
+        VOLTA_INLINE T hardtanh_##s(T x, T low, T high) {          /* the processor's maximum and minimum */           \
+            T m = low > x ? low : x;                                                                                   \
+            return high < m ? high : m;                                                                                \
+        }                                                                                                              \
         VOLTA_INLINE T hardsigmoid_##s(T x) { return hardtanh_##s(x + 3, 0, 6) * (T)0.16666666666666667; }             \
         VOLTA_INLINE T hardswish_##s(T x) { return x * hardsigmoid_##s(x); }                                           \
         VOLTA_INLINE T hardswish_grad_##s(T g, T x) { return x <= -3 ? 0 : x < 3 ? g * (x * (T)0.33333333333333333 + (T)0.5) : g; } \

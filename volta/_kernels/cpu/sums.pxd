@@ -157,18 +157,53 @@ cdef extern from *:
     }
     /* total *= the product of as many of the n elements from x on as are a multiple of 64; gives how many. Compilers keep lanes that
        are wider than what they read in memory. Other builds take none. */
+    #if defined(__AVX2__) && defined(__GNUC__)
+      #if defined(__AVX512F__)
+        #define VOLTA_PRODUCTS(name) _mm512_##name
+        #define VOLTA_WIDENED(x) _mm512_cvtps_pd(_mm256_loadu_ps(x))
+        typedef __m512d volta_products;
+      #else
+        #define VOLTA_PRODUCTS(name) _mm256_##name
+        #define VOLTA_WIDENED(x) _mm256_cvtps_pd(_mm_loadu_ps(x))
+        typedef __m256d volta_products;
+      #endif
+      enum { PRODUCT_LANES = sizeof(volta_products) / sizeof(double), PRODUCT_COLUMNS = 8 * PRODUCT_LANES };
+      /* acc[j] *= x[r * step + j] over the rows, for PRODUCT_COLUMNS neighbouring j. IN: step, in bytes. */
+      VOLTA_INLINE void volta_products_of(double *acc, const char *x, Py_ssize_t step, Py_ssize_t rows) {
+          volta_products v[8];
+          int k;
+          _Pragma("GCC unroll 8") for (k = 0; k < 8; k++) v[k] = VOLTA_PRODUCTS(loadu_pd)(acc + k * PRODUCT_LANES);
+          for (; rows > 0; rows--, x += step)
+              _Pragma("GCC unroll 8")
+              for (k = 0; k < 8; k++) v[k] = VOLTA_PRODUCTS(mul_pd)(v[k], VOLTA_WIDENED((const float *)x + k * PRODUCT_LANES));
+          _Pragma("GCC unroll 8") for (k = 0; k < 8; k++) VOLTA_PRODUCTS(storeu_pd)(acc + k * PRODUCT_LANES, v[k]);
+      }
+    #endif
     static Py_ssize_t volta_product32(double* total, const float* x, Py_ssize_t n) {
         Py_ssize_t i = 0;
-    #if defined(__AVX512F__) && defined(__GNUC__)
-        __m512d v[8];
+    #if defined(__AVX2__) && defined(__GNUC__)
+        double lanes[64];
         int k, width;
         if (n < 64) return 0;
-        for (k = 0; k < 8; k++) v[k] = _mm512_set1_pd(1);
-        for (; i + 64 <= n; i += 64) for (k = 0; k < 8; k++) v[k] = _mm512_mul_pd(v[k], _mm512_cvtps_pd(_mm256_loadu_ps(x + i + 8 * k)));
-        for (width = 4; width; width /= 2) for (k = 0; k < width; k++) v[k] = _mm512_mul_pd(v[k], v[k + width]);
-        *total *= _mm512_reduce_mul_pd(v[0]);
+        for (k = 0; k < 64; k++) lanes[k] = 1;
+        for (; i + 64 <= n; i += n - i < 1024 ? (n - i) & -64 : 1024)       /* of what lies in the cache some lanes, then the others */
+            for (k = 0; k < 64; k += PRODUCT_COLUMNS)
+                volta_products_of(lanes + k, (const char *)(x + i + k), 64 * sizeof(float), n - i < 1024 ? (n - i) / 64 : 16);
+        for (width = 32; width; width /= 2) for (k = 0; k < width; k++) lanes[k] *= lanes[k + width];
+        *total *= lanes[0];
     #endif
         return i;
+    }
+    /* acc[j] *= the product over `rows` rows, `step` bytes apart, of their elements j, for as many of the n columns as it takes, which it
+       gives. */
+    static Py_ssize_t volta_column_products32(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) {
+        Py_ssize_t j = 0;
+    #if defined(__AVX2__) && defined(__GNUC__)
+        for (; rows > 0; rows -= 16, x += 16 * step)
+            for (j = 0; j + PRODUCT_COLUMNS <= n; j += PRODUCT_COLUMNS)
+                volta_products_of(acc + j, x + j * sizeof(float), step, rows < 16 ? rows : 16);
+    #endif
+        return j;
     }
     VOLTA_SUMS(float, 32)
     VOLTA_SUMS(double, 64)
@@ -182,6 +217,8 @@ cdef extern from *:
     double dot32 "volta_dot32"(const float* x, const float* y, float mean, Py_ssize_t n) noexcept nogil
     double dot64 "volta_dot64"(const double* x, const double* y, double mean, Py_ssize_t n) noexcept nogil
     Py_ssize_t product32 "volta_product32"(double* total, const float* x, Py_ssize_t n) noexcept nogil
+    Py_ssize_t column_products32 "volta_column_products32"(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows,
+                                                           Py_ssize_t n) noexcept nogil
     # acc[r] += the sum of x[:n] in row r, whose start is r * step bytes from x
     void row_sums32 "volta_row_sums32"(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) noexcept nogil
     void row_sums64 "volta_row_sums64"(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) noexcept nogil
