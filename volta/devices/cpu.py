@@ -13,7 +13,7 @@ KERNELS: dict = {}
 _FIRST = (copy, elementwise, reduce, update)
 
 PRODUCTS = ("matmul", "linear")
-ROWS = ("softmax", "log_softmax", "softmax_grad", "log_softmax_grad", "row_norm")
+ROWS = ("softmax", "log_softmax", "softmax_grad", "log_softmax_grad", "row_norm", "row_norm_grad")
 # Kernels that take float16 themselves.
 HALF = {*(name for module in _FIRST for name in module.KERNELS), *PRODUCTS, "gather", "index_select", "index_put", "extend", "cat", "roll",
         "columns", "norm2", *ROWS}
