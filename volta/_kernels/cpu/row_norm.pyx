@@ -14,6 +14,7 @@ from libc.stdlib cimport calloc, free, malloc
 
 from volta._kernels.core.base cimport FLOAT32, TensorBase, address, dtype_of, empty_host, empty_host_like
 from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.fetch cimport fetch
 from volta._kernels.cpu.iteration cimport WHOLE, narrow_line, staged, stored_as
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sums cimport line_away, line_dot, line_squares, line_sum
@@ -133,7 +134,8 @@ cdef enum:
     CHUNKS = 16                 # most parts of the sums over rows,
     CHUNK = 16                  # of so many rows at least
     FLUSH = 64
-    HALVES = 4096               # elements of rows in 16 bits that are widened together, unless it is one row
+    HALVES = 2048               # elements of rows in 16 bits that are widened together, unless it is one row; of gradients, whose sums
+    GRADIENTS = 8192            # are flushed each time, so many
 
 cdef struct Rows:
     Py_ssize_t rows, length, groups, channels, inner
@@ -187,6 +189,8 @@ cdef void forward_half_rows(Rows* p, const uint16_t* x, const float* weight, con
         some = min(some, last - r)
         at, n = r * p.length, some * p.length
         staged(<char*>(x + at), 2, n, 2, p.half, <char*>room)
+        fetch(x + at + n, n)
+        fetch(out + at + n, n)
         forward_rows(p, <const float*>(room - at), weight, bias, r, r + some, room + n - at, mean, rstd)
         narrow_line(out + at, room + n, n, p.half)
         r += some
@@ -254,7 +258,7 @@ cdef void grad_rows(Rows* p, const real* g, const real* x, const real* weight, c
 cdef void grad_half_rows(Rows* p, const uint16_t* g, const uint16_t* x, const float* weight, const float* mean, const float* rstd,
                          Py_ssize_t first, Py_ssize_t last, uint16_t* dx, float* narrow, double* sums, float* room) noexcept nogil:
     """Rows in 16 bits by grad_rows or grad_run_rows, through `room` as in forward_half_rows."""
-    cdef Py_ssize_t some = max(<Py_ssize_t>1, 2 * HALVES // p.length), r = first, at, n, i
+    cdef Py_ssize_t some = max(<Py_ssize_t>1, GRADIENTS // p.length), r = first, at, n, i
     cdef Rows q = p[0]
     q.arrived = NULL
     while r < last:
@@ -262,6 +266,8 @@ cdef void grad_half_rows(Rows* p, const uint16_t* g, const uint16_t* x, const fl
         at, n = r * p.length, some * p.length
         staged(<char*>(g + at), 2, n, 2, p.half, <char*>room)
         staged(<char*>(x + at), 2, n, 2, p.half, <char*>(room + n))
+        fetch(g + at + n, n)
+        fetch(x + at + n, n)
         if p.inner == 1:
             grad_rows(&q, <const float*>(room - at), <const float*>(room + n - at), weight, mean, rstd, r, r + some, room + 2 * n - at,
                       narrow, sums)
@@ -282,7 +288,7 @@ cdef void grad_some(Rows* p, const real* g, const real* x, const real* weight, c
     if real is float:
         if p.half != WHOLE:
             grad_half_rows(p, <const uint16_t*>g, <const uint16_t*>x, weight, mean, rstd, first, last, <uint16_t*>dx, narrow, sums,
-                           p.room + threadid() * 3 * max(p.length, <Py_ssize_t>(2 * HALVES)))
+                           p.room + threadid() * 3 * max(p.length, <Py_ssize_t>GRADIENTS))
             return
     if p.inner == 1:
         grad_rows(p, g, x, weight, mean, rstd, first, last, dx, narrow, sums)
@@ -431,7 +437,7 @@ def row_norm_grad(TensorBase g not None, TensorBase x not None, TensorBase weigh
     cdef TensorBase dweight = empty_host((n,), dtype_of(code)), dbias = empty_host((n,), dtype_of(code))
     if half != WHOLE:
         threads = threads_for(p.rows * p.length * 4)
-        p.room = <float*>malloc(threads * 3 * max(p.length, <Py_ssize_t>(2 * HALVES)) * sizeof(float))
+        p.room = <float*>malloc(threads * 3 * max(p.length, <Py_ssize_t>GRADIENTS) * sizeof(float))
         if p.room == NULL:
             raise MemoryError("row_norm_grad: no memory for rows in float32")
     if code == FLOAT32:

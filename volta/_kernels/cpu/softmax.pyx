@@ -29,7 +29,8 @@ cdef enum:
     COLUMNS = 128               # most columns worked together,
     FEWEST = 32                 # and fewest, where there is work for threads
     BLOCKS = 64                 # blocks of columns or rows that there should be then
-    HALVES = 16384              # elements of a task in 16 bits, unless these are FEWEST columns
+    HALVES = 16384              # most elements of columns in 16 bits that are widened together, unless they are FEWEST,
+    HALF_ROWS = 2048            # and of rows, of which the nearest cache then holds all
     EXP_COST = 4                # one exp against one element of a cheap loop
     ROW_COST = 16               # a row's sums and largest element, in exps
 
@@ -196,7 +197,7 @@ cdef Py_ssize_t plan(Lines* p, int* threads) noexcept nogil:
         p.width = ROW_WORK // p.length // ROWS * ROWS
     while p.width > fewest and work >= PARALLEL_SIZE and p.outer * p.inner < BLOCKS * p.width:
         p.width //= 2
-    while p.half != WHOLE and p.inner > 1 and p.width > FEWEST and p.width * p.length > HALVES:
+    while p.half != WHOLE and p.width > fewest and p.width * p.length > (HALVES if p.inner > 1 else HALF_ROWS):
         p.width //= 2
     return p.parts * ((p.outer + p.width - 1) // p.width if p.inner == 1 else p.outer * ((p.inner + p.width - 1) // p.width))
 
@@ -224,6 +225,10 @@ cdef void half_task(const Lines* p, const uint16_t* g, const uint16_t* x, uint16
         staged(<char*>(x + at + i * p.inner), 2, some, 2, p.half, <char*>(room + size + i * some))
         if g != NULL:
             staged(<char*>(g + at + i * p.inner), 2, some, 2, p.half, <char*>(room + 2 * size + i * some))
+    if p.inner == 1:
+        fetch(x + at + size, size)
+        fetch(g + at + size if g != NULL else g, size if g != NULL else 0)
+        fetch(out + at + size, size)
     task(&q, <const float*>(room + 2 * size if g != NULL else NULL), <const float*>(room + size), room, 0)
     for i in range(count):
         narrow_line(out + at + i * p.inner, room + i * some, some, p.half)
