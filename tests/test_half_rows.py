@@ -1,5 +1,5 @@
-"""The CPU's kernels that take rows of float16 and bfloat16 themselves, beside those of the same rows in float32: softmax and normalisation of
-rows with their gradients, and products; and the elementwise loops whose vectors are their own: erf of float64, powers, selects."""
+"""The CPU's kernels that take rows of float16 and bfloat16 themselves, beside those of the same rows in float32: softmax and normalisation
+of rows with their gradients, and products; and elementwise loops whose vectors are their own: erf of float64, powers, selects."""
 import math
 
 import numpy as np
@@ -12,8 +12,8 @@ cpu.load()
 KERNELS = cpu.KERNELS
 HALVES = (volta.float16, volta.bfloat16)
 # Shapes with their dimension: short rows, rows of several tasks and of more than one, few and many columns, one column, one element.
-LINES = [((5, 3), 1), ((300, 17), 1), ((40, 700), 1), ((3, 5000), 1), ((2, 9, 1), 1), ((3, 7, 40), 1), ((2, 600, 150), 1), ((4, 300, 33), 1),
-         ((1, 1), 0)]
+LINES = [((5, 3), 1), ((300, 17), 1), ((40, 700), 1), ((3, 5000), 1), ((2, 9, 1), 1), ((3, 7, 40), 1), ((2, 600, 150), 1),
+         ((4, 300, 33), 1), ((1, 1), 0)]
 
 
 def rows(shape, dtype, seed=0, scale=1.0):
@@ -56,7 +56,8 @@ NORMS = [((70, 8), 8, 1, 1), ((33, 300), 300, 1, 1), ((3, 9000), 9000, 1, 1), ((
 def test_normalised_rows(shape, length, groups, inner, dtype, threads):
     """Forward as in float32, element for element; of the gradients, sums over rows are flushed at other places."""
     n = groups * length // inner
-    x, g, weight, bias, arrived = rows(shape, dtype), rows(shape, dtype, 1), rows((n,), dtype, 2), rows((n,), dtype, 3), rows(shape, dtype, 4)
+    x, g, arrived = rows(shape, dtype), rows(shape, dtype, 1), rows(shape, dtype, 4)
+    weight, bias = rows((n,), dtype, 2), rows((n,), dtype, 3)
     wide = [t.float() for t in (g, x, weight)]
     sizes = {"length": length, "groups": groups, "inner": inner, "centred": True}
     out, mean, rstd = KERNELS["row_norm"](x, weight, bias, eps=1e-5, **sizes)
@@ -87,9 +88,10 @@ def test_layer_norm_without_a_graph_and_with_one(dtype):
 
 
 @pytest.mark.parametrize("dtype", (*HALVES, volta.float32, volta.float64))
-@pytest.mark.parametrize("shape, dim", [((5000,), (0,)), ((70, 100), (1,)), ((70, 100), (0,)), ((33, 31), (0,)), ((9, 300), (1,)), ((3, 2, 77), (1,))])
+@pytest.mark.parametrize("shape, dim", [((5000,), (0,)), ((70, 100), (1,)), ((70, 100), (0,)), ((33, 31), (0,)), ((9, 300), (1,)),
+                                        ((3, 2, 77), (1,))])
 def test_products(shape, dim, dtype, threads):
-    x = volta.tensor((1 + 0.01 * np.random.default_rng(0).standard_normal(shape))).to(dtype)
+    x = volta.tensor(1 + 0.01 * np.random.default_rng(0).standard_normal(shape)).to(dtype)
     true = x.double().numpy().prod(axis=dim)
     found = x.prod(dim)
     assert found.dtype is dtype

@@ -1,7 +1,7 @@
 # Functions of float64 lines in vectors of AVX-512, as vectors.pxd has those of float32: each returns how many of the n elements it has
-# done: all or, in other builds (but for erf, which AVX2 has too), none. Within 2 units in the last place; tables of sixteen numbers lie in registers. Polynomials are
-# near-minimax fits.
-from volta._kernels.cpu cimport doubles, gamma_vectors, vector_lanes       # the last for what the C below takes of it
+# done: all or, in other builds (but for erf, which AVX2 has too), none. Within 2 units in the last place; tables of sixteen numbers lie in
+# registers. Polynomials are near-minimax fits.
+from volta._kernels.cpu cimport doubles, gamma_vectors, vector_lanes   # the last for what the C below takes of it
 
 cdef extern from * nogil:
     """

@@ -60,7 +60,6 @@ cdef extern from * nogil:
           OF(clamp_max, VOLTA_SMALLER(a, b))                                                                                \\
           OF(squared_difference, (a - b) * (a - b))                                                                         \\
           OF(leaky_relu, volta_hpick(a > 0.0f, a, a * b))                                                                   \\
-          OF(softshrink, a - VOLTA_HV(min_ps)(b, VOLTA_HV(max_ps)(-b, a)))                                                  \\
           OF(relu_grad, VOLTA_UNLESS(b <= 0.0f, a))                                                                         \\
           OF(sigmoid_grad, a * (1.0f - b) * b)                                                                              \\
           OF(tanh_grad, a * (1.0f - b * b))                                                                                 \\
