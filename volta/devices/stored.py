@@ -6,8 +6,6 @@ kernel runs. Must not know any kernel but the casts; a record says which inputs 
 """
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from volta._kernels import core
@@ -16,11 +14,6 @@ from volta.dtypes import bfloat16, float16, float32, int8, int16, int32
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.table import RECORDS
 
-# Kernels that compute each row by itself, by how many of their inputs are these rows: what is larger than a cache is widened, computed and
-# narrowed part by part, since copies in float32 of all of it went through memory three times.
-ROWS = {"softmax": 1, "log_softmax": 1, "softmax_grad": 2, "log_softmax_grad": 2, "row_norm": 1}
-PART = 1 << 17                          # elements,
-LINE = 32                               # of which at least so many neighbours stay together
 WIDER = {float16: float32, bfloat16: float32, int8: int32, int16: int32}
 
 
@@ -37,8 +30,6 @@ def compute(op, device, kernel, inputs: tuple, params: dict | None, out):
         raise DTypeError(f"{op.name}: bfloat16 tensors are on the CPU alone; on a GPU take float16, by .half() or dtype=volta.float16")
     if new:
         return _drawn(op, device, kernel, inputs, params)
-    if op.name in ROWS and out is None and not device.is_gpu and inputs[0]._size > PART and (rows := _rows(op, inputs, params)):
-        return _by_parts(op, kernel, inputs, params, *rows)
     if int32 in narrow:
         inputs = tuple([_wrapped(op, x, narrow[int32]) if isinstance(x, int) else x for x in inputs])
     wide = [_widened(x) for x in inputs]
@@ -52,37 +43,6 @@ def compute(op, device, kernel, inputs: tuple, params: dict | None, out):
     if isinstance(result, tuple):
         return tuple(r if i in op.wide else narrowed(r, narrow) for i, r in enumerate(result))
     return narrowed(result, narrow)
-
-
-def _rows(op, inputs: tuple, params: dict) -> tuple | None:
-    """(shape, strides, dimension along which it is cut, parameters) of row-major inputs as one, two or three dimensions of rows."""
-    x = inputs[0]
-    if not all(t._contiguous and t.dtype is x.dtype for t in inputs[:ROWS[op.name]]):
-        return None
-    if op.name == "row_norm":
-        width = params["length"] * params["groups"]
-        return (x._size // width, width), (width, 1), 0, params
-    n, inner = x._shape[params["dim"]], math.prod(x._shape[params["dim"] + 1:])
-    shape = (x._size // (n * inner), n, inner)
-    return shape, (n * inner, inner, 1), 0 if n * inner <= PART or inner < LINE else 2, {"dim": 1}
-
-
-def _by_parts(op, kernel, inputs: tuple, params: dict, shape: tuple, strides: tuple, dim: int, options: dict):
-    """The results of row-major inputs, which lie as these do."""
-    x, count, size = inputs[0], shape[dim], math.prod(shape)
-    step = max(LINE if dim == 2 else 1, count * PART // size)
-    vectors = [_widened(t) for t in inputs[ROWS[op.name]:]]
-    out, wide = core.empty(x._shape, x.dtype), []
-    for start in range(0, count, step):
-        sizes = tuple([min(step, count - start) if i == dim else length for i, length in enumerate(shape)])
-        parts = [core.view(t, sizes, strides, t.offset + start * strides[dim]) for t in (out, *inputs[:ROWS[op.name]])]
-        found = kernel(*[_widened(t) for t in parts[1:]], *vectors, **options)
-        found, *others = found if isinstance(found, tuple) else (found,)
-        _kernel("copy_into", x.device)(parts[0], found)
-        wide.append(others)
-    if not wide[0]:
-        return out
-    return out, *[_kernel("cat", x.device)(*some, dim=0) for some in zip(*wide)]
 
 
 def _stored(inputs: tuple) -> dict:

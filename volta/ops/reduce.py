@@ -152,7 +152,7 @@ def prod(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = 
     >>> volta.tensor([2, 3, 4]).prod()
     tensor(24)
     """
-    if dtype is None and input.dtype in HALVES:        # of many factors, none is rounded on the way, nor in the derivative
+    if dtype is None and input.dtype in HALVES and not bare(input):     # none of many factors is rounded on the way, nor in the derivative
         return cast(_in_dtype("prod", prod_op, cast(input, float32), dim, keepdim, None), input.dtype)
     return _in_dtype("prod", prod_op, input, dim, keepdim, dtype)
 

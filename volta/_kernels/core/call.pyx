@@ -23,9 +23,6 @@ cdef extern from *:
     """
     int volta_adapting
 
-cdef enum:
-    LARGE = 262144                          # elements beyond which `devices/stored.py` may widen part by part
-
 cdef Primitive _cast = None                 # set by volta.ops, what follows by volta.devices
 cdef Primitive _contiguous = None
 cdef object _widened = None                 # (op, device, kernel, inputs, params, out) -> result of a kernel that has no such dtype
@@ -165,8 +162,7 @@ cdef object widened(Primitive op, Device device, object kernel, tuple inputs, di
     cdef Py_ssize_t i
     cdef object x, result
     cdef list wide
-    if device.is_gpu or out is not None or op.changes or params is not None and "dtype" in params or not PyTuple_GET_SIZE(inputs) or (
-            isinstance(inputs[0], TensorBase) and (<TensorBase>inputs[0]).size > LARGE):
+    if device.is_gpu or out is not None or op.changes or params is not None and "dtype" in params or not PyTuple_GET_SIZE(inputs):
         return _widened(op, device, kernel, inputs, params, out)
     for i in range(PyTuple_GET_SIZE(inputs)):
         x = <object>inputs[i]

@@ -22,7 +22,7 @@ from volta._kernels.cpu.iteration cimport (
 from volta.errors import ArgumentError, DTypeError, ShapeError
 
 INTEGER_DIVISION = ("remainder", "floor_divide", "fmod", "div_trunc")
-POWERS = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
+POWERS = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal", 3: "cube", -2: "inverse_square"}
 KERNELS = {}
 
 cdef enum:
@@ -384,15 +384,12 @@ cdef class Power(Binary):
             return product(x, x) if out is None else product.into(out, x, x)
         if x.dtype.code == FLOAT16:
             return None
-        if b == 3 and x.dtype.category == 2 and (x.size >= NOGIL_SIZE or x.dtype.code == BFLOAT16):
-            product = KERNELS["add_product"]                    # x * x * x to -0, which changes nothing: one pass over memory
-            return product(-0.0, x, x, x) if out is None else product.into(out, -0.0, x, x, x)
-        if b == 3:
-            a = product(x, x)
-            return product.into(a if out is None else out, a, x)
         if x.dtype.category == 2 and b in POWERS:
             product = KERNELS[POWERS[b]]
             return product(x) if out is None else product.into(out, x)
+        if b == 3:
+            a = product(x, x)
+            return product.into(a if out is None else out, a, x)
         return None
 
 

@@ -41,6 +41,8 @@ cdef extern from * nogil:
           OF(root, VOLTA_HV(sqrt_ps)(a))                                                                                    \\
           OF(rsqrt, 1.0f / VOLTA_HV(sqrt_ps)(a))                                                                            \\
           OF(reciprocal, 1.0f / a)                                                                                          \\
+          OF(cube, a * a * a)                                                                                               \\
+          OF(inverse_square, 1.0f / (a * a))                                                                                \\
           OF(floor, VOLTA_ROUNDED(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC))                                            \\
           OF(ceil, VOLTA_ROUNDED(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC))                                             \\
           OF(round, VOLTA_ROUNDED(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))                                        \\
@@ -66,7 +68,8 @@ cdef extern from * nogil:
           OF(hardswish_grad, VOLTA_UNLESS(b <= -3.0f, volta_hpick(b < 3.0f, a * (b * 0.33333333333333333f + 0.5f), a)))     \\
           OF(mulacc, a * b + c)                                                                                             \\
           OF(lerp, volta_hpick(((volta_hf)((volta_hi)c & 0x7fffffff)) < 0.5f, a + c * (b - a), b + (c - 1.0f) * (b - a)))   \\
-          OF(hardtanh, VOLTA_BOUNDED(a, b, c))                                                                              \\
+          OF(nan_to_num, volta_hpick(a != a, b, VOLTA_HV(min_ps)(c, VOLTA_HV(max_ps)(-c, a))))                              \\
+          OF(hardtanh, VOLTA_HV(min_ps)(c, VOLTA_HV(max_ps)(b, a)))                                                         \\
           OF(clamp, volta_hpick((b != b) | (c != c), b + c, VOLTA_HV(min_ps)(c, VOLTA_HV(max_ps)(b, a))))                   \\
           OF(leaky_relu_grad, volta_hpick(b > 0.0f, a, a * c))                                                              \\
           OF(squared_difference_grad, 2.0f * a * (b - c))                                                                   \\

@@ -7,7 +7,7 @@ from cython.parallel cimport prange
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from volta._kernels.core.base cimport BFLOAT16, FLOAT16, MAX_RANK, TensorBase, address
 from volta._kernels.cpu.bits cimport WIDE_BYTES         # in the C below
-from volta._kernels.cpu.scalar cimport brain_to_float, half_to_float
+from volta._kernels.cpu.scalar cimport brain_to_float, float_to_brain, float_to_half, half_to_float
 
 cdef extern from *:
     """
@@ -305,6 +305,14 @@ cdef inline char* staged(char* x, Py_ssize_t step, Py_ssize_t n, Py_ssize_t item
     else:
         half_to_float(<float*>buffer, <uint16_t*>x, n)
     return buffer
+
+
+cdef inline void narrow_line(uint16_t* out, const float* x, Py_ssize_t n, int half) noexcept nogil:
+    """out = x as it is stored in 16 bits (`half`: HALF or BRAIN)."""
+    if half == BRAIN:
+        float_to_brain(out, x, n)
+    else:
+        float_to_half(out, x, n)
 
 
 cdef inline bint overlaps(TensorBase a, TensorBase b):

@@ -2,20 +2,24 @@
 #
 # Layout: x is `rows` rows of `length` elements, contiguous. A row is `channels` runs of `inner` elements that share a weight; the weights
 #   of `groups` rows follow one another, then begin anew.
+# float16 and bfloat16 are computed in float32, some rows after the other in a thread's own room.
 # Sums: float32 lanes over short blocks, added in double; the variance is a second pass over (x - mean). Sums over rows are kept in the
 #   element type for FLUSH rows at a time, then added in double.
 # Threads: over rows, or over chunks of them that depend on the sizes alone. Sizes: the front end; there is at least one element.
 
-from cython.parallel cimport prange
+from cython.parallel cimport prange, threadid
 from libc.math cimport sqrt
-from libc.stdlib cimport calloc, free
+from libc.stdint cimport uint16_t
+from libc.stdlib cimport calloc, free, malloc
 
-from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host, empty_host_like
+from volta._kernels.core.base cimport FLOAT32, TensorBase, address, dtype_of, empty_host, empty_host_like
 from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.fetch cimport fetch
+from volta._kernels.cpu.iteration cimport WHOLE, narrow_line, staged, stored_as
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sums cimport line_away, line_dot, line_squares, line_sum
 from volta._kernels.core.views cimport float_code, same_type
-from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.copy cimport copy_data, packed
 
 cdef extern from *:
     """
@@ -130,12 +134,16 @@ cdef enum:
     CHUNKS = 16                 # most parts of the sums over rows,
     CHUNK = 16                  # of so many rows at least
     FLUSH = 64
+    HALVES = 2048               # elements of rows in 16 bits that are widened together, unless it is one row; of gradients, whose sums
+    GRADIENTS = 8192            # are flushed each time, so many
 
 cdef struct Rows:
     Py_ssize_t rows, length, groups, channels, inner
     double eps
     bint centred, sums          # sums: those of the weights and biases are wanted
     const void* arrived         # what is added to dx, or NULL
+    int half                    # how elements lie in memory (iteration.pxd)
+    float* room                 # of the gradient of 16 bits, a part for each thread
 
 
 # ---------------------------------------------------------------- forward
@@ -171,6 +179,36 @@ cdef void forward(Rows* p, const real* x, const real* weight, const real* bias, 
         return
     for t in prange(threads, num_threads=threads, schedule="static"):
         forward_rows(p, x, weight, bias, p.rows * t // threads, p.rows * (t + 1) // threads, out, mean, rstd)
+
+
+cdef void forward_half_rows(Rows* p, const uint16_t* x, const float* weight, const float* bias, Py_ssize_t first, Py_ssize_t last,
+                            uint16_t* out, float* mean, float* rstd, float* room) noexcept nogil:
+    """Rows in 16 bits, through `room`, in which rows lie as if those before them did, too."""
+    cdef Py_ssize_t some = max(<Py_ssize_t>1, HALVES // p.length), r = first, at, n
+    while r < last:
+        some = min(some, last - r)
+        at, n = r * p.length, some * p.length
+        staged(<char*>(x + at), 2, n, 2, p.half, <char*>room)
+        fetch(x + at + n, n)
+        fetch(out + at + n, n)
+        forward_rows(p, <const float*>(room - at), weight, bias, r, r + some, room + n - at, mean, rstd)
+        narrow_line(out + at, room + n, n, p.half)
+        r += some
+
+
+cdef int forward_halves(Rows* p, const uint16_t* x, const float* weight, const float* bias, uint16_t* out, float* mean,
+                        float* rstd) except -1:
+    cdef int threads = threads_for(p.rows * p.length * 2), t
+    cdef Py_ssize_t each = 2 * max(p.length, <Py_ssize_t>HALVES)
+    threads = <int>min(<Py_ssize_t>threads, p.rows)
+    cdef float* room = <float*>malloc(threads * each * sizeof(float))
+    if room == NULL:
+        raise MemoryError("row_norm: no memory for rows in float32")
+    with nogil:
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            forward_half_rows(p, x, weight, bias, p.rows * t // threads, p.rows * (t + 1) // threads, out, mean, rstd, room + t * each)
+    free(room)
+    return 0
 
 
 # ---------------------------------------------------------------- gradient, a weight for each element
@@ -217,6 +255,47 @@ cdef void grad_rows(Rows* p, const real* g, const real* x, const real* weight, c
             flush(narrow, wide, 2 * n)
 
 
+cdef void grad_half_rows(Rows* p, const uint16_t* g, const uint16_t* x, const float* weight, const float* mean, const float* rstd,
+                         Py_ssize_t first, Py_ssize_t last, uint16_t* dx, float* narrow, double* sums, float* room) noexcept nogil:
+    """Rows in 16 bits by grad_rows or grad_run_rows, through `room` as in forward_half_rows."""
+    cdef Py_ssize_t some = max(<Py_ssize_t>1, GRADIENTS // p.length), r = first, at, n, i
+    cdef Rows q = p[0]
+    q.arrived = NULL
+    while r < last:
+        some = min(some, last - r)
+        at, n = r * p.length, some * p.length
+        staged(<char*>(g + at), 2, n, 2, p.half, <char*>room)
+        staged(<char*>(x + at), 2, n, 2, p.half, <char*>(room + n))
+        fetch(g + at + n, n)
+        fetch(x + at + n, n)
+        if p.inner == 1:
+            grad_rows(&q, <const float*>(room - at), <const float*>(room + n - at), weight, mean, rstd, r, r + some, room + 2 * n - at,
+                      narrow, sums)
+        else:
+            grad_run_rows(&q, <const float*>(room - at), <const float*>(room + n - at), weight, mean, rstd, r, r + some, room + 2 * n - at,
+                          sums)
+        if p.arrived != NULL:
+            staged(<char*>(<const uint16_t*>p.arrived + at), 2, n, 2, p.half, <char*>room)
+            for i in range(n):
+                room[2 * n + i] += room[i]
+        narrow_line(dx + at, room + 2 * n, n, p.half)
+        r += some
+
+
+cdef void grad_some(Rows* p, const real* g, const real* x, const real* weight, const real* mean, const real* rstd, Py_ssize_t first,
+                    Py_ssize_t last, real* dx, real* narrow, double* sums) noexcept nogil:
+    """grad_rows or grad_run_rows, also where g, x and dx are of 16 bits."""
+    if real is float:
+        if p.half != WHOLE:
+            grad_half_rows(p, <const uint16_t*>g, <const uint16_t*>x, weight, mean, rstd, first, last, <uint16_t*>dx, narrow, sums,
+                           p.room + threadid() * 3 * max(p.length, <Py_ssize_t>GRADIENTS))
+            return
+    if p.inner == 1:
+        grad_rows(p, g, x, weight, mean, rstd, first, last, dx, narrow, sums)
+    else:
+        grad_run_rows(p, g, x, weight, mean, rstd, first, last, dx, sums)
+
+
 cdef int grad_elements(Rows* p, const real* g, const real* x, const real* weight, const real* mean, const real* rstd, real* dx,
                        real* dweight, real* dbias) except -1:
     cdef Py_ssize_t n = p.groups * p.channels if p.sums else 0, chunks = max(<Py_ssize_t>1, min(<Py_ssize_t>CHUNKS, p.rows // CHUNK)), i, j
@@ -229,7 +308,7 @@ cdef int grad_elements(Rows* p, const real* g, const real* x, const real* weight
         raise MemoryError("row_norm_grad: no memory for the sums over rows")
     with nogil:
         for i in prange(chunks, num_threads=threads, schedule="static"):
-            grad_rows(p, g, x, weight, mean, rstd, p.rows * i // chunks, p.rows * (i + 1) // chunks, dx, narrow + i * 2 * n,
+            grad_some(p, g, x, weight, mean, rstd, p.rows * i // chunks, p.rows * (i + 1) // chunks, dx, narrow + i * 2 * n,
                       wide + i * 2 * n)
         for i in range(1, chunks):
             for j in range(2 * n):
@@ -274,7 +353,7 @@ cdef int grad_runs(Rows* p, const real* g, const real* x, const real* weight, co
         raise MemoryError("row_norm_grad: no memory for the sums of runs")
     with nogil:
         for t in prange(threads, num_threads=threads, schedule="static"):
-            grad_run_rows(p, g, x, weight, mean, rstd, p.rows * t // threads, p.rows * (t + 1) // threads, dx, sums)
+            grad_some(p, g, x, weight, mean, rstd, p.rows * t // threads, p.rows * (t + 1) // threads, dx, NULL, sums)
         for i in range(n, runs if p.sums else 0):
             sums[2 * (i % n)] += sums[2 * i]
             sums[2 * (i % n) + 1] += sums[2 * i + 1]
@@ -286,14 +365,18 @@ cdef int grad_runs(Rows* p, const real* g, const real* x, const real* weight, co
 
 # ---------------------------------------------------------------- tensors
 
-cdef TensorBase vector(TensorBase t, TensorBase x, Py_ssize_t n, double value):
-    """t as contiguous elements; where it is None, n times a number."""
+cdef TensorBase vector(TensorBase t, int code, Py_ssize_t n, double value):
+    """t as contiguous elements of a dtype; where it is None, n times a number."""
     cdef Py_ssize_t i
-    if t is not None:
+    cdef TensorBase given = t
+    if t is not None and t.dtype.code == code:
         return packed(t)
-    t = empty_host((n,), x.dtype)
+    t = empty_host((n,), dtype_of(code))
+    if given is not None:
+        copy_data(t, given)
+        return t
     for i in range(n):
-        if x.dtype.code == FLOAT32:
+        if code == FLOAT32:
             (<float*>address(t))[i] = <float>value
         else:
             (<double*>address(t))[i] = value
@@ -302,21 +385,25 @@ cdef TensorBase vector(TensorBase t, TensorBase x, Py_ssize_t n, double value):
 
 cdef Rows rows_of(TensorBase x, Py_ssize_t length, Py_ssize_t groups, Py_ssize_t inner, bint centred, double eps, bint sums=False):
     cdef Rows p
+    p.half = stored_as(x.dtype.code)
     p.rows, p.length, p.groups, p.channels, p.inner = x.size // length, length, groups, length // inner, inner
-    p.centred, p.eps, p.sums, p.arrived = centred, eps, sums, NULL
+    p.centred, p.eps, p.sums, p.arrived, p.room = centred, eps, sums, NULL, NULL
     return p
 
 
 def row_norm(TensorBase x not None, TensorBase weight, TensorBase bias, Py_ssize_t length, Py_ssize_t groups, Py_ssize_t inner,
              bint centred, double eps):
     """(out, mean, rstd): (x - mean) * rstd * weight + bias of rows of `length` elements; the mean is 0 unless `centred`."""
-    cdef int code = float_code("row_norm", x)
+    cdef int code = FLOAT32 if stored_as(x.dtype.code) != WHOLE else float_code("row_norm", x)
     same_type("row_norm", x, weight)
     same_type("row_norm", x, bias)
     cdef Rows p = rows_of(x, length, groups, inner, centred, eps)
-    x, weight, bias = packed(x), vector(weight, x, groups * p.channels, 1), vector(bias, x, groups * p.channels, 0)
-    cdef TensorBase out = empty_host_like(x, x.dtype), mean = empty_host((p.rows,), x.dtype), rstd = empty_host((p.rows,), x.dtype)
-    if code == FLOAT32:
+    x, weight, bias = packed(x), vector(weight, code, groups * p.channels, 1), vector(bias, code, groups * p.channels, 0)
+    cdef TensorBase out = empty_host_like(x, x.dtype), mean = empty_host((p.rows,), dtype_of(code)), rstd = empty_host_like(mean, mean.dtype)
+    if p.half != WHOLE:
+        forward_halves(&p, <const uint16_t*>address(x), <const float*>address(weight), <const float*>address(bias), <uint16_t*>address(out),
+                       <float*>address(mean), <float*>address(rstd))
+    elif code == FLOAT32:
         forward(&p, <const float*>address(x), <const float*>address(weight), <const float*>address(bias), <float*>address(out),
                 <float*>address(mean), <float*>address(rstd))
     else:
@@ -336,24 +423,33 @@ def row_norm_grad(TensorBase g not None, TensorBase x not None, TensorBase weigh
                   TensorBase arrived, Py_ssize_t length, Py_ssize_t groups, Py_ssize_t inner, bint centred, bint sums):
     """Gradients of row_norm with respect to x, what `arrived` added, weight and bias, the last two as vectors, which are empty without
     `sums`."""
-    cdef int code = float_code("row_norm_grad", g)
-    for t in (x, weight, mean, rstd, arrived):
+    cdef int half = stored_as(g.dtype.code), code = FLOAT32 if half != WHOLE else float_code("row_norm_grad", g), threads
+    for t in (x, weight, arrived, *((mean, rstd) if half == WHOLE else ())):
         same_type("row_norm_grad", g, t)
     cdef Rows p = rows_of(x, length, groups, inner, centred, 0, sums)
     cdef Py_ssize_t n = groups * p.channels if sums else 0
-    g, x, mean, rstd, weight = packed(g), packed(x), packed(mean), packed(rstd), vector(weight, x, groups * p.channels, 1)
+    g, x, weight = packed(g), packed(x), vector(weight, code, groups * p.channels, 1)
+    mean, rstd = vector(mean, code, p.rows, 0), vector(rstd, code, p.rows, 0)
     if arrived is not None:
         arrived = packed(arrived)
         p.arrived = address(arrived)
     cdef TensorBase dx = empty_host_like(x, x.dtype)
-    cdef TensorBase dweight = empty_host((n,), x.dtype), dbias = empty_host((n,), x.dtype)
+    cdef TensorBase dweight = empty_host((n,), dtype_of(code)), dbias = empty_host((n,), dtype_of(code))
+    if half != WHOLE:
+        threads = threads_for(p.rows * p.length * 4)
+        p.room = <float*>malloc(threads * 3 * max(p.length, <Py_ssize_t>GRADIENTS) * sizeof(float))
+        if p.room == NULL:
+            raise MemoryError("row_norm_grad: no memory for rows in float32")
     if code == FLOAT32:
-        grad(&p, <const float*>address(g), <const float*>address(x), <const float*>address(weight), <const float*>address(mean),
-             <const float*>address(rstd), <float*>address(dx), <float*>address(dweight), <float*>address(dbias))
+        try:
+            grad(&p, <const float*>address(g), <const float*>address(x), <const float*>address(weight), <const float*>address(mean),
+                 <const float*>address(rstd), <float*>address(dx), <float*>address(dweight), <float*>address(dbias))
+        finally:
+            free(p.room)
     else:
         grad(&p, <const double*>address(g), <const double*>address(x), <const double*>address(weight), <const double*>address(mean),
              <const double*>address(rstd), <double*>address(dx), <double*>address(dweight), <double*>address(dbias))
-    return dx, dweight, dbias
+    return dx, vector(dweight, x.dtype.code, n, 0), vector(dbias, x.dtype.code, n, 0)
 
 
 KERNELS = {"row_norm": row_norm, "row_norm_grad": row_norm_grad}

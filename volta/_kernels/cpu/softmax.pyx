@@ -2,21 +2,25 @@
 #
 # Layout: x seen as [outer, length, inner], made contiguous. inner == 1: a line is a row; else lines are columns, and
 #   blocks of neighbouring columns are worked together so that loops run along memory.
+# float16 and bfloat16 are computed in float32, lines of a task by lines of a task, in a thread's own room (but for logsumexp).
 # Threads: over rows, or over blocks of columns; of logsumexp also over parts of a line. Sizes: the front end. A line of -inf gives NaN, as
 #   0 / 0 does; its logsumexp is -inf.
 
 from cython.parallel cimport prange
+from libc.stdint cimport uint16_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host
 from volta._kernels.core.threads cimport PARALLEL_SIZE, threads_for
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.fetch cimport fetch      # part of a row each: what comes next lies far away
+from volta._kernels.cpu.iteration cimport WHOLE, narrow_line, staged, stored_as
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.short_lines cimport SHORT, short_softmax, short_softmax_grad
 from volta._kernels.cpu.sums cimport (
     line_away_twice, line_dot, line_exp, line_exp_each, line_exp_sum, line_max, line_sum, line_times, log_of)
-from volta._kernels.core.views cimport float_code, pointer, split_at
+from volta._kernels.core.views cimport float_code, pointer, same_type, split_at
 
 cdef enum:
     ROWS = 16                   # most rows of a task, but for those of SHORT elements, of which tasks take multiples,
@@ -25,6 +29,8 @@ cdef enum:
     COLUMNS = 128               # most columns worked together,
     FEWEST = 32                 # and fewest, where there is work for threads
     BLOCKS = 64                 # blocks of columns or rows that there should be then
+    HALVES = 16384              # most elements of columns in 16 bits that are widened together, unless they are FEWEST,
+    HALF_ROWS = 2048            # and of rows, of which the nearest cache then holds all
     EXP_COST = 4                # one exp against one element of a cheap loop
     ROW_COST = 16               # a row's sums and largest element, in exps
 
@@ -152,6 +158,7 @@ cdef struct Lines:
     Py_ssize_t width                            # lines of a task: rows where inner is 1, else columns
     Py_ssize_t parts, part                      # of a line, tasks of their own (LOGSUMEXP), and the length of one
     Kind kind
+    int half                                    # how elements lie in memory (iteration.pxd)
 
 
 cdef void task(const Lines* p, const real* g, const real* x, real* out, Py_ssize_t index) noexcept nogil:
@@ -180,16 +187,24 @@ cdef void task(const Lines* p, const real* g, const real* x, real* out, Py_ssize
         softmax_grad_columns(g + at, x, out, length, p.inner, n, p.kind == LOG_SOFTMAX)
 
 
-cdef void run(Lines* p, const real* g, const real* x, real* out) noexcept nogil:
-    cdef Py_ssize_t index, tasks, work = p.outer * p.inner * (p.length + (ROW_COST if p.inner == 1 else 0)) * EXP_COST
-    cdef int threads = threads_for(work)
+cdef Py_ssize_t plan(Lines* p, int* threads) noexcept nogil:
+    """The number of tasks. OUT: the width of one; threads for them."""
+    cdef Py_ssize_t work = p.outer * p.inner * (p.length + (ROW_COST if p.inner == 1 else 0)) * EXP_COST
     cdef Py_ssize_t fewest = FEWEST if p.inner > 1 else ROWS if p.length <= SHORT else 1
+    threads[0] = threads_for(work)
     p.width = COLUMNS if p.inner > 1 else max(1, min(ROWS, ROW_WORK // p.length))
     if p.inner == 1 and p.length <= SHORT:
         p.width = ROW_WORK // p.length // ROWS * ROWS
     while p.width > fewest and work >= PARALLEL_SIZE and p.outer * p.inner < BLOCKS * p.width:
         p.width //= 2
-    tasks = p.parts * ((p.outer + p.width - 1) // p.width if p.inner == 1 else p.outer * ((p.inner + p.width - 1) // p.width))
+    while p.half != WHOLE and p.width > fewest and p.width * p.length > (HALVES if p.inner > 1 else HALF_ROWS):
+        p.width //= 2
+    return p.parts * ((p.outer + p.width - 1) // p.width if p.inner == 1 else p.outer * ((p.inner + p.width - 1) // p.width))
+
+
+cdef void run(Lines* p, const real* g, const real* x, real* out) noexcept nogil:
+    cdef int threads
+    cdef Py_ssize_t index, tasks = plan(p, &threads)
     if threads == 1:            # OpenMP takes half a microsecond for a region of one
         for index in range(tasks):
             task(p, g, x, out, index)
@@ -198,9 +213,47 @@ cdef void run(Lines* p, const real* g, const real* x, real* out) noexcept nogil:
         task(p, g, x, out, index)
 
 
+cdef void half_task(const Lines* p, const uint16_t* g, const uint16_t* x, uint16_t* out, Py_ssize_t index, float* room) noexcept nogil:
+    """A task of 16 bits, through `room` for its elements of out, x and g."""
+    cdef Py_ssize_t lines = p.outer if p.inner == 1 else p.inner, blocks = (lines + p.width - 1) // p.width
+    cdef Py_ssize_t first = index % blocks * p.width, n = min(p.width, lines - first), size = n * p.length
+    cdef Py_ssize_t count = 1 if p.inner == 1 else p.length, some = size // count
+    cdef Py_ssize_t at = first * p.length if p.inner == 1 else index // blocks * p.length * p.inner + first, i
+    cdef Lines q = p[0]
+    q.outer, q.inner, q.width = n if p.inner == 1 else 1, 1 if p.inner == 1 else n, n
+    for i in range(count):
+        staged(<char*>(x + at + i * p.inner), 2, some, 2, p.half, <char*>(room + size + i * some))
+        if g != NULL:
+            staged(<char*>(g + at + i * p.inner), 2, some, 2, p.half, <char*>(room + 2 * size + i * some))
+    if p.inner == 1:
+        fetch(x + at + size, size)
+        fetch(g + at + size if g != NULL else g, size if g != NULL else 0)
+        fetch(out + at + size, size)
+    task(&q, <const float*>(room + 2 * size if g != NULL else NULL), <const float*>(room + size), room, 0)
+    for i in range(count):
+        narrow_line(out + at + i * p.inner, room + i * some, some, p.half)
+
+
+cdef int run_halves(str name, Lines* p, const uint16_t* g, const uint16_t* x, uint16_t* out) except -1:
+    cdef int threads, t
+    cdef Py_ssize_t index, tasks = plan(p, &threads), each = 3 * p.width * p.length + 32
+    threads = <int>min(<Py_ssize_t>threads, tasks)
+    cdef float* room = <float*>malloc(threads * each * sizeof(float))
+    if room == NULL:
+        raise MemoryError(f"{name}: no memory for {p.width} lines in float32")
+    with nogil:
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            for index in range(tasks * t // threads, tasks * (t + 1) // threads):
+                half_task(p, g, x, out, index, room + t * each)
+    free(room)
+    return 0
+
+
 cdef TensorBase dispatch(str name, TensorBase g, TensorBase x, Py_ssize_t dim, Kind kind):
-    cdef int code = float_code(name, x, g)
     cdef Lines p
+    p.half = WHOLE if kind == LOGSUMEXP else stored_as(x.dtype.code)
+    cdef int code = float_code(name, x, g) if p.half == WHOLE else x.dtype.code
+    same_type(name, x, g)
     x, g = packed(x), packed(g)
     split_at(x.shape, dim, &p.outer, &p.length, &p.inner)
     p.kind, p.parts, p.part = kind, 1, p.length
@@ -214,7 +267,9 @@ cdef TensorBase dispatch(str name, TensorBase g, TensorBase x, Py_ssize_t dim, K
     cdef void* gradient = pointer(g)
     cdef void* source = address(x)
     cdef void* target = address(out)
-    if x.size:
+    if x.size and p.half != WHOLE:
+        run_halves(name, &p, <const uint16_t*>gradient, <const uint16_t*>source, <uint16_t*>target)
+    elif x.size:
         with nogil:
             if code == FLOAT32:
                 run(&p, <const float*>gradient, <const float*>source, <float*>target)

@@ -404,7 +404,14 @@ cdef extern from * nogil:
             T z = x * beta;                                                                                            \
             return PICK(z > threshold, g, g * sigmoid_##s(z));                                                         \
         }                                                                                                              \
-        VOLTA_INLINE T hardtanh_##s(T x, T low, T high) { return x < low ? low : x > high ? high : x; }                \
+        VOLTA_INLINE T hardtanh_##s(T x, T low, T high) {          /* the processor's maximum and minimum */           \
+            T m = low > x ? low : x;                                                                                   \
+            return high < m ? high : m;                                                                                \
+        }                                                                                                              \
+        VOLTA_INLINE T nan_to_num_##s(T x, T none, T most) {                                                           \
+            T m = hardtanh_##s(x, -most, most);                                                                        \
+            return x != x ? none : m;                                                                                  \
+        }                                                                                                              \
         VOLTA_INLINE T hardsigmoid_##s(T x) { return hardtanh_##s(x + 3, 0, 6) * (T)0.16666666666666667; }             \
         VOLTA_INLINE T hardswish_##s(T x) { return x * hardsigmoid_##s(x); }                                           \
         VOLTA_INLINE T hardswish_grad_##s(T g, T x) { return x <= -3 ? 0 : x < 3 ? g * (x * (T)0.33333333333333333 + (T)0.5) : g; } \
@@ -464,7 +471,8 @@ cdef extern from * nogil:
     float atan2_f32(float a, float b), hypot_f32(float a, float b), copysign_f32(float a, float b), nextafter_f32(float a, float b)
     float logaddexp_f32(float a, float b), logaddexp2_f32(float a, float b), ldexp_f32(float a, float b)
     float hardswish_grad_f32(float a, float b), mish_grad_f32(float a, float b), elu_f32(float a, float b, float c)
-    float hardtanh_f32(float a, float b, float c), softplus_f32(float a, float b, float c), elu_grad_f32(float a, float b, float c, float d)
+    float hardtanh_f32(float a, float b, float c), nan_to_num_f32(float a, float b, float c)
+    float softplus_f32(float a, float b, float c), elu_grad_f32(float a, float b, float c, float d)
     float softplus_grad_f32(float a, float b, float c, float d)
     double asin_f64(double x), acos_f64(double x), atan_f64(double x), sinh_f64(double x), cosh_f64(double x), asinh_f64(double x)
     int ndtri_rare_f64(double p), hypot_rare_f64(double a, double b)
@@ -475,7 +483,8 @@ cdef extern from * nogil:
     double atan2_f64(double a, double b), hypot_f64(double a, double b), copysign_f64(double a, double b), nextafter_f64(double a, double b)
     double logaddexp_f64(double a, double b), logaddexp2_f64(double a, double b), ldexp_f64(double a, double b)
     double hardswish_grad_f64(double a, double b), mish_grad_f64(double a, double b), elu_f64(double a, double b, double c)
-    double hardtanh_f64(double a, double b, double c), softplus_f64(double a, double b, double c)
+    double hardtanh_f64(double a, double b, double c), nan_to_num_f64(double a, double b, double c)
+    double softplus_f64(double a, double b, double c)
     double elu_grad_f64(double a, double b, double c, double d)
     double softplus_grad_f64(double a, double b, double c, double d)
     uint8_t signbit_f32(float x), signbit_f64(double x), signbit_i32(int32_t x), signbit_i64(int64_t x), signbit_u8(uint8_t x)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from volta._kernels.core.direct import bare
 from volta.ops.records.math import reciprocal, rsqrt
 from volta.ops.records.norm import in_wide
 from volta.ops.records.reduce import mean_op, sum_op
@@ -62,6 +63,10 @@ def _row_norm_grad(g, x, weight, mean, rstd, arrived, length, groups, inner, cen
 
 
 def _row_norm_vjp(g, x, weight, mean, rstd, x_arrived, needs, length, groups, inner, centred):
+    if mean.dtype is not x.dtype and g.dtype is x.dtype and bare(g, x):             # the CPU's kernel takes 16 bits
+        gradients = row_norm_grad(g, x, weight, mean, rstd, x_arrived, length=length, groups=groups, inner=inner, centred=centred,
+                                  sums=needs[1] or needs[2])
+        return tuple([d if need else None for d, need in zip(gradients, needs)])
     return in_wide(row_norm_grad, needs, g, x, weight, mean, rstd, x_arrived, length=length, groups=groups, inner=inner, centred=centred,
                    sums=needs[1] or needs[2])
 
@@ -85,7 +90,7 @@ row_norm_op = register(
     cases=tuple(case(s, w, w, eps=1e-5, **p) for s, w, p in _CASES) + (case((4, 5), None, None, eps=0.1, **_CASES[0][2]),))
 row_norm_grad = register(
     "row_norm_grad", ("g", "x", "weight", "mean", "rstd", "arrived"), family="norm", pixels=("g",), outputs=("dx", "dweight", "dbias"),
-    takes={"g": "f", "x": "=g", "weight": "=g?", "mean": "=g", "rstd": "=g", "arrived": "=g?"}, reference=_row_norm_grad,
+    takes={"g": "f", "x": "=g", "weight": "=g?", "mean": "=g or wide", "rstd": "=g or wide", "arrived": "=g?"}, reference=_row_norm_grad,
     numpy=_np_row_norm_grad, rtol=1e-4,
     cases=tuple(case(s, s, w, _statistic(0, p), _statistic(1, p), s if i % 2 else None, sums=w is not None, **p)
                 for i, (s, w, p) in enumerate((*_CASES, *_CASES[:5], ((4, 5), None, _CASES[0][2]), ((3, 6, 5, 2), None, _CASES[4][2])))))
