@@ -14,10 +14,10 @@ from libc.string cimport memcpy, memset
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_plan cimport (
-    Chunk, Plan, ceil_div, chunk_at, finite, items_of, join_rows, load_pixels, pixels_in, pixels_out, set_chunk, set_parts, tap_on,
-    threads_of)
+    Chunk, Plan, ceil_div, channel_in, channel_out, chunk_at, finite, items_of, join_rows, load_pixels, pixel_in, pixel_out, pixels_in,
+    pixels_out, set_chunk, set_parts, store_pixels, tap_on, threads_of, weight_channel, weight_tap)
 from volta._kernels.cpu.conv_cost cimport few_cost, few_pay, share_seen, wide_cost
-from volta._kernels.cpu.gemm cimport pack, turn
+from volta._kernels.cpu.gemm cimport pack
 from volta._kernels.cpu.place_tile cimport few32, few64, places32, places64
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes
@@ -61,6 +61,8 @@ cdef bint fits(Plan* p) noexcept nogil:
     or few."""
     cdef Py_ssize_t lines = ceil_div(p.w.places, p.lanes) * p.lanes, weights = p.o * p.c * p.taps
     cdef bint apart = p.w.stride * p.w.step > 1, narrow = lines * 16 > p.w.places * 17
+    if p.pixelwise:                                     # nothing is turned
+        return (p.o > TILE_ROWS or few_pay(p)) and (p.n * p.d.places * p.h.places * p.w.places >= STRIDE_PLACES or weights <= FEW_WEIGHTS)
     if p.c < TILE_ROWS < p.o and p.w.dilation > 1 and lines * 4 < p.w.places * 5:       # each tap a run of a few terms
         return False
     return (p.c * p.taps >= (TILE_ROWS if p.transposed and apart else LEAST_TERMS)
@@ -168,7 +170,12 @@ cdef void pack_panel(Plan* p, Pixels* q, Py_ssize_t item, const real* weight, re
     cdef Py_ssize_t width = panel_at(p, q, panel + 1) - first, outputs = min(width, p.o - first)
     weight += group * p.o * p.c * p.taps
     out += group * q.group + p.c * p.taps * first
-    if p.transposed:
+    if p.taps_first:
+        for t in range(p.taps):
+            c = weight_tap(p) * t + (c0 * p.o * p.taps + first if p.transposed else first * p.c * p.taps + c0)
+            pack(outputs, width, c1 - c0, weight + c, 1 if p.transposed else p.c * p.taps, p.o * p.taps if p.transposed else 1,
+                 lines + t * (c1 - c0) * width)
+    elif p.transposed:
         for c in range(c0, c1):
             pack(outputs, width, p.taps, weight + (c * p.o + first) * p.taps, p.taps, 1, lines + (c - c0) * p.taps * width)
     else:
@@ -177,14 +184,15 @@ cdef void pack_panel(Plan* p, Pixels* q, Py_ssize_t item, const real* weight, re
         part = c // q.depth
         for t in range(q.phases[p.d.step * p.h.step * p.w.step]):
             memcpy(out + (part * q.depth * p.taps + t * min(q.depth, p.c - part * q.depth) + c - part * q.depth) * width,
-                   lines + ((c - c0) * p.taps + q.order[t]) * width, width * sizeof(real))
+                   lines + (q.order[t] * (c1 - c0) + c - c0 if p.taps_first else (c - c0) * p.taps + q.order[t]) * width,
+                   width * sizeof(real))
 
 
 cdef void pack_output(Plan* p, Pixels* q, Py_ssize_t item, const real* weight, real* out, real* lines) noexcept nogil:
     """The weights of one of few outputs. OUT: out[tap by phase][room]. IN: lines, room for as many."""
     cdef Py_ssize_t group = item // p.o, output = item % p.o, t
-    weight += (group * p.o * p.c + (output if p.transposed else output * p.c)) * p.taps
-    pack(p.c, q.room, p.taps, weight, p.taps * (p.o if p.transposed else 1), 1, lines)
+    weight += group * p.o * p.c * p.taps + (output * weight_channel(p) if p.transposed else output * p.c * p.taps)
+    pack(p.c, q.room, p.taps, weight, p.o * p.taps if p.transposed else weight_channel(p), weight_tap(p), lines)
     for t in range(q.phases[p.d.step * p.h.step * p.w.step]):
         memcpy(out + (item * p.taps + t) * q.room, lines + q.order[t] * q.room, q.room * sizeof(real))
 
@@ -298,13 +306,13 @@ cdef void phase_product(Plan* p, Pixels* q, Py_ssize_t phase, Py_ssize_t tiles, 
 cdef void load_image(Plan* p, Pixels* q, Py_ssize_t item, const real* x, real* out) noexcept nogil:
     """One image and group, with padding to the left and right unless a tile is of one pixel."""
     cdef Py_ssize_t plane = pixels_in(p), line, right = q.row - (q.left + p.w.source) * q.room
-    x += item * p.c * plane
+    x += item // p.groups * p.groups * p.c * plane + item % p.groups * p.c * channel_in(p)
     if q.same:
-        pack(p.c, q.room, plane, x, plane, 1, out)
+        pack(p.c, q.room, plane, x, channel_in(p), pixel_in(p), out)
         return
     for line in range(p.d.source * p.h.source):
         memset(out, 0, q.left * q.room * sizeof(real))
-        pack(p.c, q.room, p.w.source, x + line * p.w.source, plane, 1, out + q.left * q.room)
+        pack(p.c, q.room, p.w.source, x + line * p.w.source * pixel_in(p), channel_in(p), pixel_in(p), out + q.left * q.room)
         memset(out + q.row - right, 0, right * sizeof(real))
         out += q.row
 
@@ -323,7 +331,7 @@ cdef void pixels_part(Plan* p, Pixels* q, Py_ssize_t item, const real* x, const 
     if q.sparse:
         band += group * p.n * q.image
     else:
-        load_pixels(p, &chunk, x + group * p.c * pixels_in(p), p.c, q.room, band)
+        load_pixels(p, &chunk, x + group * p.c * channel_in(p), p.c, q.room, band)
     for panel in range(block * q.block, min(q.panels, (block + 1) * q.block)):
         first, width = panel_at(p, q, panel), panel_at(p, q, panel + 1) - panel_at(p, q, panel)
         for i in range(width if bias != NULL else 0):
@@ -336,10 +344,10 @@ cdef void pixels_part(Plan* p, Pixels* q, Py_ssize_t item, const real* x, const 
             phase_product(p, q, phase, i, width, places, places + q.places, places + 2 * q.places if q.sparse else <Py_ssize_t*>NULL,
                           <const real*>band, weight + group * q.group + q.room * p.taps * first, panel_bias, pixels)
         for i in range(chunk.images):
-            to = out + ((chunk.image + i) * p.groups * p.o + group * p.o + first) * pixels_out(p)
+            to = out + (chunk.image + i) * p.groups * p.o * pixels_out(p) + (group * p.o + first) * channel_out(p)
             for z in range(slices):
-                turn(size, min(width, p.o - first), <const real*>pixels + (i * slices + z) * size * width, width,
-                     to + ((chunk.z * p.d.step + z) * p.h.full + chunk.y * p.h.step) * p.w.full, pixels_out(p))
+                store_pixels(p, size, min(width, p.o - first), <const real*>pixels + (i * slices + z) * size * width, width,
+                             to + ((chunk.z * p.d.step + z) * p.h.full + chunk.y * p.h.step) * p.w.full * pixel_out(p))
 
 
 cdef bint convolve_by_pixels(Plan* whole, const real* x, const real* weight, const real* bias, real* out, bint sparse) except -1:
