@@ -61,8 +61,9 @@ cdef bint fits(Plan* p) noexcept nogil:
     or few."""
     cdef Py_ssize_t lines = ceil_div(p.w.places, p.lanes) * p.lanes, weights = p.o * p.c * p.taps
     cdef bint apart = p.w.stride * p.w.step > 1, narrow = lines * 16 > p.w.places * 17
-    if p.pixelwise:                                     # nothing is turned
-        return (p.o > TILE_ROWS or few_pay(p)) and (p.n * p.d.places * p.h.places * p.w.places >= STRIDE_PLACES or weights <= FEW_WEIGHTS)
+    if p.pixelwise:                                     # nothing is turned, and weights [O][taps][C] are packed in any case
+        return ((p.o > TILE_ROWS or few_pay(p))
+                and (p.taps_first or p.n * p.d.places * p.h.places * p.w.places >= STRIDE_PLACES or weights <= FEW_WEIGHTS))
     if p.c < TILE_ROWS < p.o and p.w.dilation > 1 and lines * 4 < p.w.places * 5:       # each tap a run of a few terms
         return False
     return (p.c * p.taps >= (TILE_ROWS if p.transposed and apart else LEAST_TERMS)
@@ -263,23 +264,24 @@ cdef inline Py_ssize_t list_runs(Plan* p, Pixels* q, Py_ssize_t first, Py_ssize_
 
 cdef inline void tile_of_places(Pixels* q, Py_ssize_t count, const Py_ssize_t* runs, const Py_ssize_t* lines, Py_ssize_t k,
                                 const real* band, const Py_ssize_t* places, const real* b, Py_ssize_t step, const Py_ssize_t* targets,
-                                const real* bias, bint add, Py_ssize_t width, int lane_count, real* out) noexcept nogil:
+                                Py_ssize_t to_step, const real* bias, bint add, Py_ssize_t width, int lane_count, real* out) noexcept nogil:
     if real is float:
         if q.few:
             few32(count, runs, lines, k, band, places, b, step, targets, bias, add, <int>width, out)
         else:
-            places32(count, runs, lines, k, band, places, b, targets, bias, add, <int>(width // lane_count), out)
+            places32(count, runs, lines, k, band, places, b, targets, to_step, bias, add, <int>(width // lane_count), out)
     else:
         if q.few:
             few64(count, runs, lines, k, band, places, b, step, targets, bias, add, <int>width, out)
         else:
-            places64(count, runs, lines, k, band, places, b, targets, bias, add, <int>(width // lane_count), out)
+            places64(count, runs, lines, k, band, places, b, targets, to_step, bias, add, <int>(width // lane_count), out)
 
 
 cdef void phase_product(Plan* p, Pixels* q, Py_ssize_t phase, Py_ssize_t tiles, Py_ssize_t width, const Py_ssize_t* places,
                         const Py_ssize_t* targets, const Py_ssize_t* at, const real* band, const real* weight, const real* bias,
-                        real* out) noexcept nogil:
-    """One phase of a panel of a chunk, in sums of up to DEPTH terms or one run. IN: at, of list_sparse, or NULL."""
+                        real* out, Py_ssize_t step) noexcept nogil:
+    """One phase of a panel of a chunk, in sums of up to DEPTH terms or one run. IN: at, of list_sparse, or NULL. OUT: out, whose pixels
+    are `step` elements apart."""
     cdef Py_ssize_t runs[DEPTH]
     cdef Py_ssize_t lines[DEPTH]
     cdef Py_ssize_t part, depth, first, end, count = 0, most, tile
@@ -299,7 +301,8 @@ cdef void phase_product(Plan* p, Pixels* q, Py_ssize_t phase, Py_ssize_t tiles, 
                     if count == 0 and add:
                         continue
                 tile_of_places(q, count, runs, lines, depth * q.run, band + part * q.depth, places + tile * TILE_ROWS, b,
-                               p.taps * q.room, targets + tile * TILE_ROWS, <const real*>NULL if add else bias, add, width, p.lanes, out)
+                               p.taps * q.room, targets + tile * TILE_ROWS, step, <const real*>NULL if add else bias, add, width,
+                               p.lanes, out)
             add, first = True, end
 
 
@@ -327,7 +330,10 @@ cdef void pixels_part(Plan* p, Pixels* q, Py_ssize_t item, const real* x, const 
     cdef Py_ssize_t slices = min(chunk.slices * p.d.step, p.d.full - chunk.z * p.d.step)
     cdef const real* panel_bias = <const real*>&line[0] if bias != NULL else <const real*>NULL
     cdef real* to
+    cdef bint whole, direct
     size = min(chunk.rows * p.h.step, p.h.full - chunk.y * p.h.step) * p.w.full
+    whole = ((chunk.images == 1 or slices == p.d.full) and (chunk.images * slices == 1 or size == p.h.full * p.w.full)
+             and p.pixelwise and not q.few)            # a chunk's pixels lie behind one another, whole vectors of each
     if q.sparse:
         band += group * p.n * q.image
     else:
@@ -336,14 +342,18 @@ cdef void pixels_part(Plan* p, Pixels* q, Py_ssize_t item, const real* x, const 
         first, width = panel_at(p, q, panel), panel_at(p, q, panel + 1) - panel_at(p, q, panel)
         for i in range(width if bias != NULL else 0):
             line[i] = bias[group * p.o + first + i] if first + i < p.o else 0
+        direct = whole and first + width <= p.o
+        to = (out + chunk.image * p.groups * p.o * pixels_out(p) + group * p.o + first
+              + (chunk.z * p.d.step * p.h.full + chunk.y * p.h.step) * p.w.full * pixel_out(p))
         for phase in range(p.d.step * p.h.step * p.w.step):
             if q.sparse:
                 i = list_sparse(p, q, &chunk, phase, places, places + q.places, places + 2 * q.places)
             else:
                 i = list_places(p, q, &chunk, phase, places, places + q.places)
             phase_product(p, q, phase, i, width, places, places + q.places, places + 2 * q.places if q.sparse else <Py_ssize_t*>NULL,
-                          <const real*>band, weight + group * q.group + q.room * p.taps * first, panel_bias, pixels)
-        for i in range(chunk.images):
+                          <const real*>band, weight + group * q.group + q.room * p.taps * first, panel_bias, to if direct else pixels,
+                          pixel_out(p) if direct else width)
+        for i in range(0 if direct else chunk.images):
             to = out + (chunk.image + i) * p.groups * p.o * pixels_out(p) + (group * p.o + first) * channel_out(p)
             for z in range(slices):
                 store_pixels(p, size, min(width, p.o - first), <const real*>pixels + (i * slices + z) * size * width, width,
