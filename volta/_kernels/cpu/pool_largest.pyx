@@ -29,6 +29,7 @@ cdef extern from *:
             v = x[j * STRIDE], top = (v > top) | (v != v) ? v : top;                                                \\
             v = x[j * STRIDE + 1], top = (v > top) | (v != v) ? v : top;                                            \\
             if (KERNEL > 2) v = x[j * STRIDE + 2], top = (v > top) | (v != v) ? v : top;                            \\
+            if (KERNEL > 3) v = x[j * STRIDE + 3], top = (v > top) | (v != v) ? v : top;                            \\
             out[j] = top;                                                                                           \\
         }
     /* A window has `slices`, `slice` apart, of `rows`, `row` apart, of `kernel` elements, `step` apart. */
@@ -47,6 +48,7 @@ cdef extern from *:
         if (step == 1 && kernel == 2 && stride == 2) { VOLTA_TOP_ROW(T, 2, 2) }                                     \\
         else if (step == 1 && kernel == 3 && stride == 2) { VOLTA_TOP_ROW(T, 3, 2) }                                \\
         else if (step == 1 && kernel == 3 && stride == 1) { VOLTA_TOP_ROW(T, 3, 1) }                                \\
+        else if (step == 1 && kernel == 4 && stride == 4) { VOLTA_TOP_ROW(T, 4, 4) }                                \\
         else for (k = 0; k < kernel; k++) volta_tops_line_##S(x + k * step, stride, n, out);                        \\
     }                                                                                                               \\
     /* n whole windows side by side, of which 256 stay in the nearest cache. */                                     \\
@@ -117,6 +119,39 @@ cdef extern from *:
                 if (stride > 1 << 24) volta_tops_plain_32(x, slices, slice, rows, row, kernel, step, stride, n, out);
                 else volta_tops_of(x, slices, slice, rows, row, kernel, step, (int)stride, n, out);
             }
+        }
+    }
+    #elif defined(__AVX__)
+    #include <immintrin.h>
+    /* `vectors` of neighbouring windows, 4 at most. */
+    static inline void volta_tops_near(const float* x, Py_ssize_t slices, Py_ssize_t slice, Py_ssize_t rows, Py_ssize_t row,
+                                       Py_ssize_t kernel, Py_ssize_t step, const int vectors, float* out) {
+        __m256 top[4];
+        Py_ssize_t i, j, k;
+        int m;
+        for (m = 0; m < vectors; m++) top[m] = _mm256_set1_ps(-INFINITY);
+        for (i = 0; i < slices; i++)
+            for (j = 0; j < rows; j++)
+                for (k = 0; k < kernel; k++)
+                    for (m = 0; m < vectors; m++) {
+                        /* The greater of two, the second where one is NaN; where that is the first, it. */
+                        const __m256 v = _mm256_loadu_ps(x + i * slice + j * row + k * step + 8 * m);
+                        top[m] = _mm256_blendv_ps(_mm256_max_ps(v, top[m]), v, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+                    }
+        for (m = 0; m < vectors; m++) _mm256_storeu_ps(out + 8 * m, top[m]);
+    }
+    /* Of windows side by side; the last 8 may overlap. */
+    static void volta_tops_32(const float* x, Py_ssize_t slices, Py_ssize_t slice, Py_ssize_t rows, Py_ssize_t row, Py_ssize_t kernel,
+                              Py_ssize_t step, Py_ssize_t stride, Py_ssize_t n, float* out) {
+        Py_ssize_t o = 0;
+        if (stride > 1 || n < 8) { volta_tops_plain_32(x, slices, slice, rows, row, kernel, step, stride, n, out); return; }
+        for (; o + 32 <= n; o += 32) {
+            if (slices * rows == 1 && kernel == 3) volta_tops_near(x + o, 1, 0, 1, 0, 3, step, 4, out + o);
+            else volta_tops_near(x + o, slices, slice, rows, row, kernel, step, 4, out + o);
+        }
+        for (; o < n; o += 8) {
+            if (o + 8 > n) o = n - 8;
+            volta_tops_near(x + o, slices, slice, rows, row, kernel, step, 1, out + o);
         }
     }
     #else
