@@ -29,7 +29,6 @@ cdef extern from *:
             v = x[j * STRIDE], top = (v > top) | (v != v) ? v : top;                                                \\
             v = x[j * STRIDE + 1], top = (v > top) | (v != v) ? v : top;                                            \\
             if (KERNEL > 2) v = x[j * STRIDE + 2], top = (v > top) | (v != v) ? v : top;                            \\
-            if (KERNEL > 3) v = x[j * STRIDE + 3], top = (v > top) | (v != v) ? v : top;                            \\
             out[j] = top;                                                                                           \\
         }
     /* A window has `slices`, `slice` apart, of `rows`, `row` apart, of `kernel` elements, `step` apart. */
@@ -48,7 +47,6 @@ cdef extern from *:
         if (step == 1 && kernel == 2 && stride == 2) { VOLTA_TOP_ROW(T, 2, 2) }                                     \\
         else if (step == 1 && kernel == 3 && stride == 2) { VOLTA_TOP_ROW(T, 3, 2) }                                \\
         else if (step == 1 && kernel == 3 && stride == 1) { VOLTA_TOP_ROW(T, 3, 1) }                                \\
-        else if (step == 1 && kernel == 4 && stride == 4) { VOLTA_TOP_ROW(T, 4, 4) }                                \\
         else for (k = 0; k < kernel; k++) volta_tops_line_##S(x + k * step, stride, n, out);                        \\
     }                                                                                                               \\
     /* n whole windows side by side, of which 256 stay in the nearest cache. */                                     \\

@@ -12,7 +12,6 @@ from libc.string cimport memset
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.pool_plan cimport Pool, pool_threads
 from volta._kernels.cpu.real cimport real
-from volta._kernels.cpu.tile cimport LANES32          # for what the C below takes of it
 
 cdef extern from *:
     """
@@ -48,23 +47,38 @@ cdef extern from *:
         Py_ssize_t c;                                                                                                       \\
         for (c = 0; c < n; c++) out[c] /= by;                                                                               \\
     }
+    /* Vectors of channels. */
+    #if defined(__AVX512F__)
+      #define VOLTA_PIXEL_BYTES 64
+    #else
+      #define VOLTA_PIXEL_BYTES 32
+    #endif
+    #if defined(__GNUC__)
+      typedef float volta_pixel_v32 __attribute__((vector_size(VOLTA_PIXEL_BYTES), aligned(4), may_alias));
+      typedef double volta_pixel_v64 __attribute__((vector_size(VOLTA_PIXEL_BYTES), aligned(8), may_alias));
+      #define VOLTA_PIXEL_LANES(T) (VOLTA_PIXEL_BYTES / (Py_ssize_t)sizeof(T))
+    #else
+      typedef float volta_pixel_v32;
+      typedef double volta_pixel_v64;
+      #define VOLTA_PIXEL_LANES(T) 1
+    #endif
     /* N vectors of channels: the means of `count` pixels. */
     #define VOLTA_PIXEL_MEAN(S, T, N)                                                                                       \\
     static inline void volta_pixel_mean_##S##_##N(const T* x, const Py_ssize_t* at, Py_ssize_t count, T by, T* out) {       \\
-        volta_v##S sum[N];                                                                                                  \\
+        volta_pixel_v##S sum[N];                                                                                            \\
         Py_ssize_t t; int j;                                                                                                \\
-        VOLTA_UNROLL for (j = 0; j < N; j++) sum[j] = (volta_v##S){0};                                                      \\
+        for (j = 0; j < N; j++) sum[j] = (volta_pixel_v##S){0};                                                             \\
         for (t = 0; t < count; t++)                                                                                         \\
-            VOLTA_UNROLL for (j = 0; j < N; j++) sum[j] += ((const volta_v##S*)(x + at[t]))[j];                             \\
-        VOLTA_UNROLL for (j = 0; j < N; j++) ((volta_v##S*)out)[j] = sum[j] / by;                                           \\
+            for (j = 0; j < N; j++) sum[j] += ((const volta_pixel_v##S*)(x + at[t]))[j];                                    \\
+        for (j = 0; j < N; j++) ((volta_pixel_v##S*)out)[j] = sum[j] / by;                                                  \\
     }
     #define VOLTA_PIXEL_MEANS(S, T)                                                                                         \\
     VOLTA_PIXEL_MEAN(S, T, 4)                                                                                               \\
     VOLTA_PIXEL_MEAN(S, T, 1)                                                                                               \\
     static void volta_pixel_mean_##S(const T* x, const Py_ssize_t* at, Py_ssize_t count, T by, Py_ssize_t n, T* out) {      \\
         Py_ssize_t c = 0, t;                                                                                                \\
-        for (; c + 4 * VOLTA_LANES##S <= n; c += 4 * VOLTA_LANES##S) volta_pixel_mean_##S##_4(x + c, at, count, by, out + c);\\
-        for (; c + VOLTA_LANES##S <= n; c += VOLTA_LANES##S) volta_pixel_mean_##S##_1(x + c, at, count, by, out + c);       \\
+        for (; c + 4 * VOLTA_PIXEL_LANES(T) <= n; c += 4 * VOLTA_PIXEL_LANES(T)) volta_pixel_mean_##S##_4(x + c, at, count, by, out + c);\\
+        for (; c + VOLTA_PIXEL_LANES(T) <= n; c += VOLTA_PIXEL_LANES(T)) volta_pixel_mean_##S##_1(x + c, at, count, by, out + c);\\
         for (; c < n; c++) {                                                                                                \\
             T sum = 0;                                                                                                      \\
             for (t = 0; t < count; t++) sum += x[at[t] + c];                                                                \\
