@@ -23,6 +23,9 @@ CASES = {  # images, channels, outputs, kernel, size, stride, padding, dilation,
     "channels a multiple of 4 KiB apart": (2, 24, 12, (5,), (1020,), 1, 2, 1, 1),
     "the same by strides": (2, 24, 12, (7,), (3066,), 3, 3, 1, 1),
     "images with such channels": (1, 9, 12, (3, 3), (6, 254), 1, 1, 1, 1),
+    "planes": (3, 12, 33, (1, 1), (9, 8), 1, 0, 1, 1),
+    "planes of one volume": (1, 21, 30, (1, 1, 1), (3, 4, 5), 1, 0, 1, 1),
+    "small planes of many channels": (9, 150, 230, (1, 1), (3, 5), 1, 0, 1, 1),
 }
 
 

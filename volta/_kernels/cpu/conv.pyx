@@ -353,6 +353,30 @@ cdef void fill_channels(Py_ssize_t images, Py_ssize_t channels, Py_ssize_t pixel
             out[i * pixels + j] = bias[i % channels]
 
 
+cdef bint convolve_pixelwise(Plan* p, const real* x, const real* weight, const real* bias, real* out) except -1:
+    """`convolve` of images that lie pixel by pixel: whether one of the ways that take them suits. Allocates."""
+    return (convolve_depthwise(p, x, weight, bias, out) or convolve_by_pixels(p, x, weight, bias, out, True)
+            or convolve_by_winograd(p, x, weight, bias, out) or convolve_by_blocks(p, x, weight, bias, out)
+            or convolve_by_pixels(p, x, weight, bias, out, False))
+
+
+cdef TensorBase pixelwise(Plan* p, TensorBase x, TensorBase weight, TensorBase bias, tuple shape, int code):
+    """The result, of this shape, of an x that lies pixel by pixel, as x does; None where it does not, or no way takes it so."""
+    if pixel_rows(x) is None or weight.size == 0:
+        return None
+    p.pixelwise, p.taps_first = True, pixel_rows(weight) is not None
+    if not p.taps_first:
+        weight = packed(weight)
+    bias = packed(bias)
+    cdef TensorBase out = from_rows(empty_host(shape, x.dtype), shape)
+    if (convolve_pixelwise[float](p, <float*>address(x), <float*>address(weight), <float*>pointer(bias), <float*>address(out))
+            if code == FLOAT32 else
+            convolve_pixelwise[double](p, <double*>address(x), <double*>address(weight), <double*>pointer(bias), <double*>address(out))):
+        return out
+    p.pixelwise = p.taps_first = False
+    return None
+
+
 def conv2d(TensorBase x not None, TensorBase weight not None, TensorBase bias, tuple stride, tuple padding, tuple dilation,
            Py_ssize_t groups):
     """Cross-correlation of x with weight, of images or volumes."""
@@ -361,11 +385,17 @@ def conv2d(TensorBase x not None, TensorBase weight not None, TensorBase bias, t
     cdef TensorBase rows = rows_of_points(x, weight.shape[2:], stride, padding, groups)
     if rows is not None and weight.size:
         return from_rows(linear(rows, points(weight), bias), x.shape[:1] + weight.shape[:1] + x.shape[2:])
-    x, weight, bias = packed(x), packed(weight), packed(bias)
     set_geometry(&plan, x.shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride, padding, dilation,
                  groups)
     cdef tuple size = (plan.d.full, plan.h.full, plan.w.full)
-    cdef TensorBase out = empty_host((plan.n, weight.shape[0]) + size[5 - len(x.shape):], x.dtype)
+    cdef tuple shape = (plan.n, weight.shape[0]) + size[5 - len(x.shape):]
+    cdef TensorBase out
+    if plan.n and pixels_out(&plan) and not x.contiguous:
+        out = pixelwise(&plan, x, weight, bias, shape, code)
+        if out is not None:
+            return out
+    x, weight, bias = packed(x), packed(weight), packed(bias)
+    out = empty_host(shape, x.dtype)
     if out.size == 0:
         return out
     if weight.size == 0:                        # sums of nothing, which plans do not know
@@ -398,11 +428,19 @@ cdef TensorBase input_gradient(TensorBase g, TensorBase weight, tuple size, tupl
     cdef TensorBase rows = rows_of_points(g, weight.shape[2:], stride, padding, groups)
     if rows is not None and weight.size and size == g.shape[2:]:
         return from_rows(matmul(rows, points(weight)), shape)
-    g, weight = packed(g), packed(weight)
     set_geometry(&plan, shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride, padding, dilation, groups)
     transpose(&plan)
-    cdef TensorBase out = empty_host(shape, g.dtype)
-    if g.size == 0 or out.size == 0:
+    cdef TensorBase out = None
+    if not g.contiguous and plan.n and pixels_out(&plan):
+        out = pixelwise(&plan, g, weight, None, shape, code)
+    cdef bint made = out is not None
+    if not made or pixel_rows(weight) is None:
+        weight = packed(weight)
+    if not made:
+        g, out = packed(g), empty_host(shape, g.dtype)
+    if made:
+        pass
+    elif g.size == 0 or out.size == 0:
         memset(address(out), 0, out.size * out.dtype.itemsize)
     elif code == FLOAT32:
         convolve[float](&plan, <float*>address(g), <float*>address(weight), <float*>NULL, <float*>address(out))

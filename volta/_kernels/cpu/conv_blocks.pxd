@@ -12,8 +12,10 @@ from libc.string cimport memset
 
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
-from volta._kernels.cpu.conv_plan cimport Chunk, Plan, ceil_div, chunk_at, pixels_in, pixels_out, set_chunk, threads_of
-from volta._kernels.cpu.gemm cimport pack, turn
+from volta._kernels.cpu.conv_plan cimport (
+    Chunk, Plan, ceil_div, channel_in, channel_out, chunk_at, pixel_out, pixels_in, pixels_out, set_chunk, store_pixels, threads_of,
+    weight_channel, weight_tap)
+from volta._kernels.cpu.gemm cimport pack
 from volta._kernels.cpu.multiply cimport multiply
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes
@@ -116,9 +118,11 @@ cdef inline void transform_share(Plan* p, Way* w, Py_ssize_t item, const real* w
     u += part_at(p, w, group, panel, c0 // w.depth)
     for c in range(c0, min(c0 + CHANNELS, p.c)):
         if p.transposed:
-            pack(outputs, width, p.taps, weight + (c * p.o + first * p.lanes) * p.taps, p.taps, 1, &lines[0])
+            pack(outputs, width, p.taps, weight + c * p.o * p.taps + first * p.lanes * weight_channel(p), weight_channel(p), weight_tap(p),
+                 &lines[0])
         else:
-            pack(outputs, width, p.taps, weight + (first * p.lanes * p.c + c) * p.taps, p.c * p.taps, 1, &lines[0])
+            pack(outputs, width, p.taps, weight + first * p.lanes * p.c * p.taps + c * weight_channel(p), p.c * p.taps, weight_tap(p),
+                 &lines[0])
         transform_kernel(p, w, width, <const real*>&lines[0], <const real*>&lines[p.taps * width], plane_of(p, w, width),
                          u + c % w.depth * width)
 
@@ -165,7 +169,8 @@ cdef inline bint store_outputs(Plan* p, Way* w, Chunk* chunk, Py_ssize_t width, 
                 else:
                     to_pair64(width, at, to)
         finite = all_finite(size * width, <const real*>pixels) and finite
-        turn(size, outputs, <const real*>pixels, width, out + i * p.groups * p.o * pixels_out(p) + 2 * chunk.y * p.w.full, pixels_out(p))
+        store_pixels(p, size, outputs, <const real*>pixels, width,
+                     out + i * p.groups * p.o * pixels_out(p) + 2 * chunk.y * p.w.full * pixel_out(p))
     return finite
 
 
@@ -181,7 +186,8 @@ cdef inline bint blocks_part(Plan* p, Way* w, Py_ssize_t item, const real* x, co
     cdef real* pixels = m + POINTS * w.m_plane
     cdef bint finite = True
     transform_grid(p, 5, 2 * chunk.y + p.h.first, grid_of(&p.h, chunk.rows), p.w.first, w.grid, p.h.source, p.w.source, chunk.images, p.c,
-                   x + (chunk.image * p.groups + group) * p.c * pixels_in(p), p.groups * p.c * pixels_in(p), v, w.v_plane, pixels)
+                   x + chunk.image * p.groups * p.c * pixels_in(p) + group * p.c * channel_in(p), p.groups * p.c * pixels_in(p), v,
+                   w.v_plane, pixels)
     for panel in range(block * w.block, min(w.panels, (block + 1) * w.block)):
         first, width = panel_at(w, panel) * p.lanes, (panel_at(w, panel + 1) - panel_at(w, panel)) * p.lanes
         outputs = min(width, p.o - first)
@@ -190,7 +196,8 @@ cdef inline bint blocks_part(Plan* p, Way* w, Py_ssize_t item, const real* x, co
         for part in range(w.parts):
             multiply_part(p, w, &chunk, width, part, <const real*>v, u + part_at(p, w, group, panel, part), panel_bias, m)
         finite = store_outputs(p, w, &chunk, width, outputs, <const real*>m,
-                               out + ((chunk.image * p.groups + group) * p.o + first) * pixels_out(p), pixels) and finite
+                               out + chunk.image * p.groups * p.o * pixels_out(p) + (group * p.o + first) * channel_out(p),
+                               pixels) and finite
     return finite
 
 

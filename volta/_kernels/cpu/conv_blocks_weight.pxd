@@ -13,7 +13,7 @@ from cython.parallel cimport prange, threadid
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_plan cimport (
-    Chunk, Plan, add_slices, ceil_div, chunk_at, items_of, pixels_in, pixels_out, set_chunk, slices_of, threads_of)
+    Chunk, Plan, add_slices, ceil_div, channel_in, channel_out, chunk_at, items_of, pixels_in, pixels_out, set_chunk, slices_of, threads_of)
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.multiply cimport multiply
 from volta._kernels.cpu.real cimport real
@@ -117,11 +117,11 @@ cdef inline bint blocks_share(Plan* p, Way* w, Py_ssize_t item, const real* g, c
     for index in range(start, p.chunks * (part + 1) // w.slices):
         chunk = chunk_at(p, index)
         transform_grid(p, 2, 2 * chunk.y, chunk.rows, 0, w.grid, p.h.full, p.w.full, chunk.images, rows,
-                       g + ((chunk.image * p.groups + group) * p.o + row0) * pixels_out(p), p.groups * p.o * pixels_out(p), gradients,
-                       w.g_plane, pixels)
+                       g + chunk.image * p.groups * p.o * pixels_out(p) + (group * p.o + row0) * channel_out(p),
+                       p.groups * p.o * pixels_out(p), gradients, w.g_plane, pixels)
         transform_grid(p, 5, 2 * chunk.y + p.h.first, grid_of(&p.h, chunk.rows), p.w.first, w.grid, p.h.source, p.w.source, chunk.images,
-                       channels, x + ((chunk.image * p.groups + group) * p.c + c0) * pixels_in(p), p.groups * p.c * pixels_in(p), v,
-                       w.v_plane, pixels)
+                       channels, x + chunk.image * p.groups * p.c * pixels_in(p) + (group * p.c + c0) * channel_in(p),
+                       p.groups * p.c * pixels_in(p), v, w.v_plane, pixels)
         add_products(p, w, &chunk, rows, width, <const real*>gradients, <const real*>v, index > start, sums)
     return store_taps(p, w, rows, width, channels, <const real*>sums, out + (((part * p.groups + group) * p.o + row0) * p.c + c0) * p.taps)
 

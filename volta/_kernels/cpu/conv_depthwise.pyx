@@ -1,7 +1,8 @@
 # Convolution of each channel by itself, and its gradients: lanes are channels.
 #
 # Of a block of channels, one a lane, the padded input of a chunk lies as [image][slice][row][column][lane] (a chunk has one image), what
-#   is written as [slice][row][column][lane]; both are turned. A group may have several outputs, which are taken one after another.
+#   is written as [slice][row][column][lane]; both are turned. A group may have several outputs, which are taken one after another. Images
+#   that lie pixel by pixel are taken as they lie (conv_depthwise_pixels.pxd).
 # Threads: over blocks of channels and chunks, whose sums for the weight's gradient are added in their order. Sizes: the front end.
 
 from cython.parallel cimport prange, threadid
@@ -11,6 +12,7 @@ from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_plan cimport (
     Axis, Chunk, Plan, add_slices, ceil_div, chunk_at, finite, items_of, pixels_in, pixels_out, set_chunk, tap_on, threads_of)
+from volta._kernels.cpu.conv_depthwise_pixels cimport depthwise_pixelwise, lane_sums32, lane_sums64, weight_pixelwise
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.tile cimport lanes
@@ -48,44 +50,11 @@ cdef extern from *:
     }
     VOLTA_DEPTHWISE(32, float)
     VOLTA_DEPTHWISE(64, double)
-    /* The vectors sums[t] += sum over i < n of g[i] x x[i * step + taps[t]], for t < N. */
-    #if defined(__GNUC__) && !defined(__clang__)
-      #define VOLTA_UNROLL_TAPS _Pragma("GCC unroll 9")
-    #else
-      #define VOLTA_UNROLL_TAPS VOLTA_UNROLL
-    #endif
-    #define VOLTA_LANE_SUMS(S, T, N)                                                                                 \\
-    static void volta_lane_sums##S##_##N(const Py_ssize_t* taps, Py_ssize_t n, const T* g, const T* x, Py_ssize_t step, T* sums) { \\
-        volta_v##S sum[N];                                                                                          \\
-        Py_ssize_t i; int t;                                                                                        \\
-        VOLTA_UNROLL_TAPS for (t = 0; t < N; t++) sum[t] = ((const volta_v##S*)sums)[t];                            \\
-        for (i = 0; i < n; i++, g += VOLTA_LANES##S, x += step)                                                     \\
-            VOLTA_UNROLL_TAPS for (t = 0; t < N; t++)                                                               \\
-                sum[t] = VOLTA_MADD##S(*(const volta_v##S*)g, *(const volta_v##S*)(x + taps[t]), sum[t]);           \\
-        VOLTA_UNROLL_TAPS for (t = 0; t < N; t++) ((volta_v##S*)sums)[t] = sum[t];                                  \\
-    }
-    #define VOLTA_LANE_SUMS_OF(S, T)                                                                                 \\
-    VOLTA_LANE_SUMS(S, T, 1)                                                                                         \\
-    VOLTA_LANE_SUMS(S, T, 3)                                                                                         \\
-    VOLTA_LANE_SUMS(S, T, 9)                                                                                         \\
-    static void volta_lane_sums##S(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const T* g, const T* x, Py_ssize_t step, \\
-                                  T* sums) {                                                                        \\
-        Py_ssize_t t = 0;                                                                                           \\
-        for (; t + 9 <= count; t += 9) volta_lane_sums##S##_9(taps + t, n, g, x, step, sums + t * VOLTA_LANES##S);   \\
-        for (; t + 3 <= count; t += 3) volta_lane_sums##S##_3(taps + t, n, g, x, step, sums + t * VOLTA_LANES##S);   \\
-        for (; t < count; t++) volta_lane_sums##S##_1(taps + t, n, g, x, step, sums + t * VOLTA_LANES##S);           \\
-    }
-    VOLTA_LANE_SUMS_OF(32, float)
-    VOLTA_LANE_SUMS_OF(64, double)
     """
     void depthwise32 "volta_depthwise32"(Py_ssize_t count, const Py_ssize_t* taps, const float* w, Py_ssize_t n, const float* x,
                                          Py_ssize_t step, const float* bias, float* out, Py_ssize_t out_step) noexcept nogil
     void depthwise64 "volta_depthwise64"(Py_ssize_t count, const Py_ssize_t* taps, const double* w, Py_ssize_t n, const double* x,
                                          Py_ssize_t step, const double* bias, double* out, Py_ssize_t out_step) noexcept nogil
-    void lane_sums32 "volta_lane_sums32"(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const float* g, const float* x,
-                                       Py_ssize_t step, float* sums) noexcept nogil
-    void lane_sums64 "volta_lane_sums64"(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const double* g, const double* x,
-                                       Py_ssize_t step, double* sums) noexcept nogil
 
 cdef enum:
     LEAST_LANES = 4             # groups
@@ -253,6 +222,8 @@ cdef void depthwise_part(Plan* p, Depthwise* q, Py_ssize_t item, const real* x, 
 cdef bint convolve_depthwise(Plan* whole, const real* x, const real* weight, const real* bias, real* out) except -1:
     """Whether `out` was computed this way: not where the groups have several inputs, or are few. Allocates."""
     whole.lanes = lanes(out)
+    if whole.pixelwise:
+        return depthwise_pixelwise(whole, x, weight, bias, out)
     if not fits(whole) or rows_pay(whole):
         return False
     cdef Plan plan = whole[0]
@@ -297,9 +268,9 @@ cdef void weight_part(Plan* p, Depthwise* q, Py_ssize_t slices, Py_ssize_t item,
                     from_row = gradients + y * p.w.places * p.lanes
                     at = band + (z * p.d.stride * p.h.band + y * p.h.stride) * p.w.band * p.lanes
                     if real is float:
-                        lane_sums32(p.taps, q.offsets, p.w.places, from_row, at, p.w.stride * p.lanes, sums + m * p.taps * p.lanes)
+                        lane_sums32(p.taps, q.offsets, p.w.places, from_row, p.lanes, at, p.w.stride * p.lanes, sums + m * p.taps * p.lanes)
                     else:
-                        lane_sums64(p.taps, q.offsets, p.w.places, from_row, at, p.w.stride * p.lanes, sums + m * p.taps * p.lanes)
+                        lane_sums64(p.taps, q.offsets, p.w.places, from_row, p.lanes, at, p.w.stride * p.lanes, sums + m * p.taps * p.lanes)
     turn(p.o * p.taps, channels, <const real*>sums, p.lanes, out + (part * p.groups + group) * p.o * p.taps, p.o * p.taps)
 
 
@@ -307,6 +278,8 @@ cdef bint weight_depthwise(Plan* whole, const real* g, const real* x, real* out)
     """Whether the gradient of the weight was computed this way. Allocates."""
     cdef Ranges ranges
     cdef int t
+    if whole.pixelwise:
+        return weight_pixelwise(whole, g, x, out)
     if not fits(whole):
         return False
     cdef Plan plan = whole[0]

@@ -14,10 +14,10 @@ from libc.string cimport memcpy, memset
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_plan cimport (
-    Chunk, Plan, ceil_div, chunk_at, finite, items_of, join_rows, load_pixels, pixels_in, pixels_out, set_chunk, set_parts, tap_on,
-    threads_of)
+    Chunk, Plan, ceil_div, channel_in, channel_out, chunk_at, finite, items_of, join_rows, load_pixels, pixel_in, pixel_out, pixels_in,
+    pixels_out, set_chunk, set_parts, store_pixels, tap_on, threads_of, weight_channel, weight_tap)
 from volta._kernels.cpu.conv_cost cimport few_cost, few_pay, share_seen, wide_cost
-from volta._kernels.cpu.gemm cimport pack, turn
+from volta._kernels.cpu.gemm cimport pack
 from volta._kernels.cpu.place_tile cimport few32, few64, places32, places64
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes
@@ -61,6 +61,9 @@ cdef bint fits(Plan* p) noexcept nogil:
     or few."""
     cdef Py_ssize_t lines = ceil_div(p.w.places, p.lanes) * p.lanes, weights = p.o * p.c * p.taps
     cdef bint apart = p.w.stride * p.w.step > 1, narrow = lines * 16 > p.w.places * 17
+    if p.pixelwise:                                     # nothing is turned, and weights [O][taps][C] are packed in any case
+        return ((p.o > TILE_ROWS or few_pay(p))
+                and (p.taps_first or p.n * p.d.places * p.h.places * p.w.places >= STRIDE_PLACES or weights <= FEW_WEIGHTS))
     if p.c < TILE_ROWS < p.o and p.w.dilation > 1 and lines * 4 < p.w.places * 5:       # each tap a run of a few terms
         return False
     return (p.c * p.taps >= (TILE_ROWS if p.transposed and apart else LEAST_TERMS)
@@ -168,7 +171,12 @@ cdef void pack_panel(Plan* p, Pixels* q, Py_ssize_t item, const real* weight, re
     cdef Py_ssize_t width = panel_at(p, q, panel + 1) - first, outputs = min(width, p.o - first)
     weight += group * p.o * p.c * p.taps
     out += group * q.group + p.c * p.taps * first
-    if p.transposed:
+    if p.taps_first:
+        for t in range(p.taps):
+            c = weight_tap(p) * t + (c0 * p.o * p.taps + first if p.transposed else first * p.c * p.taps + c0)
+            pack(outputs, width, c1 - c0, weight + c, 1 if p.transposed else p.c * p.taps, p.o * p.taps if p.transposed else 1,
+                 lines + t * (c1 - c0) * width)
+    elif p.transposed:
         for c in range(c0, c1):
             pack(outputs, width, p.taps, weight + (c * p.o + first) * p.taps, p.taps, 1, lines + (c - c0) * p.taps * width)
     else:
@@ -177,14 +185,15 @@ cdef void pack_panel(Plan* p, Pixels* q, Py_ssize_t item, const real* weight, re
         part = c // q.depth
         for t in range(q.phases[p.d.step * p.h.step * p.w.step]):
             memcpy(out + (part * q.depth * p.taps + t * min(q.depth, p.c - part * q.depth) + c - part * q.depth) * width,
-                   lines + ((c - c0) * p.taps + q.order[t]) * width, width * sizeof(real))
+                   lines + (q.order[t] * (c1 - c0) + c - c0 if p.taps_first else (c - c0) * p.taps + q.order[t]) * width,
+                   width * sizeof(real))
 
 
 cdef void pack_output(Plan* p, Pixels* q, Py_ssize_t item, const real* weight, real* out, real* lines) noexcept nogil:
     """The weights of one of few outputs. OUT: out[tap by phase][room]. IN: lines, room for as many."""
     cdef Py_ssize_t group = item // p.o, output = item % p.o, t
-    weight += (group * p.o * p.c + (output if p.transposed else output * p.c)) * p.taps
-    pack(p.c, q.room, p.taps, weight, p.taps * (p.o if p.transposed else 1), 1, lines)
+    weight += group * p.o * p.c * p.taps + (output * weight_channel(p) if p.transposed else output * p.c * p.taps)
+    pack(p.c, q.room, p.taps, weight, p.o * p.taps if p.transposed else weight_channel(p), weight_tap(p), lines)
     for t in range(q.phases[p.d.step * p.h.step * p.w.step]):
         memcpy(out + (item * p.taps + t) * q.room, lines + q.order[t] * q.room, q.room * sizeof(real))
 
@@ -255,23 +264,24 @@ cdef inline Py_ssize_t list_runs(Plan* p, Pixels* q, Py_ssize_t first, Py_ssize_
 
 cdef inline void tile_of_places(Pixels* q, Py_ssize_t count, const Py_ssize_t* runs, const Py_ssize_t* lines, Py_ssize_t k,
                                 const real* band, const Py_ssize_t* places, const real* b, Py_ssize_t step, const Py_ssize_t* targets,
-                                const real* bias, bint add, Py_ssize_t width, int lane_count, real* out) noexcept nogil:
+                                Py_ssize_t to_step, const real* bias, bint add, Py_ssize_t width, int lane_count, real* out) noexcept nogil:
     if real is float:
         if q.few:
             few32(count, runs, lines, k, band, places, b, step, targets, bias, add, <int>width, out)
         else:
-            places32(count, runs, lines, k, band, places, b, targets, bias, add, <int>(width // lane_count), out)
+            places32(count, runs, lines, k, band, places, b, targets, to_step, bias, add, <int>(width // lane_count), out)
     else:
         if q.few:
             few64(count, runs, lines, k, band, places, b, step, targets, bias, add, <int>width, out)
         else:
-            places64(count, runs, lines, k, band, places, b, targets, bias, add, <int>(width // lane_count), out)
+            places64(count, runs, lines, k, band, places, b, targets, to_step, bias, add, <int>(width // lane_count), out)
 
 
 cdef void phase_product(Plan* p, Pixels* q, Py_ssize_t phase, Py_ssize_t tiles, Py_ssize_t width, const Py_ssize_t* places,
                         const Py_ssize_t* targets, const Py_ssize_t* at, const real* band, const real* weight, const real* bias,
-                        real* out) noexcept nogil:
-    """One phase of a panel of a chunk, in sums of up to DEPTH terms or one run. IN: at, of list_sparse, or NULL."""
+                        real* out, Py_ssize_t step) noexcept nogil:
+    """One phase of a panel of a chunk, in sums of up to DEPTH terms or one run. IN: at, of list_sparse, or NULL. OUT: out, whose pixels
+    are `step` elements apart."""
     cdef Py_ssize_t runs[DEPTH]
     cdef Py_ssize_t lines[DEPTH]
     cdef Py_ssize_t part, depth, first, end, count = 0, most, tile
@@ -291,20 +301,21 @@ cdef void phase_product(Plan* p, Pixels* q, Py_ssize_t phase, Py_ssize_t tiles, 
                     if count == 0 and add:
                         continue
                 tile_of_places(q, count, runs, lines, depth * q.run, band + part * q.depth, places + tile * TILE_ROWS, b,
-                               p.taps * q.room, targets + tile * TILE_ROWS, <const real*>NULL if add else bias, add, width, p.lanes, out)
+                               p.taps * q.room, targets + tile * TILE_ROWS, step, <const real*>NULL if add else bias, add, width,
+                               p.lanes, out)
             add, first = True, end
 
 
 cdef void load_image(Plan* p, Pixels* q, Py_ssize_t item, const real* x, real* out) noexcept nogil:
     """One image and group, with padding to the left and right unless a tile is of one pixel."""
     cdef Py_ssize_t plane = pixels_in(p), line, right = q.row - (q.left + p.w.source) * q.room
-    x += item * p.c * plane
+    x += item // p.groups * p.groups * p.c * plane + item % p.groups * p.c * channel_in(p)
     if q.same:
-        pack(p.c, q.room, plane, x, plane, 1, out)
+        pack(p.c, q.room, plane, x, channel_in(p), pixel_in(p), out)
         return
     for line in range(p.d.source * p.h.source):
         memset(out, 0, q.left * q.room * sizeof(real))
-        pack(p.c, q.room, p.w.source, x + line * p.w.source, plane, 1, out + q.left * q.room)
+        pack(p.c, q.room, p.w.source, x + line * p.w.source * pixel_in(p), channel_in(p), pixel_in(p), out + q.left * q.room)
         memset(out + q.row - right, 0, right * sizeof(real))
         out += q.row
 
@@ -319,27 +330,34 @@ cdef void pixels_part(Plan* p, Pixels* q, Py_ssize_t item, const real* x, const 
     cdef Py_ssize_t slices = min(chunk.slices * p.d.step, p.d.full - chunk.z * p.d.step)
     cdef const real* panel_bias = <const real*>&line[0] if bias != NULL else <const real*>NULL
     cdef real* to
+    cdef bint whole, direct
     size = min(chunk.rows * p.h.step, p.h.full - chunk.y * p.h.step) * p.w.full
+    whole = ((chunk.images == 1 or slices == p.d.full) and (chunk.images * slices == 1 or size == p.h.full * p.w.full)
+             and p.pixelwise and not q.few)            # a chunk's pixels lie behind one another, whole vectors of each
     if q.sparse:
         band += group * p.n * q.image
     else:
-        load_pixels(p, &chunk, x + group * p.c * pixels_in(p), p.c, q.room, band)
+        load_pixels(p, &chunk, x + group * p.c * channel_in(p), p.c, q.room, band)
     for panel in range(block * q.block, min(q.panels, (block + 1) * q.block)):
         first, width = panel_at(p, q, panel), panel_at(p, q, panel + 1) - panel_at(p, q, panel)
         for i in range(width if bias != NULL else 0):
             line[i] = bias[group * p.o + first + i] if first + i < p.o else 0
+        direct = whole and first + width <= p.o
+        to = (out + chunk.image * p.groups * p.o * pixels_out(p) + group * p.o + first
+              + (chunk.z * p.d.step * p.h.full + chunk.y * p.h.step) * p.w.full * pixel_out(p))
         for phase in range(p.d.step * p.h.step * p.w.step):
             if q.sparse:
                 i = list_sparse(p, q, &chunk, phase, places, places + q.places, places + 2 * q.places)
             else:
                 i = list_places(p, q, &chunk, phase, places, places + q.places)
             phase_product(p, q, phase, i, width, places, places + q.places, places + 2 * q.places if q.sparse else <Py_ssize_t*>NULL,
-                          <const real*>band, weight + group * q.group + q.room * p.taps * first, panel_bias, pixels)
-        for i in range(chunk.images):
-            to = out + ((chunk.image + i) * p.groups * p.o + group * p.o + first) * pixels_out(p)
+                          <const real*>band, weight + group * q.group + q.room * p.taps * first, panel_bias, to if direct else pixels,
+                          pixel_out(p) if direct else width)
+        for i in range(0 if direct else chunk.images):
+            to = out + (chunk.image + i) * p.groups * p.o * pixels_out(p) + (group * p.o + first) * channel_out(p)
             for z in range(slices):
-                turn(size, min(width, p.o - first), <const real*>pixels + (i * slices + z) * size * width, width,
-                     to + ((chunk.z * p.d.step + z) * p.h.full + chunk.y * p.h.step) * p.w.full, pixels_out(p))
+                store_pixels(p, size, min(width, p.o - first), <const real*>pixels + (i * slices + z) * size * width, width,
+                             to + ((chunk.z * p.d.step + z) * p.h.full + chunk.y * p.h.step) * p.w.full * pixel_out(p))
 
 
 cdef bint convolve_by_pixels(Plan* whole, const real* x, const real* weight, const real* bias, real* out, bint sparse) except -1:

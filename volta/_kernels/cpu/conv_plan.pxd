@@ -15,7 +15,7 @@ from libc.string cimport memcpy, memset
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.conv_tile cimport copy_even, runs_of_taps
-from volta._kernels.cpu.gemm cimport pack
+from volta._kernels.cpu.gemm cimport pack, turn
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.tile cimport copy_run, zero_run
 
@@ -35,6 +35,8 @@ cdef struct Plan:
     Py_ssize_t n, groups, c, o                  # c and o count the channels of one group, read and written
     Py_ssize_t taps                             # of a kernel
     bint transposed                             # the gradient of the input
+    bint pixelwise                              # what is read and what is written lie pixel by pixel, not row-major
+    bint taps_first                             # the weights lie as [O][taps][C], not [O][C][taps]
     Axis d, h, w
     Py_ssize_t images, image_parts, chunks      # a chunk: so many images with d.chunk slices of h.chunk rows each
     Py_ssize_t pitch, stretch                   # elements of a row of the band, and of its part for one remainder
@@ -123,6 +125,36 @@ cdef inline Py_ssize_t pixels_out(Plan* p) noexcept nogil:
     return p.d.full * p.h.full * p.w.full
 
 
+cdef inline Py_ssize_t channel_in(Plan* p) noexcept nogil:
+    """Elements of the input from channel to channel,"""
+    return 1 if p.pixelwise else pixels_in(p)
+
+
+cdef inline Py_ssize_t pixel_in(Plan* p) noexcept nogil:
+    """and from pixel to pixel;"""
+    return p.groups * p.c if p.pixelwise else 1
+
+
+cdef inline Py_ssize_t channel_out(Plan* p) noexcept nogil:
+    """of the output from channel to channel,"""
+    return 1 if p.pixelwise else pixels_out(p)
+
+
+cdef inline Py_ssize_t pixel_out(Plan* p) noexcept nogil:
+    """and from pixel to pixel;"""
+    return p.groups * p.o if p.pixelwise else 1
+
+
+cdef inline Py_ssize_t weight_channel(Plan* p) noexcept nogil:
+    """of the weights from channel to channel of one output of the convolution,"""
+    return 1 if p.taps_first else p.taps
+
+
+cdef inline Py_ssize_t weight_tap(Plan* p) noexcept nogil:
+    """and from tap to tap."""
+    return (p.o if p.transposed else p.c) if p.taps_first else 1
+
+
 cdef inline Py_ssize_t along(tuple sizes, int axis, Py_ssize_t missing):
     """Of (..., height, width), the size along an axis of three."""
     cdef Py_ssize_t i = len(sizes) - 3 + axis
@@ -152,7 +184,7 @@ cdef inline void set_geometry(Plan* p, tuple shape, Py_ssize_t channels, Py_ssiz
         set_axis(axes[i], along(size, i, 1), along(kernel, i, 1), along(stride, i, 1), along(padding, i, 0), along(dilation, i, 1))
     p.n, p.groups, p.c, p.o = shape[0], groups, channels, out_channels
     p.taps = p.d.kernel * p.h.kernel * p.w.kernel
-    p.transposed, p.joined = False, True
+    p.transposed, p.joined, p.pixelwise, p.taps_first = False, True, False, False
 
 
 cdef inline void transpose(Plan* p) noexcept nogil:
@@ -447,6 +479,20 @@ cdef inline void load_pixels(Plan* p, Chunk* chunk, const real* x, Py_ssize_t ch
                     memset(y_out, 0, line * sizeof(real))
                 else:
                     memset(y_out, 0, left * width * sizeof(real))
-                    pack(channels, width, n, x + ((chunk.image + i) * p.groups * p.c * p.d.source + z) * plane + y * p.w.source + first,
-                         p.d.source * plane, p.w.skip, y_out + left * width)
+                    pack(channels, width, n, x + (chunk.image + i) * p.groups * p.c * p.d.source * plane
+                         + (z * plane + y * p.w.source + first) * pixel_in(p),
+                         channel_in(p), p.w.skip * pixel_in(p), y_out + left * width)
                     memset(y_out + (left + n) * width, 0, (p.w.band - left - n) * width * sizeof(real))
+
+
+cdef inline void store_pixels(Plan* p, Py_ssize_t size, Py_ssize_t outputs, const real* pixels, Py_ssize_t width, real* out) noexcept nogil:
+    """Some channels of pixels that lie behind one another. IN: pixels[size][width]. OUT: out, the first of them."""
+    cdef Py_ssize_t i, step = pixel_out(p)
+    if not p.pixelwise:
+        turn(size, outputs, pixels, width, out, pixels_out(p))
+    elif outputs % p.lanes == 0:
+        for i in range(size):
+            copy_run(out + i * step, pixels + i * width, outputs)
+    else:
+        for i in range(size):
+            memcpy(out + i * step, pixels + i * width, outputs * sizeof(real))

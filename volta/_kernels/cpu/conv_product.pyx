@@ -1,5 +1,5 @@
 # Convolutions that are products of matrices as they lie: those of one window, which is the whole input, and their gradients; windows of
-#   one element, to few outputs; and those some steps apart, once what they see lies side by side.
+#   one element, where planes are matrices; and those some steps apart, once what they see lies side by side.
 #
 # Layout: images are the rows of a matrix [N][C * taps], the weights one of [O][C * taps]. Threads, and the order of sums: those of the
 #   product. Sizes: the front end.
@@ -15,6 +15,12 @@ from volta._kernels.cpu.gemm cimport gemm
 from volta._kernels.cpu.gemm_plan cimport Plan as Way, Products, plan_products
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.tile cimport TILE_ROWS
+
+
+cdef enum:
+    SMALL_PLANE = 64            # pixels, up to which those of several images had better be one matrix,
+    FEW_WEIGHTS = 32768         # unless there are so few
+    CACHED = 524288             # elements of the outputs
 
 
 cdef bint is_whole(Axis* a, bint transposed) noexcept nogil:
@@ -58,11 +64,21 @@ cdef int multiply_planes(Plan* p, const real* x, const real* weight, const real*
     return 0
 
 
+cdef bint planes_pay(Plan* p, bint bias) noexcept nogil:
+    """Whether products with the planes of each image are faster than tiles of places: to few outputs; and, where tiles are small, to many,
+    unless the planes are too, or a bias would have to be added to what no longer lies in a cache."""
+    cdef Py_ssize_t size = pixels_out(p)
+    if p.groups > 1 or p.taps > 1 or p.d.padding + p.h.padding + p.w.padding or not size == pixels_in(p) > 1:
+        return False
+    return (p.o <= TILE_ROWS <= p.c
+            or TILE_ROWS == 4 <= p.c and (p.n == 1 or size >= SMALL_PLANE or p.o * p.c <= FEW_WEIGHTS)
+            and (not bias or p.n * p.o * size <= CACHED))
+
+
 cdef bint convolve_by_product(Plan* p, const real* x, const real* weight, const real* bias, real* out) except -1:
-    """Whether `out` was computed this way: not where there are several windows, unless of one element each and to few outputs. Allocates."""
+    """Whether `out` was computed this way: not where there are several windows, unless of one element each. Allocates."""
     cdef Products q
-    if (p.groups == 1 and p.taps == 1 and p.o <= TILE_ROWS <= p.c and pixels_out(p) == pixels_in(p) > 1
-            and p.d.padding + p.h.padding + p.w.padding == 0):
+    if planes_pay(p, bias != NULL):
         multiply_planes(p, x, weight, bias, out)
         return True
     if not fits(p):

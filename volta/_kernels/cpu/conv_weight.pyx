@@ -16,8 +16,8 @@ from libc.string cimport memcpy, memset
 
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_plan cimport (
-    BAND_LIMIT, TARGET, Chunk, Plan, add_slices, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, load_pixels,
-    make_tables, pixels_in, pixels_out, set_chunk, set_geometry, slices_of, threads_of)
+    BAND_LIMIT, TARGET, Chunk, Plan, add_slices, band_size, ceil_div, channel_in, channel_out, chunk_at, form_columns, items_of,
+    join_rows, load_band, load_pixels, make_tables, pixel_out, pixels_in, pixels_out, set_chunk, set_geometry, slices_of, threads_of)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage, make_tensor
 from volta._kernels.cpu.conv_depthwise cimport weight_depthwise
 from volta._kernels.cpu.conv_product cimport thinned, weight_by_product
@@ -321,12 +321,12 @@ cdef void panels_block(Plan* p, Panels* b, Py_ssize_t item, const real* g, const
         for t in range(tiles):
             for i in range(chunk.images):
                 pack(min(TILE_ROWS, rows - t * TILE_ROWS), TILE_ROWS, pixels,
-                     g + (((chunk.image + i) * p.groups + group) * p.o + row0 + t * TILE_ROWS) * pixels_out(p)
-                     + (chunk.z * p.h.places + chunk.y) * p.w.places, pixels_out(p), 1,
+                     g + (chunk.image + i) * p.groups * p.o * pixels_out(p) + (group * p.o + row0 + t * TILE_ROWS) * channel_out(p)
+                     + (chunk.z * p.h.places + chunk.y) * p.w.places * pixel_out(p), channel_out(p), pixel_out(p),
                      gradients + (t * chunk.images + i) * pixels * TILE_ROWS)
         for panel in range(panels):
             c0 = (first + panel) * b.width
-            load_pixels(p, &chunk, x + (group * p.c + c0) * pixels_in(p), min(b.width, p.c - c0), b.width, band)
+            load_pixels(p, &chunk, x + (group * p.c + c0) * channel_in(p), min(b.width, p.c - c0), b.width, band)
             for k in range(taps):
                 for t in range(tiles):
                     outer_at(chunk.columns, <const real*>gradients + t * chunk.columns * TILE_ROWS, b.places,
@@ -367,6 +367,21 @@ cdef void grad_weight_by_panels(Plan* p, const real* g, const real* x, real* out
             add_slices(out, <const real*>parts, b.slices, size, threads)
 
 
+cdef bint by_panels(Plan* p, int lane_count) noexcept nogil:
+    """Whether there are enough input channels for their vectors."""
+    return 2 * p.c > lane_count and not (outputs_pay(p, lane_count) and 4 * ceil_div(p.c, lane_count) * lane_count > 5 * p.c)
+
+
+cdef bint grad_weight_pixelwise(Plan* p, const real* g, const real* x, real* out) except -1:
+    """The same of images that lie pixel by pixel: whether one of the ways that take them suits. Allocates."""
+    if weight_depthwise(p, g, x, out) or weight_by_winograd(p, g, x, out) or weight_by_blocks(p, g, x, out):
+        return True
+    if not by_panels(p, lanes(out)):
+        return False
+    grad_weight_by_panels(p, g, x, out)
+    return True
+
+
 cdef void grad_weight(Plan* p, const real* g, const real* x, real* out):
     """The gradient of the weight into `out`. Allocates."""
     cdef Storage seen = thinned(p, &x)
@@ -375,7 +390,7 @@ cdef void grad_weight(Plan* p, const real* g, const real* x, real* out):
         return
     join_rows(p)
     cdef bint pay = outputs_pay(p, lanes(out))
-    if 2 * p.c > lanes(out) and not (pay and 4 * ceil_div(p.c, lanes(out)) * lanes(out) > 5 * p.c):
+    if by_panels(p, lanes(out)):
         grad_weight_by_panels(p, g, x, out)
     elif pay:
         grad_weight_by_outputs(p, g, x, out)
@@ -394,12 +409,19 @@ def conv2d_grad_weight(TensorBase g not None, TensorBase x not None, kernel, tup
     if rows is not None and seen is not None and g.shape[2:] == x.shape[2:]:
         rows = matmul(make_tensor(rows.storage, rows.shape[::-1], rows._strides[::-1], rows.offset, rows.dtype), seen)
         return make_tensor(rows.storage, rows.shape + kernel, rows._strides + (1,) * len(kernel), rows.offset, rows.dtype)
-    g, x = packed(g), packed(x)
-    set_geometry(&plan, x.shape, channels, <Py_ssize_t>g.shape[1] // groups, kernel, stride, padding, dilation, groups)
     cdef TensorBase out = empty_host((g.shape[1], channels) + kernel, g.dtype)
     if g.size == 0 or out.size == 0:
         memset(address(out), 0, out.size * out.dtype.itemsize)
-    elif code == FLOAT32:
+        return out
+    set_geometry(&plan, x.shape, channels, <Py_ssize_t>g.shape[1] // groups, kernel, stride, padding, dilation, groups)
+    if seen is not None and pixel_rows(g) is not None:
+        plan.pixelwise = True
+        if (grad_weight_pixelwise[float](&plan, <float*>address(g), <float*>address(x), <float*>address(out)) if code == FLOAT32 else
+                grad_weight_pixelwise[double](&plan, <double*>address(g), <double*>address(x), <double*>address(out))):
+            return out
+        plan.pixelwise = False
+    g, x = packed(g), packed(x)
+    if code == FLOAT32:
         grad_weight[float](&plan, <float*>address(g), <float*>address(x), <float*>address(out))
     else:
         grad_weight[double](&plan, <double*>address(g), <double*>address(x), <double*>address(out))

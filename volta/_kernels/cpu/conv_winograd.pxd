@@ -10,8 +10,10 @@ from cython.parallel cimport prange, threadid
 
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
-from volta._kernels.cpu.conv_plan cimport Chunk, Plan, ceil_div, chunk_at, pixels_in, pixels_out, set_chunk, threads_of
-from volta._kernels.cpu.gemm cimport pack, turn
+from volta._kernels.cpu.conv_plan cimport (
+    Chunk, Plan, ceil_div, channel_in, channel_out, chunk_at, pixel_out, pixels_in, pixels_out, set_chunk, store_pixels, threads_of,
+    weight_tap)
+from volta._kernels.cpu.gemm cimport pack
 from volta._kernels.cpu.multiply cimport multiply
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes
@@ -80,17 +82,23 @@ cdef inline void transform_weight(Plan* p, Winograd* w, Py_ssize_t group, Py_ssi
     cdef real* to[POINTS]
     cdef Py_ssize_t first = panel_at(w, panel), width = (panel_at(w, panel + 1) - first) * p.lanes, c
     cdef Py_ssize_t channels = min(CHANNELS, p.c - c0), outputs = min(width, p.o - first * p.lanes)
+    cdef Py_ssize_t by_channel = 1 if p.taps_first else 9, by_tap = channels if p.taps_first else 1
     cdef int k
     weight += group * p.o * p.c * 9
     u += c0 % w.depth * width
-    if p.transposed:
+    if p.taps_first:
+        weight += c0 * p.o * 9 + first * p.lanes if p.transposed else first * p.lanes * p.c * 9 + c0
+        for k in range(9):
+            pack(outputs, width, channels, weight + k * weight_tap(p), 1 if p.transposed else 9 * p.c, 9 * p.o if p.transposed else 1,
+                 &lines[k * channels * width])
+    elif p.transposed:
         for c in range(channels):
             pack(outputs, width, 9, weight + ((c0 + c) * p.o + first * p.lanes) * 9, 9, 1, &lines[c * 9 * width])
     else:
         pack(outputs, width, 9 * channels, weight + (first * p.lanes * p.c + c0) * 9, 9 * p.c, 1, &lines[0])
     for c in range(channels):
         for k in range(9):
-            at[k] = &lines[(c * 9 + (8 - k if p.transposed else k)) * width]
+            at[k] = &lines[(c * by_channel + (8 - k if p.transposed else k) * by_tap) * width]
         for k in range(POINTS):
             to[k] = u + k * (w.depth * width + p.lanes) + c * width
         if real is float:
@@ -121,7 +129,8 @@ cdef inline bint store_outputs(Plan* p, Winograd* w, Chunk* chunk, Py_ssize_t wi
                     to_pair64(width, at, to)
                 tile += 1
         finite = all_finite(size * width, <const real*>pixels) and finite
-        turn(size, outputs, <const real*>pixels, width, out + i * p.groups * p.o * pixels_out(p) + 2 * chunk.y * p.w.full, pixels_out(p))
+        store_pixels(p, size, outputs, <const real*>pixels, width,
+                     out + i * p.groups * p.o * pixels_out(p) + 2 * chunk.y * p.w.full * pixel_out(p))
     return finite
 
 
@@ -161,7 +170,7 @@ cdef inline bint winograd_part(Plan* p, Winograd* w, Py_ssize_t item, const real
     cdef real* m = v + POINTS * w.v_plane
     cdef real* pixels = m + POINTS * w.m_plane
     cdef bint finite = True
-    transform_tiles(p, &chunk, 4, p.h.first, p.w.first, p.h.source, p.w.source, p.c, x + group * p.c * pixels_in(p),
+    transform_tiles(p, &chunk, 4, p.h.first, p.w.first, p.h.source, p.w.source, p.c, x + group * p.c * channel_in(p),
                     p.groups * p.c * pixels_in(p), v, w.v_plane, pixels)
     for panel in range(block * w.block, min(w.panels, (block + 1) * w.block)):
         first, width = panel_at(w, panel) * p.lanes, (panel_at(w, panel + 1) - panel_at(w, panel)) * p.lanes
@@ -174,7 +183,8 @@ cdef inline bint winograd_part(Plan* p, Winograd* w, Py_ssize_t item, const real
             multiply_part(p, w, chunk.columns, width, part, <const real*>v, u if w.fresh else u + part_at(p, w, group, panel, part),
                           panel_bias, m)
         finite = store_outputs(p, w, &chunk, width, outputs, <const real*>m,
-                               out + ((chunk.image * p.groups + group) * p.o + first) * pixels_out(p), pixels) and finite
+                               out + chunk.image * p.groups * p.o * pixels_out(p) + (group * p.o + first) * channel_out(p),
+                               pixels) and finite
     return finite
 
 

@@ -12,7 +12,7 @@ from cython.parallel cimport prange, threadid
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_plan cimport (
-    Chunk, Plan, add_slices, ceil_div, chunk_at, items_of, pixels_in, pixels_out, set_chunk, slices_of, threads_of)
+    Chunk, Plan, add_slices, ceil_div, channel_in, channel_out, chunk_at, items_of, pixels_in, pixels_out, set_chunk, slices_of, threads_of)
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.multiply cimport multiply
 from volta._kernels.cpu.real cimport real
@@ -111,9 +111,9 @@ cdef inline bint winograd_block(Plan* p, Blocks* b, Py_ssize_t item, const real*
     cdef real* pixels = sums + PANELS * b.sums
     for index in range(start, p.chunks * (part + 1) // b.slices):
         chunk = chunk_at(p, index)
-        transform_tiles(p, &chunk, 2, 0, 0, p.h.full, p.w.full, rows, g + (group * p.o + row0) * pixels_out(p),
+        transform_tiles(p, &chunk, 2, 0, 0, p.h.full, p.w.full, rows, g + (group * p.o + row0) * channel_out(p),
                         p.groups * p.o * pixels_out(p), gradients, b.g_plane, pixels)
-        transform_tiles(p, &chunk, 4, p.h.first, p.w.first, p.h.source, p.w.source, channels, x + (group * p.c + c0) * pixels_in(p),
+        transform_tiles(p, &chunk, 4, p.h.first, p.w.first, p.h.source, p.w.source, channels, x + (group * p.c + c0) * channel_in(p),
                         p.groups * p.c * pixels_in(p), v, b.v_plane, pixels)
         for panel in range(first, last):
             at, width = panel_at(b, panel) * p.lanes, (panel_at(b, panel + 1) - panel_at(b, panel)) * p.lanes

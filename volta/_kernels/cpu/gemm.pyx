@@ -77,7 +77,9 @@ cdef void pack(Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* 
                real* out) noexcept nogil:
     """out[p][j] = x[j * across + p * along] for p < depth, j < width; zeros for width <= j < full."""
     cdef Py_ssize_t p, j
-    if across == 1 and width == TILE_ROWS == full:
+    if across == 1 and width == full == along:
+        memcpy(out, x, depth * full * sizeof(real))
+    elif across == 1 and width == TILE_ROWS == full:
         for p in range(depth):
             memcpy(out + p * TILE_ROWS, x + p * along, TILE_ROWS * sizeof(real))
     elif across == 1 and width == full and full % lanes(out) == 0:

@@ -8,12 +8,12 @@ from volta._kernels.cpu.tile cimport LANES32          # for what the C below tak
 
 cdef extern from *:
     """
-    /* out[targets[i]] = sums of a[places[i] + runs[r]][k] x b[lines[r]][k][N * LANES] over r < count, + bias (NULL: none), + out if
-       `add`. */
+    /* N vectors out[targets[i] * step] = sums of a[places[i] + runs[r]][k] x b[lines[r]][k][N * LANES] over r < count, + bias (NULL: none),
+       + out if `add`. */
     #define VOLTA_PLACES(NAME, T, V, LANES, N, S)                                                                   \\
     static void NAME(Py_ssize_t count, const Py_ssize_t* runs, const Py_ssize_t* lines, Py_ssize_t k, const T* a,   \\
                      const Py_ssize_t* places, const T* b,                                                          \\
-                     const Py_ssize_t* targets, const T* bias, int add, T* out) {                                   \\
+                     const Py_ssize_t* targets, Py_ssize_t step, const T* bias, int add, T* out) {                                   \\
         V sum[VOLTA_TILE_ROWS][N];                                                                                  \\
         Py_ssize_t r, p; int i, j;                                                                                  \\
         VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
@@ -34,9 +34,9 @@ cdef extern from *:
         }                                                                                                           \\
         if (add)                                                                                                    \\
             VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                      \\
-                VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] += ((const V*)(out + targets[i] * N * LANES))[j];    \\
+                VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] += ((const V*)(out + targets[i] * step))[j];    \\
         VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
-            VOLTA_UNROLL for (j = 0; j < N; j++) ((V*)(out + targets[i] * N * LANES))[j] = sum[i][j];               \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) ((V*)(out + targets[i] * step))[j] = sum[i][j];               \\
     }
     #define VOLTA_PLACES_OF(S, T)                                                                                   \\
     VOLTA_PLACES(volta_places##S##_1, T, volta_v##S, VOLTA_LANES##S, 1, S)                                          \\
@@ -44,9 +44,10 @@ cdef extern from *:
     VOLTA_PLACES(volta_places##S##_3, T, volta_v##S, VOLTA_LANES##S, 3, S)                                          \\
     static void volta_places##S(Py_ssize_t count, const Py_ssize_t* runs, const Py_ssize_t* lines, Py_ssize_t k, const T* a,\\
                                 const Py_ssize_t* places,                                                           \\
-                                const T* b, const Py_ssize_t* targets, const T* bias, int add, int vectors, T* out) {\\
+                                const T* b, const Py_ssize_t* targets, Py_ssize_t step, const T* bias, int add, int vectors, \\
+                                T* out) {                                                                           \\
         (vectors == 3 ? volta_places##S##_3 : vectors == 2 ? volta_places##S##_2 : volta_places##S##_1)             \\
-            (count, runs, lines, k, a, places, b, targets, bias, add, out);                                         \\
+            (count, runs, lines, k, a, places, b, targets, step, bias, add, out);                                         \\
     }
     VOLTA_PLACES_OF(32, float)
     VOLTA_PLACES_OF(64, double)
@@ -96,11 +97,11 @@ cdef extern from *:
     VOLTA_FEW_OF(64, double)
     """
     void places32 "volta_places32"(Py_ssize_t count, const Py_ssize_t* runs, const Py_ssize_t* lines, Py_ssize_t k, const float* a,
-                                   const Py_ssize_t* places, const float* b, const Py_ssize_t* targets, const float* bias, bint add,
-                                   int vectors, float* out) noexcept nogil
+                                   const Py_ssize_t* places, const float* b, const Py_ssize_t* targets, Py_ssize_t step, const float* bias,
+                                   bint add, int vectors, float* out) noexcept nogil
     void places64 "volta_places64"(Py_ssize_t count, const Py_ssize_t* runs, const Py_ssize_t* lines, Py_ssize_t k, const double* a,
-                                   const Py_ssize_t* places, const double* b, const Py_ssize_t* targets, const double* bias, bint add,
-                                   int vectors, double* out) noexcept nogil
+                                   const Py_ssize_t* places, const double* b, const Py_ssize_t* targets, Py_ssize_t step,
+                                   const double* bias, bint add, int vectors, double* out) noexcept nogil
     void few32 "volta_few32"(Py_ssize_t count, const Py_ssize_t* runs, const Py_ssize_t* lines, Py_ssize_t k, const float* a,
                              const Py_ssize_t* places, const float* b, Py_ssize_t step, const Py_ssize_t* targets, const float* bias, bint add,
                              int outputs, float* out) noexcept nogil

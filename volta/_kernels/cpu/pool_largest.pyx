@@ -119,6 +119,39 @@ cdef extern from *:
             }
         }
     }
+    #elif defined(__AVX__)
+    #include <immintrin.h>
+    /* `vectors` of neighbouring windows, 4 at most. */
+    static inline void volta_tops_near(const float* x, Py_ssize_t slices, Py_ssize_t slice, Py_ssize_t rows, Py_ssize_t row,
+                                       Py_ssize_t kernel, Py_ssize_t step, const int vectors, float* out) {
+        __m256 top[4];
+        Py_ssize_t i, j, k;
+        int m;
+        for (m = 0; m < vectors; m++) top[m] = _mm256_set1_ps(-INFINITY);
+        for (i = 0; i < slices; i++)
+            for (j = 0; j < rows; j++)
+                for (k = 0; k < kernel; k++)
+                    for (m = 0; m < vectors; m++) {
+                        /* The greater of two, the second where one is NaN; where that is the first, it. */
+                        const __m256 v = _mm256_loadu_ps(x + i * slice + j * row + k * step + 8 * m);
+                        top[m] = _mm256_blendv_ps(_mm256_max_ps(v, top[m]), v, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+                    }
+        for (m = 0; m < vectors; m++) _mm256_storeu_ps(out + 8 * m, top[m]);
+    }
+    /* Of windows side by side; the last 8 may overlap. */
+    static void volta_tops_32(const float* x, Py_ssize_t slices, Py_ssize_t slice, Py_ssize_t rows, Py_ssize_t row, Py_ssize_t kernel,
+                              Py_ssize_t step, Py_ssize_t stride, Py_ssize_t n, float* out) {
+        Py_ssize_t o = 0;
+        if (stride > 1 || n < 8) { volta_tops_plain_32(x, slices, slice, rows, row, kernel, step, stride, n, out); return; }
+        for (; o + 32 <= n; o += 32) {
+            if (slices * rows == 1 && kernel == 3) volta_tops_near(x + o, 1, 0, 1, 0, 3, step, 4, out + o);
+            else volta_tops_near(x + o, slices, slice, rows, row, kernel, step, 4, out + o);
+        }
+        for (; o < n; o += 8) {
+            if (o + 8 > n) o = n - 8;
+            volta_tops_near(x + o, slices, slice, rows, row, kernel, step, 1, out + o);
+        }
+    }
     #else
     #define volta_tops_32 volta_tops_plain_32
     #endif

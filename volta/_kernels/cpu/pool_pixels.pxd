@@ -41,12 +41,52 @@ cdef extern from *:
     }                                                                                                                       \\
     static void volta_pixel_share_##S(const T* VOLTA_APART x, T by, Py_ssize_t n, T* VOLTA_APART out) {                     \\
         Py_ssize_t c;                                                                                                       \\
-        for (c = 0; c < n; c++) out[c] += x[c] / by;                                                                        \\
+        for (c = 0; c < n; c++) out[c] = x[c] / by;                                                                         \\
     }                                                                                                                       \\
     static void volta_pixel_divide_##S(T by, Py_ssize_t n, T* VOLTA_APART out) {                                            \\
         Py_ssize_t c;                                                                                                       \\
         for (c = 0; c < n; c++) out[c] /= by;                                                                               \\
     }
+    /* Vectors of channels. */
+    #if defined(__AVX512F__)
+      #define VOLTA_PIXEL_BYTES 64
+    #else
+      #define VOLTA_PIXEL_BYTES 32
+    #endif
+    #if defined(__GNUC__)
+      typedef float volta_pixel_v32 __attribute__((vector_size(VOLTA_PIXEL_BYTES), aligned(4), may_alias));
+      typedef double volta_pixel_v64 __attribute__((vector_size(VOLTA_PIXEL_BYTES), aligned(8), may_alias));
+      #define VOLTA_PIXEL_LANES(T) (VOLTA_PIXEL_BYTES / (Py_ssize_t)sizeof(T))
+    #else
+      typedef float volta_pixel_v32;
+      typedef double volta_pixel_v64;
+      #define VOLTA_PIXEL_LANES(T) 1
+    #endif
+    /* N vectors of channels: the means of `count` pixels. */
+    #define VOLTA_PIXEL_MEAN(S, T, N)                                                                                       \\
+    static inline void volta_pixel_mean_##S##_##N(const T* x, const Py_ssize_t* at, Py_ssize_t count, T by, T* out) {       \\
+        volta_pixel_v##S sum[N];                                                                                            \\
+        Py_ssize_t t; int j;                                                                                                \\
+        for (j = 0; j < N; j++) sum[j] = (volta_pixel_v##S){0};                                                             \\
+        for (t = 0; t < count; t++)                                                                                         \\
+            for (j = 0; j < N; j++) sum[j] += ((const volta_pixel_v##S*)(x + at[t]))[j];                                    \\
+        for (j = 0; j < N; j++) ((volta_pixel_v##S*)out)[j] = sum[j] / by;                                                  \\
+    }
+    #define VOLTA_PIXEL_MEANS(S, T)                                                                                         \\
+    VOLTA_PIXEL_MEAN(S, T, 4)                                                                                               \\
+    VOLTA_PIXEL_MEAN(S, T, 1)                                                                                               \\
+    static void volta_pixel_mean_##S(const T* x, const Py_ssize_t* at, Py_ssize_t count, T by, Py_ssize_t n, T* out) {      \\
+        Py_ssize_t c = 0, t;                                                                                                \\
+        for (; c + 4 * VOLTA_PIXEL_LANES(T) <= n; c += 4 * VOLTA_PIXEL_LANES(T)) volta_pixel_mean_##S##_4(x + c, at, count, by, out + c);\\
+        for (; c + VOLTA_PIXEL_LANES(T) <= n; c += VOLTA_PIXEL_LANES(T)) volta_pixel_mean_##S##_1(x + c, at, count, by, out + c);\\
+        for (; c < n; c++) {                                                                                                \\
+            T sum = 0;                                                                                                      \\
+            for (t = 0; t < count; t++) sum += x[at[t] + c];                                                                \\
+            out[c] = sum / by;                                                                                              \\
+        }                                                                                                                   \\
+    }
+    VOLTA_PIXEL_MEANS(32, float)
+    VOLTA_PIXEL_MEANS(64, double)
     VOLTA_PIXELS(32, float)
     VOLTA_PIXELS(64, double)
     """
@@ -58,11 +98,15 @@ cdef extern from *:
     void pixel_add_64 "volta_pixel_add_64"(const double*, Py_ssize_t, double*) noexcept nogil
     void pixel_share_32 "volta_pixel_share_32"(const float*, float, Py_ssize_t, float*) noexcept nogil
     void pixel_share_64 "volta_pixel_share_64"(const double*, double, Py_ssize_t, double*) noexcept nogil
+    void pixel_mean_32 "volta_pixel_mean_32"(const float*, const Py_ssize_t*, Py_ssize_t, float, Py_ssize_t, float*) noexcept nogil
+    void pixel_mean_64 "volta_pixel_mean_64"(const double*, const Py_ssize_t*, Py_ssize_t, double, Py_ssize_t, double*) noexcept nogil
     void pixel_divide_32 "volta_pixel_divide_32"(float, Py_ssize_t, float*) noexcept nogil
     void pixel_divide_64 "volta_pixel_divide_64"(double, Py_ssize_t, double*) noexcept nogil
 
 cdef enum:
     BLOCK = 16                  # channels that a thread takes of a gradient, at least
+    SHARES = 64                 # that are divided at a time
+    FEW = 64                    # elements of a window, of which a vector of channels is summed at a time
 
 
 cdef inline Py_ssize_t place_in(Pool* p, Py_ssize_t z, Py_ssize_t y, Py_ssize_t x, Py_ssize_t i, Py_ssize_t j, Py_ssize_t k) noexcept nogil:
@@ -104,7 +148,19 @@ cdef inline void largest_of(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, 
 
 
 cdef inline void mean_of(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, Py_ssize_t o, Py_ssize_t n, real* out) noexcept nogil:
-    cdef Py_ssize_t i, j, k
+    cdef Py_ssize_t at[FEW]
+    cdef Py_ssize_t i, j, k, count = 0
+    if p.z.count[z] * p.y.count[y] * p.x.count[o] <= FEW:
+        for i in range(p.z.count[z]):
+            for j in range(p.y.count[y]):
+                for k in range(p.x.count[o]):
+                    at[count] = place_in(p, z, y, o, i, j, k) * n
+                    count += 1
+        if real is float:
+            pixel_mean_32(x, &at[0], count, <float>divisor_of(p, z, y, o), n, out)
+        else:
+            pixel_mean_64(x, &at[0], count, divisor_of(p, z, y, o), n, out)
+        return
     memset(out, 0, n * sizeof(real))
     for i in range(p.z.count[z]):
         for j in range(p.y.count[y]):
@@ -143,37 +199,52 @@ cdef inline void pool_by_pixels(Pool* p, const real* x, Py_ssize_t images, Py_ss
 
 # ---------------------------------------------------------------- gradients
 
+cdef inline void clear_block(Py_ssize_t size, Py_ssize_t channels, Py_ssize_t first, Py_ssize_t last, real* out) noexcept nogil:
+    cdef Py_ssize_t i
+    if last - first == channels:
+        memset(out, 0, size * channels * sizeof(real))
+        return
+    for i in range(size):
+        memset(out + i * channels + first, 0, (last - first) * sizeof(real))
+
+
 cdef inline void spread_block(Py_ssize_t outs, Py_ssize_t size, const real* g, const int64_t* index, Py_ssize_t channels, Py_ssize_t first,
                               Py_ssize_t last, real* out) noexcept nogil:
     """The channels first .. last of one image: each gradient to the place that its maximum came from. IN: outs and size, pixels."""
     cdef Py_ssize_t i, c
-    for i in range(size):
-        memset(out + i * channels + first, 0, (last - first) * sizeof(real))
+    clear_block(size, channels, first, last, out)
     for i in range(outs):
-        for c in range(i * channels + first, i * channels + last):
+        for c in range(first, last):
             if 0 <= index[c] < size:
-                out[index[c] * channels + c - i * channels] += g[c]
+                out[index[c] * channels + c] += g[c]
+        index += channels
+        g += channels
 
 
 cdef inline void share_block(Pool* p, const real* g, Py_ssize_t channels, Py_ssize_t first, Py_ssize_t last, real* out) noexcept nogil:
     """The channels first .. last of one image: a share of each gradient to all of its window."""
-    cdef Py_ssize_t z, y, o, i, j, k
-    for i in range(p.size):
-        memset(out + i * channels + first, 0, (last - first) * sizeof(real))
+    cdef real shares[SHARES]
+    cdef Py_ssize_t z, y, o, i, j, k, c, n, block
+    clear_block(p.size, channels, first, last, out)
     out += first
     g += first
     for z in range(p.z.outs):
         for y in range(p.y.outs):
             for o in range(p.x.outs):
-                for i in range(p.z.count[z]):
-                    for j in range(p.y.count[y]):
-                        for k in range(p.x.count[o]):
-                            if real is float:
-                                pixel_share_32(g, <float>divisor_of(p, z, y, o), last - first,
-                                               out + place_in(p, z, y, o, i, j, k) * channels)
-                            else:
-                                pixel_share_64(g, divisor_of(p, z, y, o), last - first,
-                                               out + place_in(p, z, y, o, i, j, k) * channels)
+                for block in range((last - first + SHARES - 1) // SHARES):
+                    c = block * SHARES
+                    n = min(<Py_ssize_t>SHARES, last - first - c)
+                    if real is float:
+                        pixel_share_32(g + c, <float>divisor_of(p, z, y, o), n, &shares[0])
+                    else:
+                        pixel_share_64(g + c, divisor_of(p, z, y, o), n, &shares[0])
+                    for i in range(p.z.count[z]):
+                        for j in range(p.y.count[y]):
+                            for k in range(p.x.count[o]):
+                                if real is float:
+                                    pixel_add_32(<const float*>&shares[0], n, out + place_in(p, z, y, o, i, j, k) * channels + c)
+                                else:
+                                    pixel_add_64(<const double*>&shares[0], n, out + place_in(p, z, y, o, i, j, k) * channels + c)
                 g += channels
 
 
@@ -181,7 +252,7 @@ cdef inline void gradient_by_pixels(Pool* p, const real* g, const int64_t* index
                                     Py_ssize_t size, real* out) noexcept nogil:
     """Of maxima, whose places `index` names, or, where that is NULL, of the means of a plan. IN: outs and size, pixels of a plane."""
     cdef int threads = threads_for(images * n * (2 * outs + size))
-    cdef Py_ssize_t blocks = 1 if images >= 4 * threads else max(<Py_ssize_t>1, n // BLOCK), item, image, first, last
+    cdef Py_ssize_t blocks = 1 if threads == 1 or images >= 4 * threads else max(<Py_ssize_t>1, n // BLOCK), item, image, first, last
     for item in prange(images * blocks, num_threads=threads, schedule="static"):
         image = item // blocks
         first, last = n * (item % blocks) // blocks, n * (item % blocks + 1) // blocks

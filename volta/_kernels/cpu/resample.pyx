@@ -194,6 +194,37 @@ cdef void scatter_line(const real* g, Axis* a, const int* index, const real* wei
         out[i] += total
 
 
+cdef void add_four(const real* a, const real* b, const real* c, const real* d, real fa, real fb, real fc, real fd, Py_ssize_t n,
+                   real* out) noexcept nogil:
+    """Sums of four lines, in their order."""
+    cdef Py_ssize_t k
+    for k in range(n):
+        out[k] = fa * a[k] + fb * b[k] + fc * c[k] + fd * d[k]
+
+
+cdef void resample_pixels(Grid* p, const real* x, Py_ssize_t start, Py_ssize_t stop, const int* index, const real* weight,
+                          real* out) noexcept nogil:
+    """`resample_rows` where the last dimension is left as it is, and the two others have two sources each."""
+    cdef Axis* z = &p.axis[0]
+    cdef Axis* y = &p.axis[1]
+    cdef Py_ssize_t row, oz, oy, n = p.axis[2].size
+    cdef const int* from_z = index + z.first
+    cdef const int* from_y = index + y.first
+    cdef const real* by_z = weight + z.first
+    cdef const real* by_y = weight + y.first
+    cdef const real* upper
+    cdef const real* lower
+    cdef Py_ssize_t first, second
+    for row in range(start, stop):
+        oy, oz = row % y.length, row // y.length % z.length
+        upper = x + row // y.length // z.length * z.size * y.size * n
+        lower = upper + from_z[z.length + oz] * y.size * n
+        upper += from_z[oz] * y.size * n
+        first, second = from_y[oy] * n, from_y[y.length + oy] * n
+        add_four(upper + first, upper + second, lower + first, lower + second, by_z[oz] * by_y[oy], by_z[oz] * by_y[y.length + oy],
+                 by_z[z.length + oz] * by_y[oy], by_z[z.length + oz] * by_y[y.length + oy], n, out + row * n)
+
+
 cdef void resample_rows(Grid* p, const real* x, Py_ssize_t start, Py_ssize_t stop, const int* index, const real* weight, real* line,
                         real* out) noexcept nogil:
     """Rows start .. stop of the output. IN: tables; line, memory for one line of sources."""
@@ -203,11 +234,17 @@ cdef void resample_rows(Grid* p, const real* x, Py_ssize_t start, Py_ssize_t sto
     cdef Py_ssize_t row, plane, oz, oy, i, j, k, at
     cdef const real* source
     cdef const real* before = NULL                  # the one source of the row before
+    cdef real* sums = line
     cdef real factor
+    if w.plain and z.taps == y.taps == 2 and not (z.ragged or y.ragged):
+        resample_pixels(p, x, start, stop, index, weight, out)
+        return
     for row in range(start, stop):
         oy, plane = row % y.length, row // y.length
         oz, plane = plane % z.length, plane // z.length
         source = x
+        if w.plain:
+            sums = out + row * w.length
         for i in range(z.taps):
             for j in range(y.taps):
                 at = plane * z.size + index[z.first + i * z.length + oz]
@@ -217,10 +254,12 @@ cdef void resample_rows(Grid* p, const real* x, Py_ssize_t start, Py_ssize_t sto
                 factor = weight[z.first + i * z.length + oz] * weight[y.first + j * y.length + oy]
                 if i + j == 0:
                     for k in range(w.size):
-                        line[k] = factor * source[k]
+                        sums[k] = factor * source[k]
                 elif factor != 0 or not (y.ragged or z.ragged):
                     for k in range(w.size):
-                        line[k] += factor * source[k]
+                        sums[k] += factor * source[k]
+        if w.plain and z.taps * y.taps > 1:
+            continue
         if z.taps * y.taps == 1 and source == before:
             memcpy(out + row * w.length, out + (row - 1) * w.length, w.length * sizeof(real))
             continue

@@ -8,7 +8,7 @@
 from libc.string cimport memset
 
 from volta._kernels.cpu.conv_plan cimport Chunk, Plan, ceil_div
-from volta._kernels.cpu.gemm cimport turn
+from volta._kernels.cpu.gemm cimport pack, turn
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.tile cimport LANES32          # for what the C below takes of it
 
@@ -97,6 +97,15 @@ cdef inline Py_ssize_t padded(Py_ssize_t channels, Py_ssize_t lanes) noexcept no
     return ceil_div(channels, lanes) * lanes
 
 
+cdef inline void load_plane(Plan* p, Py_ssize_t channels, Py_ssize_t room, Py_ssize_t size, const real* x, Py_ssize_t first,
+                            Py_ssize_t plane, Py_ssize_t image, real* out) noexcept nogil:
+    """Some channels of `size` pixels from the first on. IN: x, the first channel; elements of a plane and an image. OUT: [size][room]."""
+    if p.pixelwise:
+        pack(channels, room, size, x + first * (image // plane), 1, image // plane, out)
+    else:
+        turn(channels, size, x + first, plane, out, room)
+
+
 cdef inline void transform_tiles(Plan* p, Chunk* chunk, int size, Py_ssize_t first_row, Py_ssize_t first_column, Py_ssize_t height,
                                  Py_ssize_t width, Py_ssize_t channels, const real* x, Py_ssize_t image, real* v, Py_ssize_t plane,
                                  real* space) noexcept nogil:
@@ -114,7 +123,7 @@ cdef inline void transform_tiles(Plan* p, Chunk* chunk, int size, Py_ssize_t fir
     memset(space, 0, (1 + (rows * width if room > channels and rows > 0 else 0)) * room * sizeof(real))
     for i in range(chunk.images):
         if rows > 0:
-            turn(channels, rows * width, x + (chunk.image + i) * image + low * width, height * width, pixels, room)
+            load_plane(p, channels, room, rows * width, x + (chunk.image + i) * image, low * width, height * width, image, pixels)
         for ty in range(chunk.y, chunk.y + chunk.rows):
             for tx in range(p.w.places):
                 for k in range(size * size):

@@ -9,10 +9,9 @@
 from libc.string cimport memset
 
 from volta._kernels.cpu.conv_plan cimport Axis, Plan, ceil_div
-from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.tile cimport LANES32          # for what the C below takes of it
-from volta._kernels.cpu.winograd cimport padded
+from volta._kernels.cpu.winograd cimport load_plane, padded
 
 cdef extern from *:
     """
@@ -118,7 +117,7 @@ cdef inline void transform_grid(Plan* p, int size, Py_ssize_t row, Py_ssize_t ro
     memset(space, 0, (1 + (seen * width if room > channels and seen > 0 else 0)) * room * sizeof(real))
     for i in range(images):
         if seen > 0:
-            turn(channels, seen * width, x + i * image + low * width, height * width, pixels, room)
+            load_plane(p, channels, room, seen * width, x + i * image, low * width, height * width, image, pixels)
         for ty in range(rows):
             for tx in range(columns):
                 for k in range(size * size):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
+from volta._kernels.core.order import by_pixels
 from volta.dtypes import float32, uint8
 from volta.errors import ArgumentError, DTypeError, UnsupportedError, UnsupportedShapeError
 from volta.nn.functional.antialias import filtered, np_filtered
@@ -17,7 +18,7 @@ from volta.ops.math import clamp
 from volta.ops.records.copy import cast
 from volta.ops.records.math import floor
 from volta.ops.records.resample import np_resample, resample_op
-from volta.ops.records.view import reshape_op, tied
+from volta.ops.records.view import permute_op, reshape_op, tied
 from volta.ops.table import case, composed
 from volta.shapes import per_dim
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
 
 __all__ = ["interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
+
+_LANES = 8                  # channels from which on those of a pixel are worked on where they lie together
 
 # By mode: that of the record, and the numbers of spatial dimensions that it takes.
 _MODES = {"nearest": ("nearest", (1, 2, 3)), "nearest-exact": ("nearest-exact", (1, 2, 3)), "area": ("area", (1, 2, 3)),
@@ -141,6 +144,10 @@ def interpolate(input: Tensor, size: int | Sequence[int] | None = None, scale_fa
     given = (input._shape[2:], size, scale_factor, recompute_scale_factor or kind == "area" and size is None, kind, align_corners)
     kept = (size is None or type(size) is int) and (scale_factor is None or type(scale_factor) in (int, float))
     sizes, factors, scales = (_kept_scales if kept else _scales)(*given)
+    if rank == 2 and input.shape[1] >= _LANES and not (input._contiguous or input.dtype is uint8 or antialias) and by_pixels(input):
+        pixels = permute_op(tied(input) if kind == "area" else input, dims=(0, 2, 3, 1))      # channels: a dimension that stays
+        pixels = resample_op(pixels, size=(*sizes, input.shape[1]), scales=(*scales, 1.0), mode=kind, align_corners=bool(align_corners))
+        return permute_op(pixels, dims=(0, 3, 1, 2))
     more = 3 - rank
     planes = reshape_op(tied(input) if kind == "area" else input, shape=(input.shape[0] * input.shape[1], *(1,) * more, *input.shape[2:]))
     if antialias:
