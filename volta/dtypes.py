@@ -166,6 +166,16 @@ def check_held(op: str, value: int | float, wanted: dtype) -> None:
         raise ArgumentError(f"{op}: {value} does not fit into {wanted}; give an infinite one, or one within volta.finfo(dtype)")
 
 
+def is_element(value: object, wanted: dtype) -> bool:
+    """Whether a number is one of `wanted`, of 32 or 64 bits, that kernels may be given as it is; for others there is `check_held`."""
+    if wanted.itemsize < 4:
+        return False
+    if wanted.is_floating_point:
+        return type(value) in (int, float) and (-65504.0 <= value <= 65504.0 or not abs(value) < float("inf") or wanted not in _LARGEST
+                                                or abs(value) <= _LARGEST[wanted])
+    return type(value) is int and -1 << 31 <= value < 1 << 31
+
+
 def held(op: str, value: int | float, wanted: dtype) -> int | float:
     """A factor as it is. Raises: ArgumentError for one that `wanted` does not hold."""
     if not wanted.is_floating_point:

@@ -7,7 +7,7 @@ is freed by reference counts as soon as its last output is.
 """
 from cpython.tuple cimport PyTuple_GET_SIZE
 
-from volta.errors import AutogradError, DTypeError
+from volta.errors import AutogradError, DTypeError, GradientTypeError
 from volta._kernels import core as _core
 from volta._kernels.core.base cimport PLAIN_MASK, TensorBase
 from volta._kernels.core.call cimport (
@@ -293,7 +293,7 @@ cdef tuple unpacked(Node node, tuple saved):
                                 f"(version {storage.version}, saved at version {version}); use an out-of-place op, or clone() it first")
         x = node.unpack(value)
         if not isinstance(x, TensorBase):
-            raise AutogradError(f"{node.op}: unpack_hook must give a tensor, got {type(x).__name__}")
+            raise GradientTypeError(f"{node.op}: unpack_hook must give a tensor, got {type(x).__name__}")
         if (<TensorBase>x).shape != shape or (<TensorBase>x).dtype is not dtype:        # kernels rely on what was saved
             raise AutogradError(f"{node.op}: unpack_hook must give what was saved, {dtype} of shape {shape}, got {x.dtype} of shape {x.shape}")
         out[i] = as_input(node, node.plan.places[i], x) if node.plan.kinds[i] == INPUT else _core.alias(x)
