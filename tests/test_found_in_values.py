@@ -270,9 +270,9 @@ def test_numbers_beyond_a_dtype_are_refused_where_they_are_assigned_but_for_16_b
 
 @pytest.mark.parametrize("call", [
     lambda x, i, s: x.index_add_(0, i, s), lambda x, i, s: x.index_add(0, i, s, alpha=0.3),
-    lambda x, i, s: x.index_put_((i,, s, accumulate=True)),
-    lambda x, i, s: x.index_put((i, i[:1], s[:, 0], accumulate=True)),
-    lambda x, i, s: x.t().index_put_((None, i, s.t(), accumulate=True).t()),
+    lambda x, i, s: x.index_put_((i,), s, accumulate=True),
+    lambda x, i, s: x.index_put((i, i[:1]), s[:, 0], accumulate=True),
+    lambda x, i, s: x.t().index_put_((None, i), s.t(), accumulate=True).t(),
     lambda x, i, s: x.put_(i, s[:, 1], True), lambda x, i, s: x.scatter_add_(0, i[:, None], s)])
 def test_sums_at_indices_are_the_same_recorded_and_not(call):
     rng = np.random.default_rng(0)
