@@ -1,6 +1,7 @@
 """Devices by name, the rule for tensors on different ones, transfers and their counters, and a machine without wgpu."""
 import copy
 import gc
+import io
 import os
 import pickle
 import shutil
@@ -51,6 +52,9 @@ def test_numbers_of_the_cpu_are_names_of_their_own_whose_tensors_lie_on_it():
             assert made.device is cpu and (made + 1).device is cpu
     with first:
         assert volta.get_default_device() is cpu and volta.ones(1).device is cpu
+    file = io.BytesIO()
+    volta.save([first, meta], file)
+    assert volta.load(io.BytesIO(file.getvalue())) == [first, meta]
     assert pickle.loads(pickle.dumps(first)) is first and volta.Generator(first).device is not None
     with pytest.raises(DeviceError, match="'cpu:0' has a number of its own, got 0 beside it"):
         volta.device("cpu:0", 0)

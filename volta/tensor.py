@@ -118,6 +118,9 @@ class Tensor(operators.Operators):
             raise AutogradError("Inference tensors do not track version counter.")
         return self.storage.version
 
+    def _is_view(self) -> bool:
+        return self._base is not None
+
     @overload
     def size(self, dim: None = None) -> Size: ...
     @overload

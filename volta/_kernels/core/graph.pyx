@@ -326,6 +326,9 @@ cdef class Node:
         """The name as PyTorch forms it, "ExpBackward0", or has it for the same step."""
         return name_of(self, self.label)
 
+    def _sequence_nr(self):
+        return self.sequence
+
     @property
     def next_functions(self):
         """Per input: (the node that gave it, or what adds to its `.grad` where it is a leaf, which output of that it is); (None, 0) for

@@ -20,7 +20,7 @@ cdef extern from "Python.h":
     bint PySequence_Check(object)
     bint PyList_CheckExact(object)
     bint PyLong_CheckExact(object)
-    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*)       # with NULL, a number out of range gives the nearest in range
+    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*) except? -1       # with NULL, a number out of range gives the nearest in range
     ctypedef struct PySliceObject:
         PyObject* start
         PyObject* stop
