@@ -12,8 +12,8 @@ from volta._kernels.core import CPU, Device, TensorBase, default_device
 from volta._kernels.core import set_default_device as _set_default_device
 from volta.errors import ArgumentError, CallError, DeviceError, GPUUnavailableWarning, MixedDeviceWarning
 
-__all__ = ["Device", "as_device", "current_gpu", "device", "get_default_device", "mixed_devices", "set_current_gpu", "set_default_device",
-           "set_gpu_gaps", "set_mixed_device"]
+__all__ = ["Device", "as_device", "current_gpu", "device", "get_default_device", "mixed_devices", "named", "set_current_gpu",
+           "set_default_device", "set_gpu_gaps", "set_mixed_device"]
 
 _devices: dict[tuple[str, int], Device] = {}
 _mixed = "warn"

@@ -13,7 +13,7 @@ from volta.errors import ArgumentError, DTypeError
 
 __all__ = ["as_dtype", "as_integer", "bfloat16", "bool_", "can_cast", "check_held", "double", "dtype", "finfo", "float16", "float32",
            "float64", "float_", "from_numpy_dtype", "get_default_dtype", "half", "held", "iinfo", "int16", "int32", "int64", "int8",
-           "int_", "long", "promote_types", "result_type", "set_default_dtype", "short", "to_numpy", "uint8"]
+           "int_", "is_element", "long", "promote_types", "result_type", "set_default_dtype", "short", "to_numpy", "uint8"]
 
 bool_, uint8, int32, int64, float16, float32, float64, bfloat16, int8, int16 = (dtype_from_code(code) for code in range(10))
 half, float_, double, short, int_, long = float16, float32, float64, int16, int32, int64
