@@ -237,3 +237,10 @@ def test_progress_counts_samples():
     assert progress(again, file=io.StringIO()).initial == 1
     assert [b.tolist() for b in progress(again, file=io.StringIO())] == [[4, 5, 6, 7], [8, 9]] == [b.tolist() for b in iterator]
     assert list(progress([1, 2], file=io.StringIO())) == [1, 2]
+
+
+def test_rows_of_tensors_at_several_places():
+    data = TensorDataset(volta.arange(6), volta.arange(6.0))
+    assert [x.tolist() for x in data[volta.tensor([1, 2])]] == [x.tolist() for x in data[1:3]] == [[1, 2], [1.0, 2.0]]
+    with pytest.raises(IndexError):
+        data[6]

@@ -1,6 +1,7 @@
 """Devices by name, the rule for tensors on different ones, transfers and their counters, and a machine without wgpu."""
 import copy
 import gc
+import io
 import os
 import pickle
 import shutil
@@ -37,9 +38,34 @@ def test_cpu():
     assert volta.ones(1).device is cpu
 
 
+def test_numbers_of_the_cpu_are_names_of_their_own_whose_tensors_lie_on_it():
+    cpu, first, meta = volta.device("cpu"), volta.device("cpu:0"), volta.device("meta", 3)
+    assert first != cpu and first == volta.device("cpu", 0) == volta.device(first) and volta.device(type="cpu", index=1) != first
+    assert (first.type, first.index, str(first), repr(first)) == ("cpu", 0, "cpu:0", "device(type='cpu', index=0)")
+    assert repr(meta) == "device(type='meta', index=3)" and volta.ones(1, device=meta).device == volta.device("meta")
+    for place in (first, "cpu:0", "cpu:1"):
+        x = volta.ones(2)
+        assert x.to(place) is x and not volta.zeros(2, device="meta").to("meta").device == x.device
+        for made in (volta.rand(2, device=place), volta.full((2,), 1.0, device=place), volta.tensor([1.0], device=place),
+                     x.new_zeros(2, device=place), volta.randn_like(x, device=place), volta.arange(2, device=place),
+                     volta.nn.Linear(2, 1, device=place).weight, volta.zeros_like(x, device=place)):
+            assert made.device is cpu and (made + 1).device is cpu
+    with first:
+        assert volta.get_default_device() is cpu and volta.ones(1).device is cpu
+    file = io.BytesIO()
+    volta.save([first, meta], file)
+    assert volta.load(io.BytesIO(file.getvalue())) == [first, meta]
+    assert pickle.loads(pickle.dumps(first)) is first and volta.Generator(first).device is not None
+    with pytest.raises(DeviceError, match="'cpu:0' has a number of its own, got 0 beside it"):
+        volta.device("cpu:0", 0)
+    with pytest.raises(TypeError, match="device: takes a name and an integer, got 'cpu' and 1.0"):
+        volta.device("cpu", 1.0)
+
+
 @pytest.mark.parametrize("name, text", [
     ("tpu", "device: unknown device 'tpu'; use 'cpu', 'gpu', 'gpu:N', 'metal' or 'cuda'"), ("", "device: unknown device ''"),
-    ("cpu:1", "device: 'cpu:1': there is one cpu; write 'cpu'"), ("gpu:x", "device: 'gpu:x' has no valid number after the colon"),
+    ("cpu:01", "device: 'cpu:01' has no valid number"), ("cpu:128", "device: cpu has no number 128; the largest is 127"),
+    ("gpu:x", "device: 'gpu:x' has no valid number after the colon"),
     ("gpu:-1", "device: 'gpu:-1' has no valid number"), ("gpu:", "device: 'gpu:' has no valid number"),
     (1.5, r"device: expected a name such as 'cpu' or 'gpu:1', got 1.5"), (True, "device: expected a name")])
 def test_unknown_names(name, text):

@@ -358,3 +358,19 @@ def test_numbers_of_numpy_count_as_pythons_in_result_types():
     for number in (np.int8(2), np.int64(2), np.uint8(2)):
         assert volta.result_type(whole, number) is volta.int8 and volta.result_type(truths, number) is volta.int64
     assert volta.result_type(whole, np.float64(2)) is volta.float32 and volta.result_type(whole, np.bool_(True)) is volta.int8
+
+
+def test_dimensions_and_sizes_that_are_no_integers():
+    """What `__index__` raised was left pending behind a result."""
+    x = volta.ones(2, 3)
+    for call in (lambda: x.size(volta.tensor(1.5)), lambda: x.size(volta.ones(2)),
+                 lambda: x.index_add(volta.ones(2), volta.tensor([0]), x[:1]),
+                 lambda: x.view(6.0), lambda: x.view(3.0, 2), lambda: x.view([3.0, 2]), lambda: x.view(None), lambda: x.expand(2.0, 3)):
+        with pytest.raises(TypeError):
+            call()
+
+
+def test_what_programs_ask_of_views_and_nodes():
+    x = volta.ones(2, requires_grad=True) * 2
+    y = x * 3
+    assert x[:1]._is_view() and not x._is_view() and y.grad_fn._sequence_nr() > x.grad_fn._sequence_nr()

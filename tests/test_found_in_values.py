@@ -8,7 +8,7 @@ import pytest
 import volta
 import volta.nn.functional as F
 import volta.optim
-from volta.errors import ArgumentError, DTypeError, NumberError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, NumberError, ShapeError
 
 
 @pytest.mark.parametrize("median", [volta.median, volta.nanmedian])
@@ -241,3 +241,71 @@ def test_what_is_beyond_a_dtype_is_refused_without_wrapping_and_infinite_without
         volta.eq(volta.tensor([True]), 1 << 63)
     assert volta.tensor([1e40, 1.0], dtype=volta.float16).tolist() == [math.inf, 1.0]
     assert volta.tensor(1e40, dtype=volta.float32).item() == math.inf and not recwarn.list
+
+
+@pytest.mark.parametrize("dtype", [volta.int32, volta.int64, volta.uint8, volta.int8])
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 1e300])
+def test_integers_refuse_numbers_that_are_none_of_theirs_behind_masks(dtype, value):
+    x = volta.zeros(3, 2, dtype=dtype)
+    for key in (x == 0, x[:, 0] == 0, 1, ..., volta.tensor([0, 2])):
+        with pytest.raises(RuntimeError):
+            x[key] = value
+    assert not x.any()
+
+
+def test_numbers_beyond_a_dtype_are_refused_where_they_are_assigned_but_for_16_bits():
+    for dtype, value, refused in ((volta.float32, 1e39, True), (volta.float64, 1e39, False), (volta.float16, 7e4, False),
+                                  (volta.bfloat16, 1e39, False), (volta.float32, math.inf, False), (volta.float32, -3e38, False)):
+        for wants in (False, True):
+            x = volta.zeros(3, 2, dtype=dtype, requires_grad=wants) * 1
+            for key in (x == 0, x[:, 0] == 0, 1, slice(1, 2), ..., None, volta.tensor([0, 2]), [0, 2]):
+                y = x.clone()
+                if refused:
+                    with pytest.raises(ArgumentError, match="setitem: 1e\\+39 does not fit into volta.float32"):
+                        y[key] = value
+                else:
+                    y[key] = value
+                    assert (y[key] == volta.tensor(value, dtype=volta.float64).to(dtype)).all()
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, i, s: x.index_add_(0, i, s), lambda x, i, s: x.index_add(0, i, s, alpha=0.3),
+    lambda x, i, s: x.index_put_((i,), s, accumulate=True),
+    lambda x, i, s: x.index_put((i, i[:1]), s[:, 0], accumulate=True),
+    lambda x, i, s: x.t().index_put_((None, i), s.t(), accumulate=True).t(),
+    lambda x, i, s: x.put_(i, s[:, 1], True), lambda x, i, s: x.scatter_add_(0, i[:, None], s)])
+def test_sums_at_indices_are_the_same_recorded_and_not(call):
+    rng = np.random.default_rng(0)
+    start, index = volta.tensor(rng.standard_normal((4, 3)).astype("f") * 10), volta.tensor(rng.integers(0, 4, 200))
+    source = volta.tensor(rng.standard_normal((200, 3)).astype("f"))
+    plain = call(start.clone(), index, source)
+    for x, s in ((start.clone().requires_grad_(), source), (start, source.clone().requires_grad_())):
+        found = call(x.clone(), index, s)
+        assert found.requires_grad and volta.equal(found, plain)
+    weights = volta.arange(12.0).reshape(4, 3)
+    x, s = (t.double().requires_grad_() for t in (start, source))
+    got = volta.autograd.grad((call(x.clone(), index, s) * weights).sum(), (x, s))
+    ones = volta.autograd.grad((call(volta.zeros(4, 3).double(), index, s) * weights).sum(), s)[0]
+    assert volta.equal(got[0], weights.double()) and volta.equal(got[1], ones)
+    few = x.detach().requires_grad_(), s.detach()[:6].requires_grad_()
+    assert volta.autograd.gradcheck(lambda x, s: call(x.clone(), index[:6], s), few)
+
+
+@pytest.mark.parametrize("change", ["logical_and_", "logical_or_", "logical_xor_", "logical_not_"])
+def test_logical_changes_are_not_recorded(change):
+    others = () if change == "logical_not_" else (volta.ones(2, requires_grad=True),)
+    leaf, plain = volta.ones(2, requires_grad=True), volta.ones(2)
+    assert getattr(leaf, change)(*others) is leaf and leaf.requires_grad and leaf.is_leaf
+    assert not getattr(plain, change)(*others).requires_grad and plain.tolist() == leaf.tolist()
+    x = volta.ones(2, requires_grad=True)
+    y = x * 3
+    getattr(y, change)(*others)
+    assert type(y.grad_fn).__name__ == "MulBackward0" and volta.autograd.grad(y.sum(), x)[0].tolist() == [3.0, 3.0]
+
+
+def test_a_hook_gives_a_gradient_like_the_one_it_was_given():
+    for given in (lambda g: g.double(), lambda g: volta.ones(2, 3), lambda g: volta.ones(1)):
+        x = volta.ones(3, requires_grad=True)
+        x.register_hook(given)
+        with pytest.raises(AutogradError, match="register_hook: a hook gave volta.float"):
+            (x * 2).sum().backward()

@@ -220,3 +220,38 @@ def test_one_of_several_views_is_not_changed(device, name, part):
     unsafe.mul_(3)
     (first + unsafe + volta.unsafe_chunk(leaf, 2)[1].mul_(2)).sum().backward()
     assert leaf.grad.tolist() == [9.0, 2.0]
+
+
+def test_generators_run_under_the_mode_and_their_callers_do_not():
+    for manager, inside in ((volta.no_grad, False), (volta.inference_mode, False), (lambda: volta.set_grad_enabled(False), False)):
+        log = []
+
+        @manager()
+        def numbers(log=log):
+            log.append(on())
+            given = yield 1
+            log.append((on(), given))
+            try:
+                yield 2
+            except ValueError:
+                log.append(on())
+            try:
+                yield 3
+            finally:
+                log.append(on())
+        found = numbers()
+        assert next(found) == 1 and on() and found.send("a") == 2 and on() and found.throw(ValueError()) == 3 and on()
+        found.close()
+        assert on() and log == [inside, (inside, "a"), inside, inside] and volta.enable_grad(numbers)().__next__() == 1
+
+    @volta.no_grad
+    def last():
+        yield on()
+        return "end"
+
+    def outer():
+        return (yield from last())
+    found = outer()
+    assert next(found) is False
+    with pytest.raises(StopIteration, match="end"):
+        next(found)

@@ -46,3 +46,12 @@ def test_work_space_of_many_sizes_lies_in_one_block():
         freed(size)
     stats = core.host_memory_stats()
     assert stats["live"] + stats["cached"] - before <= 4_200_000
+
+
+def test_sizes_whose_bytes_no_class_holds_are_refused():
+    """Looking for the class of 2**62 bytes or more never ended."""
+    for count in (1 << 59, (1 << 59) + (1 << 58), (1 << 60) - 1, 1 << 60):
+        with pytest.raises(volta.errors.OutOfMemoryError, match="cpu: cannot allocate"):
+            volta.empty(count, dtype=volta.int64)
+    with pytest.raises(volta.errors.OutOfMemoryError):
+        volta.ones(1).expand(1 << 60).clone()

@@ -239,3 +239,25 @@ def test_versions_of_classes_go_with_a_state_dict():
     volta.save(state, buffer)
     buffer.seek(0)
     assert volta.load(buffer)._metadata == state._metadata
+
+
+def test_hooks_of_backward_see_none_for_what_is_no_tensor():
+    def program(torch, log):
+        class Scaled(torch.nn.Module):
+            def forward(self, name, x, factor):
+                return name, x * factor
+        x, module = torch.ones(2, requires_grad=True), Scaled()
+        module.register_full_backward_pre_hook(lambda module, grads: (grads[0], grads[1] * 2))
+        module.register_full_backward_hook(lambda module, given, grads: log.append(plain([given, grads])))
+        module.register_full_backward_hook(lambda module, given, grads: (None, given[1] * 5, None))
+        module("a", x, 3.0)[1].sum().backward()
+        log.append(x.grad.tolist())
+    same(program)
+
+
+def test_a_hook_after_loading_gives_nothing():
+    for library in (volta, torch):
+        module = library.nn.Linear(1, 1)
+        module.register_load_state_dict_post_hook(lambda module, keys: keys)
+        with pytest.raises(AssertionError):
+            module.load_state_dict(module.state_dict())

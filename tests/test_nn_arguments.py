@@ -103,3 +103,9 @@ def test_arguments_that_pytorch_does_not_look_at():
     for function in (nn.functional.softmax, nn.functional.log_softmax, nn.functional.softmin):
         assert volta.equal(function(x, 1, volta.float64), function(x, 1))
     assert volta.equal(volta.rsub(x, 1, 2), 1 - 2 * x)
+
+
+def test_modes_of_kaiming_in_capitals():
+    assert volta.nn.init.kaiming_normal_(volta.empty(2, 3), mode="FAN_OUT").shape == (2, 3)
+    with pytest.raises(ArgumentError, match="mode must be 'fan_in' or 'fan_out', got 'FAN'"):
+        volta.nn.init.kaiming_normal_(volta.empty(2, 3), mode="FAN")

@@ -299,6 +299,11 @@ def test_state_dicts_are_exchanged_both_ways(name, options):
     walk(pairs, 4)
     states = {lib: optimizer.state_dict() for lib, (_, optimizer) in pairs.items()}
     assert [list(group) for group in states[torch]["param_groups"]] == [list(group) for group in states[volta]["param_groups"]]
+    if name == "LBFGS":
+        left, right = (states[lib]["state"][0] for lib in (torch, volta))
+        assert sorted(left) == sorted(right)
+        for ours, theirs in zip(right["al"], left["al"], strict=True):
+            assert ours is theirs is None or ours.item() == pytest.approx(theirs.item(), rel=1e-3, abs=1e-5)
     for left, right in zip(states[torch]["state"].values(), states[volta]["state"].values()) if name != "LBFGS" else ():
         assert {k: (tuple(v.shape), str(v.dtype)[6:]) for k, v in left.items()} == {
             k: (tuple(v.shape), str(v.dtype)[6:]) for k, v in right.items()}

@@ -63,6 +63,12 @@ def test_gradients_of_another_dtype(device):
         print((x * 2).grad_dtype)
 
 
+def test_a_copy_of_what_was_computed_is_a_leaf():
+    x = volta.ones(2, requires_grad=True) * 2
+    y = copy.copy(x)
+    assert y.is_leaf and y.requires_grad and y.tolist() == [2, 2] and not x.is_leaf
+
+
 def test_attributes_die_with_their_tensor():
     class Thing:
         pass

@@ -6,6 +6,7 @@ this file owns what users call. It knows no op and no device.
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -64,9 +65,36 @@ def _under(mode: bool, function: F) -> F:
     if not callable(function):
         raise ArgumentError(f"{'enable_grad' if mode else 'no_grad'}: function must be a function to decorate, got {function!r}")
 
+    if inspect.isgeneratorfunction(function):
+        return _generating(lambda: _GradMode(mode), function)
+
     @functools.wraps(function)
     def wrapped(*args, **kwargs):
         return call_under(mode, function, args, kwargs)
+    return wrapped
+
+
+def _generating(entered: Callable[[], Any], function: F) -> F:
+    """A generator function whose own code runs inside what `entered` gives, and the code between its values outside."""
+    @functools.wraps(function)
+    def wrapped(*args, **kwargs):
+        with entered():
+            generator = function(*args, **kwargs)
+        step, given = generator.send, (None,)
+        while True:
+            try:
+                with entered():
+                    value = step(*given)
+            except StopIteration as end:
+                return end.value
+            try:
+                step, given = generator.send, ((yield value),)
+            except GeneratorExit:
+                with entered():
+                    generator.close()
+                raise
+            except BaseException as error:
+                step, given = generator.throw, (error,)
     return wrapped
 
 
@@ -113,6 +141,9 @@ class _InferenceMode(_GradMode):
         super().__exit__(*error)
 
     def __call__(self, function: F) -> F:
+        if inspect.isgeneratorfunction(function):
+            return _generating(lambda: _InferenceMode(self.mode), function)
+
         @functools.wraps(function)
         def wrapped(*args, **kwargs):
             with _InferenceMode(self.mode):
@@ -381,6 +412,9 @@ def checked_hook(hook: Callable, shape: tuple) -> Callable:
     """A hook of the gradient of a tensor of this shape, whose result is checked to be like what it was given."""
     def checked(g):
         changed = hook(g)
+        if changed is not None and (getattr(changed, "dtype", g.dtype), getattr(changed, "shape", g.shape)) != (g.dtype, g.shape):
+            raise AutogradError(f"register_hook: a hook gave {changed.dtype} of shape {changed.shape} for a gradient that is {g.dtype} of "
+                                f"shape {g.shape}")
         return changed if changed is None else as_gradient("register_hook: the gradient that a hook gives", changed, shape, g.dtype,
                                                            g.device)
     return checked

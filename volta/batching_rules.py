@@ -16,7 +16,7 @@ from volta.errors import AutogradError
 from volta.ops.arrange import as_strided
 from volta.ops.creation import full
 from volta.ops.join import stack
-from volta.ops.records.index import gather_op, index_select_op, scatter_add_op
+from volta.ops.records.index import gather_op, index_select_op, scatter_add_op, scatter_sum_op
 from volta.ops.records.linalg import matmul_op, turned
 from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op
 from volta.subclasses import takes_nothing_over
@@ -271,6 +271,13 @@ def _index_add(call, op, inputs, params):
     return scatter_add_op(call.of(g), _spread(call, index, g.shape, dim), dim=dim + 1, size=params["size"])
 
 
+def _index_sum(call, op, inputs, params):
+    (x, src, index), dim = inputs, params["dim"]
+    if not call.has(index):
+        return graph.call(op, (call.of(x), call.of(src), index), {"dim": dim + 1})
+    return scatter_sum_op(call.of(x), call.of(src), _spread(call, index, src.shape, dim), dim=dim + 1)
+
+
 def _spread(call, index, shape, dim):
     """A vector of positions for each sample as the index of every line along `dim`."""
     index = reshape_op(index.physical, shape=(call.size, *(1,) * dim, index._size, *(1,) * (len(shape) - dim - 1)))
@@ -322,5 +329,6 @@ RULES: dict[str, Callable] = {
     **dict.fromkeys([name + of for name in ("conv2d", "conv3d") for of in ("", "_grad_input", "_grad_weight")], _convolution),
     "matmul": elementwise, "permute": _permute, "linear": _linear, "dot": _dot,
     "batch_norm": _batch_norm, "row_norm": _row_norm, "as_strided": _as_strided, "index_select": _index_select, "index_add": _index_add,
+    "index_sum": _index_sum,
     "dropout": _dropout, "searchsorted": _searchsorted,
 }

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from volta import gpu
 from volta._kernels.core import CPU, Device, TensorBase, default_device
 from volta._kernels.core import set_default_device as _set_default_device
-from volta.errors import ArgumentError, DeviceError, GPUUnavailableWarning, MixedDeviceWarning
+from volta.errors import ArgumentError, CallError, DeviceError, GPUUnavailableWarning, MixedDeviceWarning
 
-__all__ = ["Device", "as_device", "current_gpu", "device", "get_default_device", "mixed_devices", "set_current_gpu", "set_default_device",
-           "set_gpu_gaps", "set_mixed_device"]
+__all__ = ["Device", "as_device", "current_gpu", "device", "get_default_device", "mixed_devices", "named", "set_current_gpu",
+           "set_default_device", "set_gpu_gaps", "set_mixed_device"]
 
-_devices: dict[tuple[str, int], Device] = {("cpu", 0): CPU}
+_devices: dict[tuple[str, int], Device] = {}
 _mixed = "warn"
 _gaps = "error"
 _current = 0                            # the GPU that is meant without a number
@@ -32,6 +32,21 @@ def configure(bind_gpu_kernels: Callable[[], None]) -> None:
 META = type(CPU)("meta", 0)                # whose tensors have a shape and a dtype, and no data
 
 
+class _Numbered(Device):
+    """What "cpu:0" and "meta:1" name: as in PyTorch other than "cpu" and "meta", on which the tensors lie that are made there."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"device(type='{self.type}', index={self.index})"
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.index}"
+
+    def __enter__(self) -> Device:
+        return as_device(self).__enter__()
+
+
 if TYPE_CHECKING:
     device = Device     # for type checkers they are one, so that `device: volta.device` fits what volta.device(...) and x.device are
 else:
@@ -42,25 +57,36 @@ else:
             return isinstance(instance, Device)
 
     class device(metaclass=_Devices):
-        """The device of a name: "cpu", "gpu", "gpu:1", "metal"; "cuda" is another name of "gpu"; tensors on "meta" have no data. None is
-        the default device, which is another one inside `with volta.device("gpu"):`.
+        """The device of a name: "cpu", "gpu", "gpu:1", "metal"; "cuda" is another name of "gpu"; tensors on "meta" have no data. "cpu:0" is
+        a name of its own, of tensors whose device is "cpu". None is the default device, which is another one inside
+        `with volta.device("gpu"):`.
 
         Raises: DeviceError for an unknown name or a GPU number that does not exist. Where no GPU is usable, "gpu" warns once
         and gives the CPU; with VOLTA_REQUIRE_GPU=1 in the environment it raises.
         """
 
         def __new__(cls, type: str | Device | int | None = None, index: int | None = None) -> Device:
-            return as_device(type, index)
+            return named(type, index)
 
 
-def as_device(name: str | Device | int | None = None, index: int | None = None) -> Device:
-    """What `device(name, index)` gives, as a plain function, which costs half as much."""
+def as_device(name: str | Device | int | None = None) -> Device:
+    """The device of tensors that are made on the one of this name."""
+    if name is None:
+        return default_device()
+    if name == "cpu":
+        return CPU
+    found = name if isinstance(name, Device) else named(name)
+    return found if type(found) is not _Numbered else META if found.is_meta else CPU
+
+
+def named(name: str | Device | int | None, index: int | None = None) -> Device:
+    """What `device(name, index)` gives."""
     if name is None:
         return default_device()
     if isinstance(name, Device):
         return name
-    if name == "cpu" and index is None:
-        return CPU
+    if index is not None and not (isinstance(index, int) and isinstance(name, str)):
+        raise CallError(f"device: takes a name and an integer, got {name!r} and {index!r}")
     if isinstance(name, int) and not isinstance(name, bool):
         name, index = "gpu", name
     if index is not None and index < 0:
@@ -69,17 +95,18 @@ def as_device(name: str | Device | int | None = None, index: int | None = None) 
         raise DeviceError(f"device: expected a name such as 'cpu' or 'gpu:1', got {name!r}")
     kind, colon, number = name.partition(":")
     if colon:
-        if not number.isdigit():
+        if not number.isdigit() or len(number) > 1 and number[0] == "0":
             raise DeviceError(f"device: {name!r} has no valid number after the colon; write 'gpu:0'")
+        if index is not None:
+            raise DeviceError(f"device: {name!r} has a number of its own, got {index} beside it")
         index = int(number)
-    if index is None:
-        index = 0 if kind in ("cpu", "meta") else _current
-    if kind == "cpu":
-        if index:
-            raise DeviceError(f"device: {name!r}: there is one cpu; write 'cpu'")
-        return CPU
-    if kind == "meta":
-        return META
+    if kind in ("cpu", "meta"):
+        if index is None:
+            return CPU if kind == "cpu" else META
+        if index > 127:
+            raise DeviceError(f"device: {kind} has no number {index}; the largest is 127")
+        return _devices.setdefault((kind, index), _Numbered(kind, index))
+    index = _current if index is None else index
     if kind not in ("gpu", "cuda", "metal"):
         raise DeviceError(f"device: unknown device {name!r}; use 'cpu', 'gpu', 'gpu:N', 'metal' or 'cuda' (the same as 'gpu'), or 'meta'")
     return _gpu(kind, index)
@@ -139,7 +166,7 @@ def set_default_device(device: str | Device | int | None) -> None:
     _set_default_device(CPU if device is None else as_device(device))
 
 
-for _class in (Device, type(CPU)):
+for _class in (Device, type(CPU), _Numbered):
     copyreg.pickle(_class, lambda place: (device, (str(place),)))
 
 

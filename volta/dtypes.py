@@ -13,7 +13,7 @@ from volta.errors import ArgumentError, DTypeError
 
 __all__ = ["as_dtype", "as_integer", "bfloat16", "bool_", "can_cast", "check_held", "double", "dtype", "finfo", "float16", "float32",
            "float64", "float_", "from_numpy_dtype", "get_default_dtype", "half", "held", "iinfo", "int16", "int32", "int64", "int8",
-           "int_", "long", "promote_types", "result_type", "set_default_dtype", "short", "to_numpy", "uint8"]
+           "int_", "is_element", "long", "promote_types", "result_type", "set_default_dtype", "short", "to_numpy", "uint8"]
 
 bool_, uint8, int32, int64, float16, float32, float64, bfloat16, int8, int16 = (dtype_from_code(code) for code in range(10))
 half, float_, double, short, int_, long = float16, float32, float64, int16, int32, int64
@@ -164,6 +164,16 @@ def check_held(op: str, value: int | float, wanted: dtype) -> None:
     """
     if wanted in _LARGEST and _LARGEST[wanted] < abs(value) < float("inf"):
         raise ArgumentError(f"{op}: {value} does not fit into {wanted}; give an infinite one, or one within volta.finfo(dtype)")
+
+
+def is_element(value: object, wanted: dtype) -> bool:
+    """Whether a number is one of `wanted`, of 32 or 64 bits, that kernels may be given as it is; for others there is `check_held`."""
+    if wanted.itemsize < 4:
+        return False
+    if wanted.is_floating_point:
+        return type(value) in (int, float) and (-65504.0 <= value <= 65504.0 or not abs(value) < float("inf") or wanted not in _LARGEST
+                                                or abs(value) <= _LARGEST[wanted])
+    return type(value) is int and -1 << 31 <= value < 1 << 31
 
 
 def held(op: str, value: int | float, wanted: dtype) -> int | float:

@@ -118,6 +118,9 @@ class Tensor(operators.Operators):
             raise AutogradError("Inference tensors do not track version counter.")
         return self.storage.version
 
+    def _is_view(self) -> bool:
+        return self._base is not None
+
     @overload
     def size(self, dim: None = None) -> Size: ...
     @overload
@@ -414,8 +417,6 @@ class Tensor(operators.Operators):
 
     def __copy__(self) -> Tensor:
         """A leaf over the same data, with the same attributes."""
-        if self._node is not None:
-            raise AutogradError("copy: only leaves can be copied with their graph; use detach() or clone()")
         out = core.alias(self)
         out.__class__ = type(self)
         out.__dict__.update(self._attributes or {})

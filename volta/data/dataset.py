@@ -60,7 +60,7 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple[Any, ...]:
-        if hasattr(index, "__index__") and not -len(self) <= index < len(self):
+        if isinstance(index, (int, np.integer)) and not -len(self) <= index < len(self):
             raise IndexRangeError(f"TensorDataset: index {index} is out of range for {len(self)} samples")
         return tuple(t[index] for t in self.tensors)
 

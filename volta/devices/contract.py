@@ -61,6 +61,7 @@ index        gather(x, index, dim)                 as torch.gather; same rank
              index_select(x, index[n], dim)        rows of x
              one_hot(index, classes)               [*index.shape, classes], int64: 1 at the place that each index names, else 0
              index_add(g, index[n], dim, size)     zeros with `size` along dim, slices of g added: index_select's derivative
+             index_sum(x, src, index[n], dim)      x, and what index_add makes of src, added
              index_add_into(out, g, index[n], dim) in place: slices of g added to those of out
              scatter_add_into(out, g, index, dim)  in place: g added to what is at index
              scatter_reduce_into(out, src, index, dim, reduce)     in place: what scatter_reduce gives; but for "last" one index[n] may

@@ -17,7 +17,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core.record import Op
-from volta.device import as_device
+from volta.device import as_device, named
 from volta.dtypes import as_dtype
 from volta.errors import StateDictError
 from volta.io.elements import NAMES, placed, to_host
@@ -289,7 +289,7 @@ def _scalar(kind, data):
 def _device(*name):
     if not name or type(name[0]) is not str or any(type(index) is not int for index in name[1:]):
         raise ValueError("a device has an unknown form")
-    return as_device(*name)
+    return named(*name)
 
 
 def _set(items):

@@ -269,7 +269,8 @@ _WRITERS: dict[type, Callable[[_Pickle, Any, str], object]] = {
     set: _Pickle.set,
     Size: lambda self, value, path: self.call("torch Size", tuple(value)),
     core.DType: lambda self, value, path: self.name(f"torch {value.name}"),
-    core.Device: lambda self, value, path: self.call("torch device", "cuda", value.index),
+    core.Device: lambda self, value, path: self.call(
+        "torch device", "cuda" if value.is_gpu and not value.is_meta else value.type, value.index),
     type(core.CPU): lambda self, value, path: self.call("torch device", value.type),
     core.TensorBase: _Pickle.tensor, Parameter: _Pickle.parameter, np.ndarray: _Pickle.array,
 }

@@ -214,13 +214,13 @@ class _Backward:
     """One call of a module that has backward hooks. Identities on its inputs and outputs see the gradients pass."""
 
     def __init__(self, module) -> None:
-        self.module, self.outputs, self.inputs = module, None, 0
+        self.module, self.outputs, self.inputs = module, None, None
 
     def enter(self, args):
         places = [i for i, a in enumerate(args) if isinstance(a, core.TensorBase)]
         if not any(args[i].requires_grad for i in places):
             return args
-        self.inputs = len(places)
+        self.inputs = _Places(places, len(args))
         seen = _Passed.apply(self.passed_inputs, True, *(args[i] for i in places))
         args = list(args)
         for i, t in zip(places, seen):
@@ -232,6 +232,7 @@ class _Backward:
         places = [i for i, r in enumerate(several) if isinstance(r, core.TensorBase)]
         if not any(several[i].requires_grad for i in places):
             return result
+        self.results = _Places(places, len(several))
         seen = _Passed.apply(self.passed_outputs, False, *(several[i] for i in places))
         several = list(several)
         for i, t in zip(places, seen):
@@ -241,21 +242,37 @@ class _Backward:
         return several[0]
 
     def passed_outputs(self, grads):
+        grads = self.results.among_all(grads)
         for hook in _hooks(self.module, "_backward_pre_hooks").values():
             grads = _replaced("register_full_backward_pre_hook", hook(self.module, grads), grads)
         self.outputs = grads
-        if not self.inputs:                     # no input wants a gradient
+        if self.inputs is None:                 # no input wants a gradient
             for hook in _hooks(self.module, "_backward_hooks").values():
                 given = hook(self.module, (None,), grads)
                 if given is not None and not (isinstance(given, tuple) and all(g is None for g in given)):
                     raise ArgumentError("register_full_backward_hook: no input of the module wants a gradient, a hook gives None, "
                                         f"got {type(given).__name__}")
-        return grads
+        return self.results.of(grads)
 
     def passed_inputs(self, grads):
+        grads = self.inputs.among_all(grads)
         for hook in _hooks(self.module, "_backward_hooks").values():
             grads = _replaced("register_full_backward_hook", hook(self.module, grads, self.outputs), grads)
-        return grads
+        return self.inputs.of(grads)
+
+
+class _Places:
+    """Where the tensors are among a module's arguments or results: hooks see None for what is no tensor."""
+
+    def __init__(self, places, count) -> None:
+        self.places, self.count = places, count
+
+    def among_all(self, grads):
+        found = dict(zip(self.places, grads))
+        return tuple(found.get(i) for i in range(self.count))
+
+    def of(self, grads):
+        return tuple(grads[i] for i in self.places)
 
 
 def _replaced(name, changed, grads):

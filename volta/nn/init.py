@@ -156,9 +156,9 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | Non
 
 def _kaiming_std(name, tensor, a, mode, nonlinearity, generator):
     _check(name, tensor, generator)
-    if not isinstance(mode, str) or mode not in ("fan_in", "fan_out"):
+    if not isinstance(mode, str) or mode.lower() not in ("fan_in", "fan_out"):
         raise ArgumentError(f"{name}: mode must be 'fan_in' or 'fan_out', got {mode!r}")
-    return _gain(name, nonlinearity, number(name, "a", a)) / math.sqrt(max(fans(name, tensor)[mode == "fan_out"], 1))
+    return _gain(name, nonlinearity, number(name, "a", a)) / math.sqrt(max(fans(name, tensor)[mode.lower() == "fan_out"], 1))
 
 
 def _nothing(tensor):

@@ -10,7 +10,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta.autograd import no_grad
-from volta.errors import CallError, DTypeError, StateDictError
+from volta.errors import AssertedError, CallError, DTypeError, StateDictError
 from volta.nn.parameter import Parameter
 from volta.ops.from_data import tensor
 from volta.saved import RemovableHandle, hooked
@@ -155,7 +155,9 @@ class StateMethods:
         result = LoadResult(missing, unexpected)
         for _, module in modules:
             for hook in tuple(module.__dict__.get("_load_post_hooks", {}).values()):
-                hook(module, result)
+                if hook(module, result) is not None:
+                    raise AssertedError("load_state_dict: a hook of register_load_state_dict_post_hook gives None; it changes the lists of "
+                                        "keys that it is given in place")
         if strict and unexpected:
             problems.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
         if strict and missing:

@@ -245,6 +245,11 @@ def _added_into(g: Graph, c: Call):
     return g.node("ScatterElements", c[0], index, c[1], axis=c.dim, reduction="add")
 
 
+@translates("index_sum")
+def _index_sum(g: Graph, c: Call):
+    return g.node("ScatterElements", c[0], _as_elements(g, c[2], c.dim, c.shape(1)), c[1], axis=c.dim, reduction="add")
+
+
 @translates("scatter_reduce", "scatter_sum", "scatter_reduce_into")
 def _scatter_reduce(g: Graph, c: Call):
     how = "add" if c.op == "scatter_sum" else {"prod": "mul", "amax": "max", "amin": "min", "last": None}[c.reduce]

@@ -44,6 +44,19 @@ def copy_into(out: Tensor, x: Tensor) -> None:
     run_kernel(copy_into_op, out.device, (out, x))
 
 
+def changed_by(name, input, other, result_of):
+    """input = result_of(input) in place, which does not keep it for its derivative; recorded where it or `other` wants a gradient."""
+    if graph.is_grad_enabled() and (input.requires_grad or other.requires_grad):
+        inplace.check_inplace(name, input)
+        return inplace.overwrite(input, result_of(input if core.stands_in(input) else inplace.as_before(input)))
+    inplace.check_elements(name, input)
+    result = result_of(input)
+    if core.stands_in(input):
+        return inplace.overwrite(input, result)
+    copy_into(input, result)
+    return input
+
+
 def fill_into(out: Tensor, value: Number) -> None:
     """out[...] = number, unrecorded and without bumping the version."""
     if core.stands_in(out):

@@ -12,28 +12,28 @@ from volta._kernels.core import TensorBase, graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
 from volta._kernels.core.entries import combined
-from volta.dtypes import as_integer, bool_, check_held, held, int32, int64
+from volta.dtypes import as_integer, bool_, check_held, held, int32, int64, is_element
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, IndexTypeError, RankError, ShapeError
-from volta.ops.copy import as_value, to
+from volta.ops.copy import as_value, changed_by, to
 from volta.ops.join import pad
 from volta.ops.parts import narrow, select, slice_view, unbind
 from volta.ops.records.copy import cast
 from volta.ops.records.index import (
     gather_op,
     index_add_into_op,
-    index_add_op,
     index_select_op,
+    index_sum_op,
     one_hot_op,
     scatter_add_into_op,
     scatter_add_op,
     scatter_sum_op,
 )
-from volta.ops.records.math import add_op, remainder, where_op, wrapped
+from volta.ops.records.math import remainder, where_op, wrapped
 from volta.ops.records.places import changes_op, true_starts
 from volta.ops.records.places import true_places as true_places_op
 from volta.ops.records.places import true_values as true_values_op
 from volta.ops.records.reduce import amax_op, amin_op, sum_op
-from volta.ops.records.view import clone_op, contiguous_op, expand_op, flat, permute_op, reshape_op, row_major
+from volta.ops.records.view import contiguous_op, expand_op, flat, permute_op, reshape_op, row_major
 from volta.ops.table import Flags, Labels, case, composed
 from volta.shapes import as_dim, broadcast_shapes, broadcasts_to
 
@@ -286,22 +286,14 @@ def _adds_alone(input, index, source):
     return input._shape and input._size and bare(input, source) and index.device is input.device and not core.stands_in(index)
 
 
-def _slices_added(input, dim, index, source, alpha):
-    """What index_add adds to the input: zeros of its shape, to which alpha * source has been added."""
-    source, index, d, size = _slices_to_add(input, dim, index, source, alpha)
-    if not input._size and input.ndim > 1 and index._size:
-        return sum_op(source, dim=tuple(range(source.ndim)), keepdim=False)
-    added = index_add_op(source, index, dim=d, size=size)
-    return added if input.shape else reshape_op(added, shape=())
-
-
 def _add_slices_in_place(input, dim, index, source, *, alpha=1):
     if alpha == 1 and (found := combined(input, dim, index, source, "sum", True, True)) is not None:
         return found
     for x in (index, source):
         inplace.check_apart("index_add_", input, x, whole=True)
     if not takes_entries(input, index, source) and not (isinstance(source, TensorBase) and _adds_alone(input, index, source)):
-        return add_op, (input, _slices_added(input, dim, index, source, alpha))
+        return changed_by("index_add", input, source, lambda x: index_add(x, dim, index, source, alpha=alpha)) if (
+            isinstance(source, TensorBase) and source.device is input.device) else None
     source, index, d, _ = _slices_to_add(input, dim, index, source, alpha)
     inplace.check_elements("index_add", input)
     run_kernel(index_add_into_op, input.device, (input, source, index), {"dim": d})
@@ -323,12 +315,11 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     """
     if alpha == 1 and (found := combined(input, dim, index, source, "sum", False, True)) is not None:
         return found
-    if _adds_alone(input, index, source):
-        source, index, d, _ = _slices_to_add(input, dim, index, source, alpha)
-        out = clone_op(row_major(input))
-        run_kernel(index_add_into_op, out.device, (out, source, index), {"dim": d})
-        return out
-    return row_major(input) + _slices_added(input, dim, index, source, alpha)
+    source, index, d, _ = _slices_to_add(input, dim, index, source, alpha)
+    if not input._size and input.ndim > 1 and index._size:
+        return row_major(input) + sum_op(source, dim=tuple(range(source.ndim)), keepdim=False)
+    out = index_sum_op(as_vector(input), source, index, dim=d)
+    return out if input.shape else reshape_op(out, shape=())
 
 
 @composed(apart=0, samples=(case((3, 5), 1, Labels((4,), 5)), case((), 0, Labels((1,), 1))), kinds="fib",
@@ -369,12 +360,11 @@ def _filled_in_place(input, mask, value):
     """See `Places.one`."""
     if not isinstance(mask, TensorBase) or mask.dtype.code != 0:
         return None
-    if input.dtype.is_floating_point:
-        held = value.dtype is input.dtype and not value._shape if isinstance(value, TensorBase) else -65504.0 <= value <= 65504.0
+    if isinstance(value, TensorBase):
+        held = value.dtype is input.dtype and not value._shape and input.dtype.is_floating_point and input.dtype.itemsize > 2
     else:
-        held = type(value) is int and -1 << 31 <= value < 1 << 31
-    fits = input.dtype.itemsize > 2 and (mask._shape == input._shape or broadcasts_to(mask.shape, input.shape))
-    return (where_op, (mask, value, input)) if fits and held else None
+        held = is_element(value, input.dtype)
+    return (where_op, (mask, value, input)) if held and (mask._shape == input._shape or broadcasts_to(mask.shape, input.shape)) else None
 
 
 _filled_in_place.every = True

@@ -21,7 +21,7 @@ from volta.ops.from_data import tensor
 from volta.ops.indexing import check_index, positions, true_places
 from volta.ops.records.copy import cast
 from volta.ops.records.create import full_op
-from volta.ops.records.index import index_add_op, index_put_op, index_select_op
+from volta.ops.records.index import index_put_op, index_select_op, index_sum_op
 from volta.ops.records.math import joined
 from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op, slice_op
 from volta.shapes import broadcast_shapes, broadcasts_to
@@ -179,12 +179,13 @@ class Positions:
             value = permute_op(value, dims=(*range(at, at + k), *range(at), *range(at + k, value.ndim)))
         return value if k == 1 else reshape_op(value, shape=(self.rows._size,) + value.shape[k:])
 
-    def sums(self, value, shape):
-        """Zeros of `shape`, with a value added at these positions, of which the same may be named several times; recorded."""
-        value = self.entries(fitting(value, self.target(shape)), shape)
-        dims = (*self.dims, *self.others)
-        total = index_add_op(value, self.rows, dim=0, size=math.prod([shape[d] for d in self.dims]))
-        return permute_op(reshape_op(total, shape=tuple(shape[d] for d in dims)), dims=tuple(dims.index(d) for d in range(len(shape))))
+    def added(self, x, value):
+        """x with a value added at these positions, of which the same may be named several times; recorded."""
+        shape, dims = x._shape, (*self.dims, *self.others)
+        value, sizes = self.entries(fitting(value, self.target(shape)), shape), tuple([shape[d] for d in dims])
+        lines = reshape_op(permute_op(x, dims=dims), shape=(math.prod(sizes[:len(self.dims)]), *sizes[len(self.dims):]))
+        total = reshape_op(index_sum_op(lines, value, self.rows, dim=0), shape=sizes)
+        return permute_op(total, dims=tuple([dims.index(d) for d in range(len(shape))]))
 
     def write(self, x, value):
         """x at these positions = value, in place; unrecorded."""

@@ -14,7 +14,7 @@ from volta._kernels.core.direct import bare
 from volta._kernels.core.order import dense_strides, outermost_first
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
-from volta.ops.copy import fill_into
+from volta.ops.copy import changed_by, fill_into
 from volta.ops.creation import arange, full
 from volta.ops.entries import alike, as_held
 from volta.ops.expanded import added, changed
@@ -23,7 +23,7 @@ from volta.ops.join import stack
 from volta.ops.parts import unbind
 from volta.ops.positions import Positions
 from volta.ops.records.copy import cast
-from volta.ops.records.index import index_add_into_op, index_add_op, index_put_op, index_select_op
+from volta.ops.records.index import index_add_into_op, index_put_op, index_select_op, index_sum_op
 from volta.ops.records.math import add_op, clamp_op, where_op
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.sort import searchsorted_op
@@ -118,7 +118,8 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
     parsed = indexing.parse(input, key[0] if len(key) == 1 else key)
     if type(parsed) is dict:
         return inplace.into(add_op, input, values)
-    return inplace.into(add_op, input, Positions(input, *(parsed or (None, [(0, key[0])]))).sums(values, input.shape))
+    part = Positions(input, *(parsed or (None, [(0, key[0])])))
+    return changed_by("index_put", input, values, lambda x: part.added(x, values))
 
 
 def _np_put(x, index, source, accumulate=False):
@@ -150,7 +151,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         inplace.check_elements("put", input)
         return _put_rows(input, source, accumulate, at, 0, input.ndim, at._shape)
     if accumulate:
-        return inplace.into(add_op, input, reshape_op(index_add_op(source, at, dim=0, size=input._size), shape=input.shape))
+        return changed_by("put", input, source, lambda x: reshape_op(index_sum_op(flat(x), source, at, dim=0), shape=x.shape))
     if input._contiguous and not stands_in(input):
         setitem(flat(input) if input._shape else as_vector(input), at, source)
     else:

@@ -18,7 +18,7 @@ from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare, unwatched
 from volta._kernels.core.grad_mode import call_under
 from volta._kernels.core.values import of_numbers
-from volta.dtypes import bool_, float32, int8, int16, int64
+from volta.dtypes import bool_, check_held, float32, int8, int16, int64, is_element
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexTypeError
 from volta.ops.copy import clone, contiguous, copy_into, fill_into
 from volta.ops.creation import full
@@ -228,23 +228,15 @@ class _Masked:
         if isinstance(value, core.TensorBase):
             value = reshape_op(value, shape=())
         else:
-            value = float(value) if x.dtype.is_floating_point else int(value) if x.dtype.category else bool(value)
+            value = float(value) if x.dtype.is_floating_point else as_held(x, value)
             if _filled(x, self.mask, value):
                 return
         copy_into(x, cast(where_op(self.mask, value, x), x.dtype))
 
 
-def _is_held(x, value):
-    """Whether kernels may be given a number as an element of x, of 32 or 64 bits."""
-    if x.dtype.itemsize < 4:
-        return False
-    return type(value) in (int, float) if x.dtype.is_floating_point else type(value) is int and -1 << 31 <= value < 1 << 31
-
-
 def _filled(x, mask, value):
     """Whether x has become a number of its kind where the mask holds, by the one kernel that writes in place."""
-    if not (x.dtype.is_floating_point or _is_held(x, value)) or (
-            mask.device is not x.device or core.stands_in(x) or core.stands_in(mask)):
+    if not is_element(value, x.dtype) or mask.device is not x.device or core.stands_in(x) or core.stands_in(mask):
         return False
     inplace.change(where_op, x, (mask, value, x))
     return True
@@ -276,6 +268,8 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
     number = isinstance(value, (bool, int, float))
     if type(key) is list and (made := _of_list(key, x)) is not None:
         key = made
+    if number and not -65504.0 <= value <= 65504.0 and x.dtype.itemsize > 2:    # 16 bits become infinite, as in PyTorch
+        check_held("setitem", value, x.dtype)
     if number and isinstance(key, core.TensorBase) and key.dtype is bool_ and key._shape == x._shape != () and x._contiguous and (
             type(value) is int or type(value) is float and x.dtype.is_floating_point) and bare(x, key) and _filled(x, key, value):
         return None
@@ -321,7 +315,8 @@ def set_expanded(x: Tensor, key: object, value: Number | Tensor) -> bool:
 def _assign_neighbours(x, found, value):
     """x[key] = value where `indexing.neighbours` found the positions: at once where whole slices are written and nothing is recorded."""
     rows, first, count, shape = found
-    if first == 0 and not isinstance(value, core.TensorBase) and bare(x, rows) and _is_held(x, value) and not core.same_memory(rows, x):
+    if first == 0 and not isinstance(value, core.TensorBase) and is_element(value, x.dtype) and bare(x, rows) and (
+            not core.same_memory(rows, x)):
         inplace.check_elements("setitem", x)
         one = run_kernel(full_op, x.device, ((), as_held(x, value)), {"dtype": x.dtype, "device": x.device})
         return run_kernel(index_put_op, x.device, (x, rows, one), {"rank": count})

@@ -132,12 +132,12 @@ class LBFGS(Optimizer):
             steps.append(s)
             ro.append(1.0 / ys)
             state["H_diag"] = ys / y.dot(y).item()
-        q, parts = -gradient, []
-        for y, s, r in zip(reversed(dirs), reversed(steps), reversed(ro)):
-            parts.append(s.dot(q) * r)
-            q = q - parts[-1] * y
+        q, parts = -gradient, state.setdefault("al", [None] * history)
+        for i in reversed(range(len(dirs))):
+            parts[i] = steps[i].dot(q) * ro[i]
+            q = q - parts[i] * dirs[i]
         direction = q * state["H_diag"]
-        for y, s, r, part in zip(dirs, steps, ro, reversed(parts)):
+        for y, s, r, part in zip(dirs, steps, ro, parts):
             direction = direction + s * (part - y.dot(direction) * r)
         return direction
 

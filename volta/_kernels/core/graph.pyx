@@ -7,7 +7,7 @@ is freed by reference counts as soon as its last output is.
 """
 from cpython.tuple cimport PyTuple_GET_SIZE
 
-from volta.errors import AutogradError, DTypeError
+from volta.errors import AutogradError, DTypeError, GradientTypeError
 from volta._kernels import core as _core
 from volta._kernels.core.base cimport PLAIN_MASK, TensorBase
 from volta._kernels.core.call cimport (
@@ -293,7 +293,7 @@ cdef tuple unpacked(Node node, tuple saved):
                                 f"(version {storage.version}, saved at version {version}); use an out-of-place op, or clone() it first")
         x = node.unpack(value)
         if not isinstance(x, TensorBase):
-            raise AutogradError(f"{node.op}: unpack_hook must give a tensor, got {type(x).__name__}")
+            raise GradientTypeError(f"{node.op}: unpack_hook must give a tensor, got {type(x).__name__}")
         if (<TensorBase>x).shape != shape or (<TensorBase>x).dtype is not dtype:        # kernels rely on what was saved
             raise AutogradError(f"{node.op}: unpack_hook must give what was saved, {dtype} of shape {shape}, got {x.dtype} of shape {x.shape}")
         out[i] = as_input(node, node.plan.places[i], x) if node.plan.kinds[i] == INPUT else _core.alias(x)
@@ -326,6 +326,9 @@ cdef class Node:
         """The name as PyTorch forms it, "ExpBackward0", or has it for the same step."""
         return name_of(self, self.label)
 
+    def _sequence_nr(self):
+        return self.sequence
+
     @property
     def next_functions(self):
         """Per input: (the node that gave it, or what adds to its `.grad` where it is a leaf, which output of that it is); (None, 0) for
@@ -341,8 +344,7 @@ cdef class Node:
     @property
     def metadata(self):
         """A dict for what a program wants to keep with the node."""
-        if self.notes is None:
-            self.notes = {}
+        self.notes = {} if self.notes is None else self.notes
         return self.notes
 
     @property
@@ -414,8 +416,7 @@ def custom_node(object function, tuple inputs, tuple outputs):
         slots.append(0 if t is None else t._index)
         shapes.append(None if t is None else t.shape)
     node.parents, node.shapes, node.slots = tuple(parents), tuple(shapes), slots
-    node.function = function
-    node.saved = ()
+    node.function, node.saved = function, ()
     node.n_outputs = len(outputs)
     _sequence += 1
     node.sequence = _sequence
@@ -467,8 +468,7 @@ cdef _refuse_view(TensorBase base):
 
 
 cdef bint renew(TensorBase t) except -1:
-    """Whether a gradient is to flow to this view. If its base was changed in place since, it first gets the history of what it
-    shows now."""
+    """Whether a gradient is to flow to this view, which first gets the history of what it shows now if its base was changed in place."""
     cdef TensorBase fresh
     cdef int previous
     if t._base._base is not None:

@@ -20,7 +20,7 @@ cdef extern from "Python.h":
     bint PySequence_Check(object)
     bint PyList_CheckExact(object)
     bint PyLong_CheckExact(object)
-    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*)       # with NULL, a number out of range gives the nearest in range
+    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*) except? -1       # with NULL, a number out of range gives the nearest in range
     ctypedef struct PySliceObject:
         PyObject* start
         PyObject* stop
@@ -32,13 +32,11 @@ def slice_view(TensorBase x not None, *, tuple starts, sizes, tuple steps, tuple
     -1 - i for a new one of size 1 before dimension i, around which it lies, as in PyTorch; dimensions that go have size 1."""
     cdef tuple shape = plain(sizes), strides = x._strides
     cdef Py_ssize_t i, n = len(x.shape), offset = x.offset
-    cdef bint stepped = False, empty = False
+    cdef bint stepped = False
     for i in range(n):
         offset += <Py_ssize_t>starts[i] * <Py_ssize_t>strides[i]
         stepped = stepped or <Py_ssize_t>steps[i] != 1
-        empty = empty or <Py_ssize_t>shape[i] == 0
-    if empty:                           # of nothing, the start may lie outside the storage
-        offset = x.offset
+    offset = x.offset if 0 in shape else offset         # of nothing, the start may lie outside the storage
     if stepped:
         strides = tuple([<Py_ssize_t>steps[i] * <Py_ssize_t>x._strides[i] for i in range(n)])
     if axes is None:

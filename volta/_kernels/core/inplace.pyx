@@ -41,6 +41,7 @@ def configure_batches(written, put, shown):
     _written, _put, _shown = written, put, shown
 
 
+cdef frozenset _UNRECORDED = frozenset(("logical_and", "logical_or", "logical_xor", "logical_not"))       # as in PyTorch: no history
 cdef dict _forms = {}           # (name, name of the op) -> InPlace, for unpickling
 
 
@@ -244,7 +245,7 @@ cdef object run_into(Primitive op, TensorBase target, tuple inputs):
     shape = broadcast(op, inputs)
     if shape != target.shape:
         refuse_shape(op, shape, target)
-    if recorded and grad_mode():
+    if recorded and grad_mode() and not (op.tests and op.name in _UNRECORDED):
         check_inplace(op.name, target)
         source = as_before(target)
         result = apply(op, tuple([source if x is target else x for x in inputs]), {})

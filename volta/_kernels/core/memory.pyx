@@ -69,9 +69,11 @@ cdef inline Py_ssize_t _class_bytes(int size_class) noexcept nogil:
 cdef void* allocate(Py_ssize_t nbytes) except NULL:
     """Block for nbytes; its first usable byte is `usable(block)`."""
     global _cached_bytes, _live_bytes, _peak_bytes
-    cdef int size_class = _size_class(nbytes), found = size_class
     cdef void* block
-    if size_class >= CLASSES or nbytes < 0:         # the bytes of 2**60 elements of 8 cannot be counted
+    if nbytes < 0 or nbytes >> 62:                  # of which no class can be counted, as of 2**60 elements of 8 the bytes cannot
+        raise _out_of_memory(nbytes)
+    cdef int size_class = _size_class(nbytes), found = size_class
+    if size_class >= CLASSES:
         raise _out_of_memory(nbytes)
     cdef Py_ssize_t capacity = _class_bytes(size_class)
     block = _free_blocks[size_class]

@@ -15,7 +15,7 @@ from volta.errors import ArgumentError, CallError, DTypeError, IndexRangeError, 
 cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
     bint PyIndex_Check(object)
-    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*)       # with NULL, a number out of range gives the nearest in range
+    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*) except? -1       # with NULL, a number out of range gives the nearest in range
 
 
 def listed(str op not None, tuple given not None, named=None):
@@ -31,13 +31,13 @@ def listed(str op not None, tuple given not None, named=None):
     try:
         return tuple(given[0])
     except TypeError:
-        raise ShapeError(f"{op}: sizes must be integers, got {given[0]!r}") from None
+        raise DTypeError(f"{op}: sizes must be integers, got {given[0]!r}") from None
 
 
 def listed_sizes(str op not None, tuple given not None, named=None):
     """Sizes as ints, negative ones too, in the forms of `listed`.
 
-    Raises: ShapeError for what is no integer.
+    Raises: DTypeError for what is no integer.
     """
     cdef tuple sizes = listed(op, given, named)
     for size in sizes:
@@ -45,7 +45,7 @@ def listed_sizes(str op not None, tuple given not None, named=None):
             try:
                 return tuple(map(operator.index, sizes))
             except TypeError:
-                raise ShapeError(f"{op}: sizes must be integers, got {given if named is None else named!r}") from None
+                raise DTypeError(f"{op}: sizes must be integers, got {given if named is None else named!r}") from None
     return sizes
 
 

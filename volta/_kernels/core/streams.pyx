@@ -79,7 +79,7 @@ def source(str op not None, generator):
 
 def draw(str op not None, Primitive primitive not None, sizes, a, b, DType dtype not None, device, generator):
     """A new tensor of the next numbers of a generator, by the kernels that take two numbers."""
-    cdef Device place = default_device() if device is None else device if isinstance(device, Device) else _as_device(device)
+    cdef Device place = default_device() if device is None else _as_device(device)
     cdef tuple shape = plain(sizes)
     cdef Py_ssize_t count = 0 if place.is_meta else 1
     cdef uint64_t seed, offset

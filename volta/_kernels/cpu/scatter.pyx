@@ -235,6 +235,12 @@ def index_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssiz
     return scattered("index_add", ADD, False, None, g, index, dim, size)
 
 
+def index_sum(TensorBase x not None, TensorBase src not None, TensorBase index not None, int dim):
+    """x, with the slices of src added to its own at index[n]."""
+    same_type("index_add", x, src)
+    return scattered("index_add", ADD, False, x, src, index, dim, x.shape[dim])
+
+
 def index_add_into(TensorBase out not None, TensorBase g not None, TensorBase index not None, int dim):
     """In place: the slices of g added to those of out at index[n]."""
     same_type("index_add_into", out, g)
@@ -305,4 +311,4 @@ def one_hot(TensorBase index not None, Py_ssize_t classes):
 
 
 KERNELS = {"one_hot": one_hot, "scatter_add": scatter_add, "scatter_sum": scatter_sum, "scatter_reduce": scatter_reduce, "index_add": index_add,
-           "index_add_into": index_add_into, "scatter_add_into": scatter_add_into, "scatter_reduce_into": scatter_reduce_into}
+           "index_sum": index_sum, "index_add_into": index_add_into, "scatter_add_into": scatter_add_into, "scatter_reduce_into": scatter_reduce_into}

@@ -20,7 +20,7 @@ from volta._kernels.gpu.native cimport USAGE_COPY_DST, USAGE_COPY_SRC, USAGE_MAP
 cdef extern from "Python.h":
     ctypedef struct PyObject:
         pass
-    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*)
+    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*) except? -1
 
 from volta.errors import ArgumentError, OutOfMemoryError
 

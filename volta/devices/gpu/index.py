@@ -252,6 +252,7 @@ KERNELS = {
        for name, full, cut in (("gather", True, None), ("index_select", False, cuts.index_select))},
     **{name: Kernel(name, partial(_added, full), windows=partial(_added, full, windows=True), cut=cuts.indexed_sum)
        for name, full in (("scatter_add", True), ("index_add", False))},
+    "index_sum": lambda x, src, index, *, dim: call("add", x, KERNELS["index_add"](src, index, dim=dim, size=x.shape[dim])),
     "index_add_into": lambda out, g, index, *, dim: _INTO(g, index, out, dim=dim),
     "scatter_add_into": lambda out, g, index, *, dim: _SUMMED_INTO(g, index, out, dim=dim),
     "scatter_sum": lambda x, src, index, *, dim: _SUMMED(src, index, x, dim=dim)}

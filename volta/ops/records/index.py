@@ -59,6 +59,13 @@ index_add_op = register(
     cases=(case((7, 3), Labels((7,), 5), dim=0, size=5), case((2, 6, 3), Labels((6,), 4), dim=1, size=4),
            case((90, 12), Labels((90,), 30), dim=0, size=30), case((2, 130, 4), Labels((130,), 2), dim=1, size=2)))
 
+index_sum_op = register(
+    "index_sum", ("x", "src", "index"), family="index", kinds="fib", takes={"x": "fib", "src": "=x", "index": "int64"},
+    numpy=lambda x, src, index, dim: np.asarray(x + _np_index_add(src, index, dim, x.shape[dim]), x.dtype),
+    vjp=(lambda g: g, lambda g, index, dim: index_select_op(g, index, dim=dim), None),
+    cases=(case((5, 3), (7, 3), Labels((7,), 5), dim=0), case((2, 4, 3), (2, 6, 3), Labels((6,), 4), dim=1),
+           case((30, 12), (90, 12), Labels((90,), 30), dim=0), case((3, 4), (3, 0), Labels((0,), 4), dim=1)))
+
 
 def _one_hot(index, classes):
     places = create(arange_op, 0, 1, classes, dtype=int64, device=index.device)
