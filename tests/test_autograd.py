@@ -427,17 +427,17 @@ def test_only_floats_have_gradients():
 
 
 @pytest.mark.parametrize("given, text", [
-    (1.0, "must be a tensor or None, got float"), ((1, 2), "must be a tensor or None, got tuple"), (volta.ones(5), r"has shape \(5,\)")])
+    (lambda g: 1.0, "the gradient that a hook gives must be a tensor or None, got float"),
+    (lambda g: (1, 2), "the gradient that a hook gives must be a tensor or None, got tuple"),
+    (lambda g: volta.ones(5), r"a hook gave volta.float32 of shape \(5,\)"),
+    (lambda g: g.double(), "a hook gave volta.float64")])
 def test_hooks_that_give_no_fitting_gradient(given, text):
     x = leaf(1.0, 2.0, 3.0)
     for t in (x, x * 2):
-        handle = t.register_hook(lambda g: given)
-        with pytest.raises(AutogradError, match=f"register_hook: the gradient that a hook gives {text}"):
+        handle = t.register_hook(given)
+        with pytest.raises(AutogradError, match=f"register_hook: {text}"):
             (t * 2).sum().backward()
         handle.remove()
-    x.register_hook(lambda g: g.double() * 2)
-    (x * 2).sum().backward()
-    assert x.grad.tolist() == [4.0] * 3 and x.grad.dtype is volta.float32
     with pytest.raises(ArgumentError, match="register_hook: needs a function of the gradient, got int"):
         x.register_hook(5)
 

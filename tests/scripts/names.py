@@ -15,7 +15,7 @@ assert torch.__version__ >= "2.0" and torch.version.cuda is None
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 assert isinstance(device, torch.device) and not isinstance("cuda", torch.device)
 assert str(device) == device.type == ("cuda" if torch.cuda.is_available() else "cpu")
-assert torch.device(type="cpu", index=0) == torch.device("cpu")
+assert torch.device(type="cpu", index=0) == torch.device("cpu:0") != torch.device("cpu")
 
 cudnn.benchmark = True
 assert torch.backends.cudnn.benchmark and not torch.backends.mps.is_available()
