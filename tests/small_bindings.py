@@ -108,6 +108,7 @@ OWN = {
                            case((7000,), (5000,), Labels((5000,), 7000), dim=0, reduce="prod")],
     "scatter_reduce_into": [case((*s[:d], size, *s[d + 1:]), s, Labels(s[d:d + 1] if r == "prod" else s, size), dim=d, reduce=r)
                             for s, d, size in INDEXED for r in ("amax", "last", "prod")],
+    "index_sum": [case((*s[:d], size, *s[d + 1:]), s, Labels(s[d:d + 1], size), dim=d) for s, d, size in INDEXED],
     "scatter_sum": [case((*s[:d], size, *s[d + 1:]), s, Labels(s, size), dim=d) for s, d, size in INDEXED],
     "index_put": [case(s, Labels((n,), int(np.prod(s[:r]))), v and (n, *s[r:]), rank=r) for s, n, r in PUT for v in (True, ())],
     "true_places": RECORDS["true_places"].details.cases, "true_values": RECORDS["true_values"].details.cases,

@@ -81,7 +81,7 @@ def scatter_in_place(input, dim, index, src=None, *, value=None, reduce=None):
     if src is None:
         src, value = value, None
     if value is None and not (reduce and isinstance(src, TensorBase)) and reduce in _REDUCTIONS and (
-            found := combined(input, dim, index, src, _REDUCTIONS[reduce], True, False)) is not None:
+            found := combined(input, dim, index, src, _REDUCTIONS[reduce], True, False, True)) is not None:
         return found
     if value is not None or reduce is not None:
         return None

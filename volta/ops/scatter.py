@@ -164,7 +164,7 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None 
             warn_once("scatter: reduce beside a tensor src is deprecated; write scatter_reduce, which has more reductions")
         source = src if isinstance(src, TensorBase) else full_like(index, as_held(input, src), dtype=input.dtype)
         return scatter_reduce(input, dim, index, source, "sum" if reduce == "add" else "prod")
-    if (found := combined(input, dim, index, src, "last", False, False)) is not None:
+    if (found := combined(input, dim, index, src, "last", False, False, True)) is not None:
         return found
     d, x, at, src = _fitted("scatter", input, dim, index, src)
     if not at._size:
@@ -218,7 +218,7 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     if reduce not in _REDUCE:
         raise ArgumentError(f"scatter_reduce: reduce must be one of {', '.join(_REDUCE)}, got {reduce!r}")
     if reduce != "mean":
-        own = input if include_self else combined(input, dim, index, _identity(reduce, input), "last", False, False)
+        own = input if include_self else combined(input, dim, index, _identity(reduce, input), "last", False, False, True)
         if own is not None and (found := combined(own, dim, index, src, reduce, not include_self, False)) is not None:
             return found
     check_integers("scatter_reduce", index)
@@ -282,7 +282,7 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
         raise DTypeError("index_reduce: needs a floating point or integer tensor, got bool; convert it with .float()")
     warn_once(BETA)
     if reduce != "mean":
-        own = input if include_self else combined(input, dim, index, _identity(reduce, input), "last", False, True)
+        own = input if include_self else combined(input, dim, index, _identity(reduce, input), "last", False, True, True)
         if own is not None and (found := combined(own, dim, index, source, reduce, not include_self, True)) is not None:
             return found
     d = as_dim("index_reduce", dim, input.ndim)
@@ -435,7 +435,7 @@ def _fill_slices(out, d, index, value):
 
 def _filled(input, dim, index, value):
     """`index_fill` in one pass over the input; on a GPU, where that is more dispatches, on a copy."""
-    if (found := combined(input, dim, index, _as_number(input, value), "last", False, True)) is not None:
+    if (found := combined(input, dim, index, _as_number(input, value), "last", False, True, True)) is not None:
         return found
     if input._contiguous and not isinstance(value, TensorBase) and not (
             is_grad_enabled() and input.requires_grad or stands_in(input)) and (input.device.is_gpu or _by_places(input, dim, index)):
@@ -464,7 +464,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -
     >>> volta.index_fill(volta.zeros(3), 0, volta.tensor([-1]), 5).tolist()
     [0.0, 0.0, 5.0]
     """
-    if combined(input, dim, index, _as_number(input, value), "last", True, True) is not None:
+    if combined(input, dim, index, _as_number(input, value), "last", True, True, True) is not None:
         return input
     d = _checked_fill(input, dim, index, value)
     if input._contiguous and input._shape and not isinstance(value, TensorBase) and bare(input) and host_sees(index) and (

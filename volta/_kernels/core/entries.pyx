@@ -90,11 +90,11 @@ cdef bint _named(const Walk* w, const int64_t* index, int i) noexcept nogil:
     return True
 
 
-def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce not None, bint inside, bint slices):
+def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce not None, bint inside, bint slices, bint number=False):
     """x, or without `inside` a copy of it, whose elements are combined ("last", "sum", "prod", "amax", "amin") with those of the source that
     the index sends to them along dim; of equal places one after the other. With `slices` the index is a vector, or one number, that names a
-    slice for each of the source's. None where this is not for it: on a GPU, recorded or watched, many elements, other dtypes than the
-    commonest, and what does not fit or lies outside."""
+    slice for each of the source's; with `number` the source may be one. None where this is not for it: on a GPU, recorded or watched, many
+    elements, other dtypes than the commonest, and what does not fit or lies outside."""
     cdef TensorBase at, of, out
     cdef Walk w
     cdef double real = 0
@@ -125,7 +125,8 @@ def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce no
         w.at[w.dim] = at._strides[0] if len(at.shape) else 0
     else:
         for i in range(<int>len(at.shape)):
-            if <Py_ssize_t>at.shape[i] > w.sizes[i] and i != w.dim:
+            # sums at some of the places beside are made in another order where they are recorded
+            if i != w.dim and (<Py_ssize_t>at.shape[i] > w.sizes[i] or <Py_ssize_t>at.shape[i] < w.sizes[i] and reduce == "sum"):
                 return None
             w.sizes[i], w.at[i] = at.shape[i], at._strides[i]
         w.sizes[0] = w.sizes[0] if len(at.shape) else 1
@@ -147,6 +148,8 @@ def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce no
         if len(of.shape) == 0 and w.sizes[0] != 1 or slices and len(of.shape) != len(x.shape):
             return None
         data = address(of)
+    elif not number:
+        return None
     elif floating and (type(source) is float and (-65504.0 <= source <= 65504.0 or source in _ENDS) or type(source) is int and (
             -1 << 24 <= source <= 1 << 24)):
         real = source

@@ -24,6 +24,7 @@ from volta.errors import ArgumentError, DTypeError, ShapeError
 INTEGER_DIVISION = ("remainder", "floor_divide", "fmod", "div_trunc")
 POWERS = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal", 3: "cube", -2: "inverse_square"}
 KERNELS = {}
+cdef dict APART = {"cube": None, "inverse_square": None}        # kernels of no record: what powers are made of
 
 cdef enum:
     TRANSPOSED_SIZE = 262144                    # from here on a transposed operand is copied first,
@@ -385,7 +386,7 @@ cdef class Power(Binary):
         if x.dtype.code == FLOAT16:
             return None
         if x.dtype.category == 2 and b in POWERS:
-            product = KERNELS[POWERS[b]]
+            product = KERNELS.get(POWERS[b]) or APART[POWERS[b]]
             return product(x) if out is None else product.into(out, x)
         if b == 3:
             a = product(x, x)
@@ -403,13 +404,15 @@ cdef int register(const Loop* loops, int n) except -1:
     cdef const Loop* x
     cdef Kernel kernel
     cdef str name
+    cdef dict kernels
     cdef int i, code
     for i in range(n):
         x = &loops[i]
         name = x.name.decode()
-        if name not in KERNELS:
-            KERNELS[name] = (Power if name == "pow" else {1: Unary, 2: Binary}.get(x.arity, Kernel))(name, x.arity)
-        kernel = <Kernel>KERNELS[name]
+        kernels = APART if name in APART else KERNELS
+        if kernels.get(name) is None:
+            kernels[name] = (Power if name == "pow" else {1: Unary, 2: Binary}.get(x.arity, Kernel))(name, x.arity)
+        kernel = <Kernel>kernels[name]
         kernel.loops[x.code][x.mask] = x.loop
         kernel.swapped[x.mask] = x.swapped
         kernel.result[x.code] = x.result

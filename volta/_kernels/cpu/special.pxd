@@ -404,9 +404,9 @@ cdef extern from * nogil:
             T z = x * beta;                                                                                            \
             return PICK(z > threshold, g, g * sigmoid_##s(z));                                                         \
         }                                                                                                              \
-        VOLTA_INLINE T hardtanh_##s(T x, T low, T high) {          /* the processor's maximum and minimum */           \
-            T m = low > x ? low : x;                                                                                   \
-            return high < m ? high : m;                                                                                \
+        VOLTA_INLINE T hardtanh_##s(T x, T low, T high) {                                                              \
+            T m = high < x ? high : x;                             /* the processor's minimum */                       \
+            return x < low ? low : m;                                                                                  \
         }                                                                                                              \
         VOLTA_INLINE T nan_to_num_##s(T x, T none, T most) {                                                           \
             T m = hardtanh_##s(x, -most, most);                                                                        \
