@@ -148,10 +148,10 @@ cdef object _replace(InPlace form, TensorBase input, tuple args, dict options):
         return show_as(input, PyObject_Call(function, (source,) + args, <PyObject*>options))
     if options and options.get("dtype") is not None and _as_dtype(options["dtype"]) is not input.dtype:
         raise DTypeError(f"{form.name}: dtype {options['dtype']} is not that of the tensor changed in place, {input.dtype}")
-    recorded = wants(input)
+    recorded = input.requires_grad                              # of what stands in for a batch, that of the batch
     for x in args + tuple(options.values()) if options else args:
         if isinstance(x, TensorBase):
-            recorded = recorded or wants(<TensorBase>x)
+            recorded = recorded or x.requires_grad
             if (<TensorBase>x).shape:                           # one without dimensions is a number that is read first
                 check_apart(form.name, input, <TensorBase>x, function.details.apart is not None)
     recorded = recorded and grad_mode()
