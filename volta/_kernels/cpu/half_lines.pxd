@@ -69,7 +69,7 @@ cdef extern from * nogil:
           OF(mulacc, a * b + c)                                                                                             \\
           OF(lerp, volta_hpick(((volta_hf)((volta_hi)c & 0x7fffffff)) < 0.5f, a + c * (b - a), b + (c - 1.0f) * (b - a)))   \\
           OF(nan_to_num, volta_hpick(a != a, b, VOLTA_HV(min_ps)(c, VOLTA_HV(max_ps)(-c, a))))                              \\
-          OF(hardtanh, VOLTA_HV(min_ps)(c, VOLTA_HV(max_ps)(b, a)))                                                         \\
+          OF(hardtanh, VOLTA_BOUNDED(a, b, c))                                                                                \\
           OF(clamp, volta_hpick((b != b) | (c != c), b + c, VOLTA_HV(min_ps)(c, VOLTA_HV(max_ps)(b, a))))                   \\
           OF(leaky_relu_grad, volta_hpick(b > 0.0f, a, a * c))                                                              \\
           OF(squared_difference_grad, 2.0f * a * (b - c))                                                                   \\
