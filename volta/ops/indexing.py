@@ -265,7 +265,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 
 def _slices_to_add(input, dim, index, source, alpha):
-    """(alpha * source, index, dimension, size) of what index_add adds to the input."""
+    """(alpha * source, index, dimension) of what index_add adds to the input."""
     d = as_dim("index_add", dim, input.ndim)
     needed = input.shape[:d] + (index._size,) + input.shape[d + 1:] if input.shape else ()
     if index.ndim > 1 or source.shape != needed or not input.shape and index._size != 1:
@@ -278,7 +278,7 @@ def _slices_to_add(input, dim, index, source, alpha):
         index = positions("index_add", as_vector(index), size, kernel_checks=True)
     factor = (held("index_add", alpha, input.dtype) if input.dtype.is_floating_point else bool(alpha) if input.dtype is bool_
               else as_integer("index_add", alpha, input.dtype))
-    return as_vector(source if factor == 1 else source * factor), index, d, size
+    return as_vector(source if factor == 1 else source * factor), index, d
 
 
 def _adds_alone(input, index, source):
@@ -294,7 +294,7 @@ def _add_slices_in_place(input, dim, index, source, *, alpha=1):
     if not takes_entries(input, index, source) and not (isinstance(source, TensorBase) and _adds_alone(input, index, source)):
         return changed_by("index_add", input, source, lambda x: index_add(x, dim, index, source, alpha=alpha)) if (
             isinstance(source, TensorBase) and source.device is input.device) else None
-    source, index, d, _ = _slices_to_add(input, dim, index, source, alpha)
+    source, index, d = _slices_to_add(input, dim, index, source, alpha)
     inplace.check_elements("index_add", input)
     run_kernel(index_add_into_op, input.device, (input, source, index), {"dim": d})
     return input
@@ -315,7 +315,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     """
     if alpha == 1 and (found := combined(input, dim, index, source, "sum", False, True)) is not None:
         return found
-    source, index, d, _ = _slices_to_add(input, dim, index, source, alpha)
+    source, index, d = _slices_to_add(input, dim, index, source, alpha)
     if not input._size and input.ndim > 1 and index._size:
         return row_major(input) + sum_op(source, dim=tuple(range(source.ndim)), keepdim=False)
     out = index_sum_op(as_vector(input), source, index, dim=d)

@@ -389,11 +389,10 @@ def sort(TensorBase x not None, Py_ssize_t dim, bint descending=False, count=Non
     if bits == 0:
         return sorted_lines(x, dim, descending, count, 0)
     near, found = sorted_lines(near, dim, descending, count, bits)
+    x = empty_host(near.shape, x.dtype)
     if x.dtype.code == INT32:
-        x = empty_host(near.shape, x.dtype)
         widened(<const int32_t*>address(near), near.size, least, <int32_t*>address(x))
     else:
-        x = empty_host(near.shape, x.dtype)
         widened(<const int32_t*>address(near), near.size, least, <int64_t*>address(x))
     return x, found
 
