@@ -198,6 +198,8 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
     """
     d = _dim("tensor_split", "split", input, dim)
     n, parts = input._shape[d], indices_or_sections
+    if type(parts) is int and 1 <= parts <= n and n % parts == 0:
+        return tuple([graph.call(slice_op, (input,), part) for part in indexing.parts(input, d, n // parts)])
     if isinstance(parts, core.TensorBase):
         if parts.ndim > 1 or parts.dtype is not int64:
             raise ArgumentError(f"tensor_split: needs int64 of rank 0 or 1, got {parts.dtype} of shape {parts.shape}")

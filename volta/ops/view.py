@@ -122,7 +122,7 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     >>> volta.arange(4).reshape_as(volta.ones(2, 2)).tolist()
     [[0, 1], [2, 3]]
     """
-    return reshape(input, other.shape)
+    return reshape_op(input, shape=infer("reshape", input._size, other._shape))
 
 
 @composed(samples=(case((2, 3, 4), start_dim=1), case(())), kinds="fib", view=True,
@@ -133,7 +133,9 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     >>> volta.flatten(volta.ones(2, 3, 4), 1).shape
     volta.Size([2, 12])
     """
-    rank = input.ndim
+    rank = len(input._shape)
+    if start_dim == 0 and end_dim == -1 and rank != 1:
+        return reshape_op(input, shape=(input._size,))
     a, b = as_dim("flatten", start_dim, rank), as_dim("flatten", end_dim, rank)
     if a > b:
         raise ArgumentError(f"flatten: start_dim {start_dim} lies behind end_dim {end_dim}")
@@ -188,7 +190,7 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
     >>> volta.arange(2).expand_as(volta.ones(3, 2)).shape
     volta.Size([3, 2])
     """
-    return expand(input, other.shape)
+    return expand_op(input, shape=expanded(input._shape, other._shape))
 
 
 @composed(samples=(case((3, 1), size=(2, 3, 4)),), kinds="fib", view=True, numpy=lambda x, size: np.broadcast_to(x, size))
@@ -198,7 +200,7 @@ def broadcast_to(input: Tensor, size: int | Sequence[int]) -> Tensor:
     >>> volta.broadcast_to(volta.arange(2), (2, 2)).tolist()
     [[0, 1], [0, 1]]
     """
-    return expand(input, size)
+    return expand_op(input, shape=expanded(input._shape, (size,) if type(size) is int else listed_sizes("expand", (size,))))
 
 
 @composed(samples=(case((3, 1), (4,)),), kinds="fib", method=False, numpy=lambda *x: tuple(np.broadcast_arrays(*x)))
@@ -260,9 +262,10 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     volta.Size([3])
     """
     shape = input._shape
-    dims = None if dim is None else () if dim in ((), []) else as_dims("squeeze", dim, len(shape))
+    dims = (None if dim is None else (as_dim("squeeze", dim, len(shape)),) if type(dim) is int else () if dim in ((), [])
+            else as_dims("squeeze", dim, len(shape)))
     left = squeezed(shape, dims)
-    if input._size and (dims is None or 1 not in left):
+    if input._size and (dims is None or 1 not in left or input._strides == core.strides_of(shape)):
         return reshape_op(input, shape=left)
     return slice_op(input, **geometry.squeezed(input, dims))                # strides that reshape would not keep
 
