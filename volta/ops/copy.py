@@ -19,6 +19,7 @@ from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.layout import channels_last, channels_last_3d, contiguous_format, preserve_format
 from volta.ops.parts import narrow
 from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
+from volta.ops.records.math import mul
 from volta.ops.records.reduce import sum_op
 from volta.ops.records.view import as_it_lies, clone_op, contiguous_op, diagonal_op, expand_kernel, in_order, on_diagonal, slice_op
 from volta.ops.table import Derived, case, composed
@@ -98,6 +99,14 @@ def promoted(function, one=False):
         out = function(*tensors, **options)
         return cast(out, dtype) if dtype in HALVES else out
     return run
+
+
+def multiple(input, source, alpha):
+    """alpha * source, to be added to the input, where nothing has to be looked at before; None for another alpha than 1 elsewhere."""
+    if alpha == 1:
+        return source
+    plain = type(alpha) in (int, float) and isinstance(source, core.TensorBase) and source.dtype in (float32, float64)
+    return mul(source, alpha) if plain and abs(alpha) <= 65504 and bare(source) and not core.same_memory(input, source) else None
 
 
 def as_wide(x):

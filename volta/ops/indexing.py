@@ -14,7 +14,7 @@ from volta._kernels.core.direct import bare
 from volta._kernels.core.entries import combined
 from volta.dtypes import as_integer, bool_, check_held, held, int32, int64, is_element
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, IndexTypeError, RankError, ShapeError
-from volta.ops.copy import as_value, changed_by, to
+from volta.ops.copy import as_value, changed_by, multiple, to
 from volta.ops.join import pad
 from volta.ops.parts import narrow, select, slice_view, unbind
 from volta.ops.records.copy import cast
@@ -287,7 +287,7 @@ def _adds_alone(input, index, source):
 
 
 def _add_slices_in_place(input, dim, index, source, *, alpha=1):
-    if alpha == 1 and (found := combined(input, dim, index, source, "sum", True, True)) is not None:
+    if (found := combined(input, dim, index, multiple(input, source, alpha), "sum", True, True)) is not None:
         return found
     for x in (index, source):
         inplace.check_apart("index_add_", input, x, whole=True)
@@ -313,7 +313,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     >>> volta.index_add(volta.zeros(3), 0, volta.tensor([2, 2]), volta.ones(2)).tolist()
     [0.0, 0.0, 2.0]
     """
-    if alpha == 1 and (found := combined(input, dim, index, source, "sum", False, True)) is not None:
+    if (found := combined(input, dim, index, multiple(input, source, alpha), "sum", False, True)) is not None:
         return found
     source, index, d = _slices_to_add(input, dim, index, source, alpha)
     if not input._size and input.ndim > 1 and index._size:
