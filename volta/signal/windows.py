@@ -49,7 +49,10 @@ def _window(name: str, formula: Callable[[np.ndarray, int], np.ndarray], M: int,
 def _waves(name: str, M: int, weights: list[float], sym: bool, place: tuple[Any, ...]) -> Tensor:
     """The sum of cosines of 0, 1, 2... periods, with alternating signs."""
     def formula(x, last):
-        return sum((-1) ** i * a * np.cos(2 * math.pi * i * x / last) for i, a in enumerate(weights))
+        values = np.full(len(x), weights[0])
+        for i, a in enumerate(weights[1:], 1):
+            values += (-1) ** i * a * np.cos(x * (2 * math.pi * i / last))
+        return values
     return _window(name, formula, M, sym, place)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import graph
+from volta._kernels.core.direct import as_batch, only
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.nn.functional import integers
@@ -60,13 +61,17 @@ def _batched(op, rank, input, adaptive=0):
     batched = len(shape) == rank + 2
     if not input._size and 0 in shape[(0, 1, batched + 1)[adaptive] or batched:]:
         raise ShapeError(f"{op}: only the batch may have a size of 0, got an input {input.shape}")
-    return (input if batched else reshape_op(row_major(input), shape=(1,) + input.shape)), batched
+    if not batched:
+        x = as_batch(input)
+        return reshape_op(row_major(input), shape=(1,) + shape) if x is None else x, False
+    return input, True
 
 
 def _unbatched(out, batched, like=None):
     """Without the batch that was added. A batch lies pixel by pixel where `like` does; PyTorch lets that be None for most volumes."""
     if not batched:
-        return reshape_op(out, shape=out.shape[1:])
+        first = only(out)
+        return reshape_op(out, shape=out._shape[1:]) if first is None else first
     return out if like is None else lines_as(like, out) if like.ndim == 3 else pixels_as(like, out)
 
 
@@ -123,8 +128,12 @@ def _adaptive(op, rank, sizes, output_size):
     """Parameters of an adaptive pooling record; None keeps a size."""
     if type(output_size) is int and 0 <= output_size < 1 << 31:
         return _even(rank, output_size)
-    values = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,)
-    values = values * rank if not isinstance(output_size, (tuple, list)) else values
+    return _each(op, rank, sizes, tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * rank)
+
+
+@functools.lru_cache(maxsize=256)
+def _each(op, rank, sizes, output_size):
+    values = output_size
     if len(values) != rank or not all(v is None or (hasattr(v, "__index__") and 0 <= v < 1 << 31) for v in values):
         raise ArgumentError(f"{op}: output_size must be an int >= 0 or None for each of {rank} dimensions, got {output_size!r}")
     return {"size": tuple(n if v is None else int(v) for n, v in zip(sizes, values)), "kernel": None, "stride": None, "padding": None}

@@ -6,11 +6,13 @@ from __future__ import annotations
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import indexing
+from volta._kernels.core import direct, indexing
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.order import dense_strides, outermost_first
 from volta._kernels.core.shapes import expand_strides, view_strides
 from volta.ops.table import case, register
+
+_FEW = 1024                 # rows and columns of a matrix that the host fills at once
 
 
 def _reshape_kernel(x, *, shape):
@@ -138,6 +140,8 @@ def tied(x):
 def on_diagonal(g, shape, offset):
     """Zeros of shape (..., *shape) with g on the diagonal: the derivative of `diagonal`."""
     rows, columns = shape
+    if max(shape) <= _FEW and (found := direct.on_diagonal(g, rows, columns, offset)) is not None:
+        return found
     start = max(offset, 0) + max(-offset, 0) * columns
     lead = (0,) * (g.ndim - 1)
     flat = place(g, shape=g.shape[:-1] + (rows * columns,), starts=lead + (start if g.shape[-1] else 0,),
