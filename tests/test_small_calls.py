@@ -73,6 +73,26 @@ def test_put_where_elements_lie(x):
         x.put_(index + 1, source)
 
 
+def test_sums_at_some_of_the_places_beside(rng):
+    """Are made in one order, and the rest is what it was, of any sign."""
+    x = volta.tensor(rng.standard_normal((4, 5, 3)), dtype=volta.float32)
+    x[3], x[:, :, 2] = -0.0, volta.inf
+    source = volta.tensor(rng.standard_normal((9, 9, 9)), dtype=volta.float32)
+    for shape, dim in (((3, 9, 2), 1), ((4, 9, 2), 1), ((9, 2, 3), 0), ((2, 3, 8), 2)):
+        index = volta.tensor(rng.integers(0, x.shape[dim], shape))
+        found = both(lambda x, dim=dim, index=index: volta.scatter_add(x, dim, index, source), x)
+        assert x.clone().scatter_add_(dim, index, source).tolist() == found.tolist()
+        assert volta.scatter_reduce(x, dim, index, source, "sum").tolist() == found.tolist()
+        both(lambda x, dim=dim, index=index: volta.scatter_reduce(x, dim, index, source, "mean"), x)
+        part = tuple(slice(0, m if i == dim else n) for i, (n, m) in enumerate(zip(shape, x.shape)))
+        rest = volta.ones(x.shape, dtype=volta.bool)
+        rest[part] = False
+        assert volta.equal(found[rest], x[rest]) and volta.equal(found[rest].signbit(), x[rest].signbit())
+        leaf = x.clone().requires_grad_()
+        volta.scatter_add(leaf, dim, index, source).sum().backward()
+        assert leaf.grad.eq(1).all()
+
+
 @pytest.mark.parametrize("offset", [0, 2, -1])
 def test_diagonals_are_filled(x, offset):
     found = both(lambda x: volta.diag_embed(x, offset), x)
@@ -101,6 +121,28 @@ def test_operands_broadcast_to_what_is_changed(x, change):
     y, mask = x[:1] * 0.5 + 0.1, x[:, :1] > 0
     for shape in ((1, 5), (5,)):
         both(lambda x, shape=shape: change(x * 1, y.reshape(shape), mask) * 1.0 + x * 0, x)
+
+
+@pytest.mark.parametrize("name, shapes", [("addmm", ((4, 3), (3, 5))), ("addmv", ((5, 3), (3,)))])
+def test_products_are_added_where_they_belong(x, rng, name, shapes):
+    a, b = (volta.tensor(rng.standard_normal(shape), dtype=volta.float32) for shape in shapes)
+    x = x if name == "addmm" else x[0]
+    found = both(lambda x: getattr(x * 1, name + "_")(a, b), x)
+    assert found.tolist() == getattr(volta, name)(x, a, b).tolist()
+    assert both(lambda a: getattr(x.clone(), name + "_")(a, b), a).tolist() == found.tolist()
+    weighed, changed = getattr(volta, name)(x, a, b, alpha=0.5), x.clone()
+    assert getattr(changed, name + "_")(a, b, alpha=0.5) is changed and changed.tolist() == weighed.tolist()
+    with pytest.raises(ShapeError, match=f"{name}_?: "):
+        getattr(x[:1].clone(), name + "_")(a, b)
+
+
+def test_windows_of_pools_by_pairs(x):
+    images = x.reshape(1, 1, 4, 5)
+    for pool in (F.max_pool2d, F.avg_pool2d):
+        for pair in ((2, 2), [2, 2]):
+            assert pool(images, pair, (2, 1), padding=[1, 1]).tolist() == pool(images[0], 2, (2, 1), 1)[None].tolist()
+        with pytest.raises(ArgumentError, match="padding .* at most half"):
+            pool(images, (2, 2), padding=(0, 2))
 
 
 @pytest.mark.parametrize("change, name", [(lambda x, y: x.addcmul_(y, y), "addcmul_"), (lambda x, y: x.clamp_(min=y), "clamp_"),

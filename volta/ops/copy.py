@@ -87,7 +87,7 @@ def promoted(function, one=False):
 
     @wraps(function)
     def run(*tensors, **options):
-        if of_one_dtype(tensors, one) and (not options or all(not isinstance(x, core.TensorBase) for x in options.values())):
+        if of_one_dtype(tensors, one, options):
             return function(*tensors, **options)
         given = [x for x in tensors if isinstance(x, core.TensorBase)]
         given += [x for name, x in options.items() if name not in numbers and isinstance(x, core.TensorBase)]

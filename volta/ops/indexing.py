@@ -15,9 +15,8 @@ from volta._kernels.core.entries import combined
 from volta.dtypes import as_integer, bool_, check_held, held, int32, int64, is_element
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, IndexTypeError, RankError, ShapeError
 from volta.ops.copy import as_value, changed_by, multiple, to
-from volta.ops.join import pad
 from volta.ops.parts import narrow, select, slice_view, unbind
-from volta.ops.records.copy import cast
+from volta.ops.records.copy import cast, cat_op
 from volta.ops.records.index import (
     gather_op,
     index_add_into_op,
@@ -25,7 +24,6 @@ from volta.ops.records.index import (
     index_sum_op,
     one_hot_op,
     scatter_add_into_op,
-    scatter_add_op,
     scatter_sum_op,
 )
 from volta.ops.records.math import remainder, where_op, wrapped
@@ -258,8 +256,13 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     if added.shape != at.shape:
         added = slice_view(added, tuple(slice(0, n) for n in at.shape))
     if at.shape != x.shape and any(n != m for i, (n, m) in enumerate(zip(x.shape, at.shape)) if i != d):
-        added = scatter_add_op(added, at, dim=d, size=x.shape[d])
-        return row_major(input) + pad(added, [v for n, m in zip(reversed(x.shape), reversed(added.shape)) for v in (0, n - m)])
+        part = [slice(0, m if i == d else n) for i, (n, m) in enumerate(zip(at.shape, x.shape))]
+        out = scatter_sum_op(slice_view(x, tuple(part)), added, at, dim=d)
+        for i, kept in enumerate(part):                     # beside which the input stays as it is
+            if kept.stop < x.shape[i]:
+                rest = (*[slice(None)] * i, slice(kept.stop, None), *part[i + 1:])
+                out = cat_op(out, slice_view(x, rest), dim=i)
+        return out
     out = scatter_sum_op(x, added, at, dim=d)
     return out if input.shape else reshape_op(out, shape=())
 

@@ -247,12 +247,12 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     """
     rank = len(input._shape)
     if rank == 2 and dim1 == 0 and dim2 == 1:
-        return diagonal_op(input, offset=offset)
+        return graph.call(diagonal_op, (input,), {"offset": offset})
     a, b = as_dim("diagonal", dim1, rank), as_dim("diagonal", dim2, rank)
     if rank < 2 or a == b:
         raise ArgumentError(f"diagonal: needs two different dimensions, got {dim1} and {dim2} of a tensor of rank {rank}")
     last = input if (a, b) == (rank - 2, rank - 1) else permute_op(input, dims=moved((a, b), (rank - 2, rank - 1), rank))
-    return diagonal_op(last, offset=offset)
+    return graph.call(diagonal_op, (last,), {"offset": offset})
 
 
 def _np_windows(x, dimension, size, step):

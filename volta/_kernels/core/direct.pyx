@@ -76,8 +76,9 @@ def only(TensorBase x not None):
     return make_tensor(x.storage, x.shape[1:], x._strides[1:], x.offset, x.dtype) if bare_one(x) else None
 
 
-def of_one_dtype(tuple tensors not None, bint halves):
-    """Whether the first is a tensor of at least 32 bits, or with `halves` of 16 while nothing is recorded, and all tensors have its dtype."""
+def of_one_dtype(tuple tensors not None, bint halves, dict options=None):
+    """Whether the first is a tensor of at least 32 bits, or with `halves` of 16 while nothing is recorded, all tensors have its dtype, and
+    none is among the options."""
     cdef DType first = (<TensorBase>tensors[0]).dtype if len(tensors) and isinstance(tensors[0], TensorBase) else None
     cdef bint half = first is not None and is_half(first.code)
     if first is None or half and not halves:
@@ -85,6 +86,10 @@ def of_one_dtype(tuple tensors not None, bint halves):
     for x in tensors:
         if isinstance(x, TensorBase) and ((<TensorBase>x).dtype is not first or half and grad_mode() and wants(<TensorBase>x)):
             return False
+    if options is not None:
+        for x in options.values():
+            if isinstance(x, TensorBase):
+                return False
     return True
 
 

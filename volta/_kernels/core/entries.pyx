@@ -163,8 +163,7 @@ def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce no
         w.at[w.dim] = at._strides[0] if len(at.shape) else 0
     else:
         for i in range(<int>len(at.shape)):
-            # sums at some of the places beside are made in another order where they are recorded
-            if i != w.dim and (<Py_ssize_t>at.shape[i] > w.sizes[i] or <Py_ssize_t>at.shape[i] < w.sizes[i] and reduce in ("sum", "mean")):
+            if i != w.dim and <Py_ssize_t>at.shape[i] > w.sizes[i]:
                 return None
             w.sizes[i], w.at[i] = at.shape[i], at._strides[i]
         w.sizes[0] = w.sizes[0] if len(at.shape) else 1

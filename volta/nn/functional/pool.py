@@ -35,6 +35,7 @@ __all__ = [f"{name}{rank}d" for name in ("max_pool", "avg_pool", "adaptive_max_p
            for rank in (1, 2, 3)]
 
 MAX_WINDOW = 1 << 24        # elements of a pooling window, padding included: what no image has would only keep the device busy
+_KEPT = (int, tuple)        # types of what a window is said by
 SMALL = 1024                # elements of a plane up to which its largest one is found as that of a window
 LETTERS = {1: "L", 2: "H, W", 3: "D, H, W"}
 
@@ -88,6 +89,13 @@ def _geometry(op, rank, sizes, kernel_size, stride, padding, dilation, ceil_mode
             and (stride is None or type(stride) is int and 0 < stride < MAX_WINDOW)
             and (dilation is None or type(dilation) is int and dilation == 1)):
         return _square(op, rank, sizes, kernel_size, stride, padding, dilation, bool(ceil_mode))
+    given = [tuple(x) if type(x) is list else x for x in (kernel_size, stride, padding, dilation)]
+    return _window(op, rank, sizes, *given, bool(ceil_mode))
+
+
+@functools.lru_cache(maxsize=1024)
+def _window(op, rank, sizes, kernel_size, stride, padding, dilation, ceil_mode):
+    """The same for any windows. Kept, since small poolings take no longer than this."""
     kernel = per_dim(op, "kernel_size", kernel_size, rank)
     stride = kernel if stride is None or stride in ((), []) else per_dim(op, "stride", stride, rank)
     padding, apart = per_dim(op, "padding", padding, rank, 0), per_dim(op, "dilation", 1 if dilation is None else dilation, rank)
@@ -98,9 +106,9 @@ def _geometry(op, rank, sizes, kernel_size, stride, padding, dilation, ceil_mode
 
 @functools.lru_cache(maxsize=1024)
 def _square(op, rank, sizes, kernel, stride, padding, dilation, ceil_mode):
-    """The same for windows that are alike along all dimensions. Kept, since small poolings take no longer than this."""
+    """The same for windows that are alike along all dimensions. Kept, as that is."""
     stride = kernel if stride is None else stride
-    return _geometry(op, rank, sizes, (kernel,) * rank, (stride,) * rank, (padding,) * rank, dilation and (dilation,) * rank, ceil_mode)
+    return _window(op, rank, sizes, (kernel,) * rank, (stride,) * rank, (padding,) * rank, dilation and (dilation,) * rank, ceil_mode)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -260,8 +268,9 @@ def _averages(rank, sizes, kernel, stride, padding, ceil_mode, count_padding, di
 
 def _avg_pool(rank, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     shape = input._shape
-    if type(kernel_size) is int and type(padding) is int and len(shape) == rank + 2 and input._size and input.dtype.is_floating_point and (
-            input._contiguous and (stride is None or type(stride) is int) and (divisor_override is None or type(divisor_override) is int)):
+    if type(kernel_size) in _KEPT and type(padding) in _KEPT and len(shape) == rank + 2 and input._size and (
+            input.dtype.is_floating_point and input._contiguous and (stride is None or type(stride) in _KEPT)
+            and (divisor_override is None or type(divisor_override) is int)):
         return graph.call(avg_pool_op, (input,), _averages(rank, shape[2:], kernel_size, stride, padding, bool(ceil_mode),
                                                            bool(count_include_pad), divisor_override))
     op = f"avg_pool{rank}d"
