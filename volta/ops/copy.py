@@ -13,6 +13,7 @@ from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare, diagonal_sum, of_one_dtype
 from volta._kernels.core.halves import widened
 from volta._kernels.core.order import by_pixels, dense_strides
+from volta._kernels.core.reshaping import expand_kernel
 from volta.device import as_device
 from volta.dtypes import HALVES, as_dtype, as_integer, bool_, check_held, float32, float64, int64, result_type, to_numpy, uint8
 from volta.errors import ArgumentError, DTypeError, ShapeError
@@ -21,7 +22,7 @@ from volta.ops.parts import narrow
 from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
 from volta.ops.records.math import mul
 from volta.ops.records.reduce import sum_op
-from volta.ops.records.view import as_it_lies, clone_op, contiguous_op, diagonal_op, expand_kernel, in_order, on_diagonal, slice_op
+from volta.ops.records.view import as_it_lies, clone_op, contiguous_op, diagonal_op, in_order, on_diagonal, slice_op
 from volta.ops.table import Derived, case, composed
 from volta.ops.view import expand, reshape, squeeze, unsqueeze
 from volta.shapes import as_dims, as_shape, listed

@@ -264,10 +264,11 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     volta.Size([3])
     """
     shape = input._shape
-    dims = (None if dim is None else (as_dim("squeeze", dim, len(shape)),) if type(dim) is int else () if dim in ((), [])
-            else as_dims("squeeze", dim, len(shape)))
+    if type(dim) is int:
+        return graph.call(slice_op, (input,), geometry.squeezed(input, (as_dim("squeeze", dim, len(shape)),)))
+    dims = None if dim is None else () if dim in ((), []) else as_dims("squeeze", dim, len(shape))
     left = squeezed(shape, dims)
-    if input._size and (dims is None or 1 not in left or input._strides == core.strides_of(shape)):
+    if input._size and (dims is None or 1 not in left):
         return graph.call(reshape_op, (input,), {"shape": left})
     return graph.call(slice_op, (input,), geometry.squeezed(input, dims))                # strides that reshape would not keep
 
