@@ -1,5 +1,6 @@
 """Small calls take shorter ways, through fewer kernels and views, while nobody records: they give, bit by bit, what is given where a graph
 is wanted, and refuse the same."""
+import numpy as np
 import pytest
 
 import volta
@@ -176,3 +177,21 @@ def test_views_reach_what_they_show(x):
         assert shown._base is x and shown.data_ptr() - x.data_ptr() in (0, 40)
         both(view, x)
     assert volta.ones(5, 1, 1).squeeze(1).stride() == (1, 1) and volta.tensor(2.0).flatten().shape == (1,)
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "float16", "int64", "int32", "uint8", "bool"])
+def test_arrays_become_tensors(kind, rng):
+    whole = rng.integers(0, 100, (4, 6)).astype(kind)
+    for array in (whole, whole.T, whole[::2, ::-1], whole[:0], np.asarray(whole[0, 0])):
+        for dtype in (None, volta.float32, volta.float64, volta.int64, volta.bool):
+            made = volta.tensor(array, dtype=dtype)
+            wanted = array if dtype is None else array.astype(dtype.name)
+            assert made.dtype.name == wanted.dtype.name and made.is_contiguous() and made.tolist() == wanted.tolist()
+    made = volta.tensor(whole)
+    whole[...] = 0
+    assert made.any()
+
+
+def test_what_is_beyond_float32_is_infinite():
+    made = volta.tensor(np.array([1e300, -1e300, np.nan, 0.1]), dtype=volta.float32)
+    assert made[:2].tolist() == [volta.inf, -volta.inf] and made[2].isnan() and made[3].item() == np.float32(0.1)
