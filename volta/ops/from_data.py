@@ -307,5 +307,5 @@ def as_tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = Non
     if isinstance(data, core.TensorBase):
         return data if dtype is None and device is None else to(data, dtype=dtype, device=device)
     if isinstance(data, np.ndarray) and dtype is None and not as_device(device).is_gpu:
-        return from_numpy(data)
-    return tensor(data, dtype=dtype, device=device)
+        return from_numpy.function(data)
+    return tensor.function(data, dtype=dtype, device=device)
