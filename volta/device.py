@@ -73,9 +73,7 @@ def as_device(name: str | Device | int | None = None) -> Device:
     """The device of tensors that are made on the one of this name."""
     if name is None:
         return default_device()
-    if name == "cpu":
-        return CPU
-    found = name if isinstance(name, Device) else named(name)
+    found = name if isinstance(name, Device) else CPU if name == "cpu" else named(name)
     return found if type(found) is not _Numbered else META if found.is_meta else CPU
 
 

@@ -45,10 +45,11 @@ class Facts:
     @property
     def T(self) -> Tensor:
         """The dimensions in reverse order: of other than matrices with a warning, which is given once."""
-        if self.ndim != 2:
+        rank = len(self._shape)
+        if rank != 2:
             warn_once("T: of other tensors than matrices it is deprecated; write mT for batches of matrices, or permute",
-                      "T" if self.ndim else "T of a number")
-        return permute_op(self, dims=tuple(range(self.ndim - 1, -1, -1)))
+                      "T" if rank else "T of a number")
+        return permute_op(self, dims=(1, 0) if rank == 2 else tuple(range(rank - 1, -1, -1)))
 
     @property
     def mT(self) -> Tensor:

@@ -1,12 +1,12 @@
 """Shapes, axes, strides and indices as tuples; knows no storage and no op."""
 from __future__ import annotations
 
-import functools
 import operator
 
 from volta._kernels import core
 from volta._kernels.core.shapes import (
     as_dim,
+    as_dims,
     as_order,
     exchanged,
     expanded,
@@ -19,7 +19,7 @@ from volta._kernels.core.shapes import (
     view_strides,
 )
 from volta._kernels.core.size import Size
-from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
+from volta.errors import ArgumentError, IndexRangeError, ShapeError
 
 __all__ = ["Size", "as_dim", "as_dims", "as_order", "as_shape", "broadcast_shapes", "broadcasts_to", "exchanged", "expanded", "infer",
            "listed", "listed_sizes", "moved", "moved_one", "own_dim", "per_dim", "reduced", "squeezed", "view_strides"]
@@ -61,30 +61,6 @@ def per_dim(op: str, name: str, value: object, rank: int, least: int = 1) -> tup
         several = {1: "", 2: " or a pair of ints"}.get(rank, f" or {rank} ints")
         raise ArgumentError(f"{op}: {name} must be an int{several} >= {least}, got {value!r}")
     return tuple(map(int, values))
-
-
-@functools.cache
-def _every(rank):
-    return tuple(range(rank))
-
-
-def as_dims(op: str, dim: object, rank: int) -> tuple[int, ...]:
-    """Sorted unique dimensions from None (all), an int or a sequence.
-
-    Raises: ArgumentError for a dimension given twice.
-    """
-    if type(dim) is int and -rank <= dim < rank:
-        return (dim if dim >= 0 else dim + rank,)
-    if dim is None:
-        return _every(rank)
-    if not hasattr(dim, "__index__") and not isinstance(dim, (tuple, list)):
-        raise DTypeError(f"{op}: dim must be an integer or a tuple of them, got {dim!r}")
-    if not hasattr(dim, "__index__") and len(dim) == 0:
-        return _every(rank)
-    dims = [as_dim(op, d, rank) for d in ((dim,) if hasattr(dim, "__index__") else dim)]
-    if len(set(dims)) != len(dims):
-        raise ArgumentError(f"{op}: dim {tuple(dim)} names a dimension twice")
-    return tuple(sorted(dims)) if rank else ()
 
 
 def reduced(shape: tuple[int, ...], dims: tuple[int, ...], keepdim: bool) -> tuple[int, ...]:

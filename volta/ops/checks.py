@@ -15,6 +15,7 @@ from volta._kernels import core
 from volta._kernels.core.record import (
     BOOLEAN,
     ELEMENT,
+    GAPS,
     INTEGER,
     INTEGERS,
     LISTS,
@@ -96,7 +97,7 @@ KINDS = {
                    "a name such as 'cpu' or 'gpu:1'"),
     "Callable": (0, callable, "a function"),
     "Sequence[Tensor | None]": (TENSORS, _each(lambda value: value is None or _is_tensor(value)), "a sequence of tensors and None"),
-    "Sequence[int | None]": (INTEGERS, _each(lambda value: value is None or _is_integer(value)), "a sequence of integers and None"),
+    "Sequence[int | None]": (GAPS, _each(lambda value: value is None or _is_integer(value)), "a sequence of integers and None"),
 }
 
 

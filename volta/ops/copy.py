@@ -13,14 +13,16 @@ from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare, diagonal_sum, of_one_dtype
 from volta._kernels.core.halves import widened
 from volta._kernels.core.order import by_pixels, dense_strides
+from volta._kernels.core.reshaping import expand_kernel
 from volta.device import as_device
 from volta.dtypes import HALVES, as_dtype, as_integer, bool_, check_held, float32, float64, int64, result_type, to_numpy, uint8
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.layout import channels_last, channels_last_3d, contiguous_format, preserve_format
 from volta.ops.parts import narrow
 from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
+from volta.ops.records.math import mul
 from volta.ops.records.reduce import sum_op
-from volta.ops.records.view import as_it_lies, clone_op, contiguous_op, diagonal_op, expand_kernel, in_order, on_diagonal, slice_op
+from volta.ops.records.view import as_it_lies, clone_op, contiguous_op, diagonal_op, in_order, on_diagonal, slice_op
 from volta.ops.table import Derived, case, composed
 from volta.ops.view import expand, reshape, squeeze, unsqueeze
 from volta.shapes import as_dims, as_shape, listed
@@ -86,7 +88,7 @@ def promoted(function, one=False):
 
     @wraps(function)
     def run(*tensors, **options):
-        if of_one_dtype(tensors, one) and (not options or all(not isinstance(x, core.TensorBase) for x in options.values())):
+        if of_one_dtype(tensors, one, options):
             return function(*tensors, **options)
         given = [x for x in tensors if isinstance(x, core.TensorBase)]
         given += [x for name, x in options.items() if name not in numbers and isinstance(x, core.TensorBase)]
@@ -98,6 +100,14 @@ def promoted(function, one=False):
         out = function(*tensors, **options)
         return cast(out, dtype) if dtype in HALVES else out
     return run
+
+
+def multiple(input, source, alpha):
+    """alpha * source, to be added to the input, where nothing has to be looked at before; None for another alpha than 1 elsewhere."""
+    if alpha == 1:
+        return source
+    plain = type(alpha) in (int, float) and isinstance(source, core.TensorBase) and source.dtype in (float32, float64)
+    return mul(source, alpha) if plain and abs(alpha) <= 65504 and bare(source) and not core.same_memory(input, source) else None
 
 
 def as_wide(x):

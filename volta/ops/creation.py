@@ -54,11 +54,15 @@ def empty(*sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype:
     >>> volta.empty(2, 3).shape
     volta.Size([2, 3])
     """
+    out = _undefined(_shape("empty", sizes, size), dtype, device)
+    return finish(out if memory_format is None else arranged("empty", out, memory_format), requires_grad)
+
+
+def _undefined(shape, dtype, device):
     dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
     device = as_device(device)
-    params, shape = {"dtype": dtype, "device": device}, _shape("empty", sizes, size)
-    out = run_kernel(full_op, device, (shape, 0), params) if dtype is int64 else run_kernel(empty_op, device, (shape,), params)
-    return finish(out if memory_format is None else arranged("empty", out, memory_format), requires_grad)
+    params = {"dtype": dtype, "device": device}
+    return run_kernel(full_op, device, (shape, 0), params) if dtype is int64 else run_kernel(empty_op, device, (shape,), params)
 
 
 @_made
@@ -71,6 +75,10 @@ def full(size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = No
     >>> volta.full((2,), 7).tolist()
     [7, 7]
     """
+    return _full(_shape("full", (size,), None), fill_value, dtype, device, requires_grad)
+
+
+def _full(shape, fill_value, dtype, device, requires_grad):
     if type(fill_value) not in (float, int):
         if isinstance(fill_value, (core.TensorBase, np.ndarray, np.generic)):
             fill_value = fill_value.item()
@@ -80,7 +88,7 @@ def full(size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = No
         dtype = bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else get_default_dtype()
     if not -65504.0 <= fill_value <= 65504.0:
         check_held("full", fill_value, as_dtype(dtype))
-    return _filled(_shape("full", (size,), None), fill_value, dtype, device, requires_grad)
+    return _filled(shape, fill_value, dtype, device, requires_grad)
 
 
 def _filled(shape, value, dtype, device, requires_grad):
@@ -331,12 +339,10 @@ def _laid(name, made, like, memory_format):
 
 
 def _like(make, value=None):
-    made = make.function                # its arguments need no second check
-
     def function(input: Tensor, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False,
                  memory_format: Layout | None = None) -> Tensor:
         dtype, device = dtype or input.dtype, device or input.device
-        like = made(input._shape, dtype=dtype, device=device) if value is None else _filled(input._shape, value, dtype, device, False)
+        like = _undefined(input._shape, dtype, device) if value is None else _filled(input._shape, value, dtype, device, False)
         return finish(_laid(function.__name__, like, input, memory_format), requires_grad)
     return _named_like(function, make, samples=() if make is empty else (case((2, 3)),), kinds="fib", smooth=False,
                        numpy=np.zeros_like if make is zeros else np.ones_like)
@@ -371,7 +377,7 @@ def full_like(input: Tensor, fill_value: Number, *, dtype: DTypeLike = None, dev
     >>> volta.full_like(volta.ones(2), 7).tolist()
     [7.0, 7.0]
     """
-    like = full.function(input._shape, fill_value, dtype=dtype or input.dtype, device=device or input.device)
+    like = _full(input._shape, fill_value, dtype or input.dtype, device or input.device, False)
     return finish(_laid("full_like", like, input, memory_format), requires_grad)
 
 
@@ -390,9 +396,11 @@ def randint_like(input: Tensor, *bounds: int, low: int = 0, high: int | None = N
 
 
 def _new(make):
+    made = make.function                # its arguments need no second check
+
     def function(self: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype: DTypeLike = None,
                  device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
-        return make(*sizes, size=size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+        return made(*sizes, size=size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
     name = function.__name__ = function.__qualname__ = "new_" + make.__name__
     function.__doc__ = (f"`volta.{make.__name__}` with the dtype and device of this tensor.\n\n>>> volta.ones(2).{name}(3).shape\n"
                         "volta.Size([3])")
@@ -410,7 +418,7 @@ def new_full(self: Tensor, size: int | Sequence[int], fill_value: Number, *, dty
     >>> volta.arange(2).new_full((2,), 7).tolist()
     [7, 7]
     """
-    return full(size, fill_value, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+    return _full(_shape("full", (size,), None), fill_value, dtype or self.dtype, device or self.device, requires_grad)
 
 
 @_made_as_this

@@ -96,6 +96,8 @@ def scatter_in_place(input, dim, index, src=None, *, value=None, reduce=None):
 
 def scatter_reduce_in_place(input, dim, index, src, reduce, *, include_self=True):
     """See `Places.one`."""
+    if reduce == "mean":
+        return combined(input, dim, index, src, reduce, True, False, False, not include_self)
     if not include_self or reduce not in ("sum", "prod", "amax", "amin") or not isinstance(index, TensorBase) or index.dtype is not int64:
         return None
     return _combined_in_place("scatter_reduce", input, as_dim("scatter_reduce", dim, input.ndim), index, src, reduce)
@@ -103,6 +105,9 @@ def scatter_reduce_in_place(input, dim, index, src, reduce, *, include_self=True
 
 def index_reduce_in_place(input, dim, index, source, reduce, *, include_self=True):
     """See `Places.one`."""
+    if reduce == "mean":
+        warn_once(BETA)
+        return combined(input, dim, index, source, reduce, True, True, False, not include_self)
     if input.device.is_gpu or not include_self or reduce not in ("prod", "amax", "amin") or input.dtype.code == 0 or not (
             isinstance(index, TensorBase) and isinstance(source, TensorBase) and index._size and takes_entries(input, index, source)):
         return None

@@ -53,6 +53,8 @@ def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
             made = of_numbers(data, floating)
             if made is not None:
                 return finish(made, requires_grad)
+    if type(data) is np.ndarray and data.dtype.kind in "bif":           # which mean what they say
+        return _of_array(data, from_numpy_dtype(data.dtype) if dtype is None else as_dtype(dtype), device, requires_grad)
     array, kinds = _as_array(data)
     if array.dtype.kind in "OSU":
         array = _plain_numbers(array, data, dtype)
@@ -64,8 +66,15 @@ def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
         wanted = get_default_dtype()
     if dtype is not None and array.dtype.kind in "iufO" and not isinstance(data, np.ndarray):
         _check_fit(array, wanted)
+    return _of_array(array, wanted, device, requires_grad)
+
+
+def _of_array(array, wanted, device, requires_grad):
+    """A copy of the numbers of an array as elements of `wanted`."""
     kept, where = float32 if wanted is bfloat16 else wanted, as_device(device)      # NumPy has no bfloat16
-    if array.dtype.kind == "f" and array.itemsize > kept.itemsize:
+    if kept is float32 and array.dtype == np.float64 and not where.is_gpu:
+        kept = float64                                  # rounded by a kernel
+    elif array.dtype.kind == "f" and array.itemsize > kept.itemsize:
         with np.errstate(over="ignore"):                # what is beyond a float's range is infinite, as in every conversion
             array = array.astype(to_numpy(kept))
     array = np.asarray(array, dtype=to_numpy(kept), order="C")
@@ -298,5 +307,5 @@ def as_tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = Non
     if isinstance(data, core.TensorBase):
         return data if dtype is None and device is None else to(data, dtype=dtype, device=device)
     if isinstance(data, np.ndarray) and dtype is None and not as_device(device).is_gpu:
-        return from_numpy(data)
-    return tensor(data, dtype=dtype, device=device)
+        return from_numpy.function(data)
+    return tensor.function(data, dtype=dtype, device=device)

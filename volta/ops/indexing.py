@@ -14,10 +14,9 @@ from volta._kernels.core.direct import bare
 from volta._kernels.core.entries import combined
 from volta.dtypes import as_integer, bool_, check_held, held, int32, int64, is_element
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, IndexTypeError, RankError, ShapeError
-from volta.ops.copy import as_value, changed_by, to
-from volta.ops.join import pad
+from volta.ops.copy import as_value, changed_by, multiple, to
 from volta.ops.parts import narrow, select, slice_view, unbind
-from volta.ops.records.copy import cast
+from volta.ops.records.copy import cast, cat_op
 from volta.ops.records.index import (
     gather_op,
     index_add_into_op,
@@ -25,7 +24,6 @@ from volta.ops.records.index import (
     index_sum_op,
     one_hot_op,
     scatter_add_into_op,
-    scatter_add_op,
     scatter_sum_op,
 )
 from volta.ops.records.math import remainder, where_op, wrapped
@@ -258,8 +256,13 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     if added.shape != at.shape:
         added = slice_view(added, tuple(slice(0, n) for n in at.shape))
     if at.shape != x.shape and any(n != m for i, (n, m) in enumerate(zip(x.shape, at.shape)) if i != d):
-        added = scatter_add_op(added, at, dim=d, size=x.shape[d])
-        return row_major(input) + pad(added, [v for n, m in zip(reversed(x.shape), reversed(added.shape)) for v in (0, n - m)])
+        part = [slice(0, m if i == d else n) for i, (n, m) in enumerate(zip(at.shape, x.shape))]
+        out = scatter_sum_op(slice_view(x, tuple(part)), added, at, dim=d)
+        for i, kept in enumerate(part):                     # beside which the input stays as it is
+            if kept.stop < x.shape[i]:
+                rest = (*[slice(None)] * i, slice(kept.stop, None), *part[i + 1:])
+                out = cat_op(out, slice_view(x, rest), dim=i)
+        return out
     out = scatter_sum_op(x, added, at, dim=d)
     return out if input.shape else reshape_op(out, shape=())
 
@@ -287,7 +290,7 @@ def _adds_alone(input, index, source):
 
 
 def _add_slices_in_place(input, dim, index, source, *, alpha=1):
-    if alpha == 1 and (found := combined(input, dim, index, source, "sum", True, True)) is not None:
+    if (found := combined(input, dim, index, multiple(input, source, alpha), "sum", True, True)) is not None:
         return found
     for x in (index, source):
         inplace.check_apart("index_add_", input, x, whole=True)
@@ -313,7 +316,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     >>> volta.index_add(volta.zeros(3), 0, volta.tensor([2, 2]), volta.ones(2)).tolist()
     [0.0, 0.0, 2.0]
     """
-    if alpha == 1 and (found := combined(input, dim, index, source, "sum", False, True)) is not None:
+    if (found := combined(input, dim, index, multiple(input, source, alpha), "sum", False, True)) is not None:
         return found
     source, index, d = _slices_to_add(input, dim, index, source, alpha)
     if not input._size and input.ndim > 1 and index._size:

@@ -10,7 +10,7 @@ import numpy as np
 from volta._kernels.core import graph, reshaped
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import all_bare, as_columns, bare
-from volta._kernels.core.order import alike, by_pixels
+from volta._kernels.core.order import alike, alike_but, by_pixels
 from volta.dtypes import as_integer, check_held, promote_types, uint8
 from volta.errors import ArgumentError, IndexRangeError, RankError, ShapeError
 from volta.ops.copy import pixels_as
@@ -37,16 +37,6 @@ def result_dtype(tensors: Sequence[Tensor]) -> DType:
     return dtype
 
 
-def _fits(tensors: tuple[Tensor, ...], d: int) -> bool:
-    """Whether all have one dtype, and shapes that differ along d alone."""
-    shape, dtype = tensors[0]._shape, tensors[0].dtype
-    before, after, rank = shape[:d], shape[d + 1:], len(shape)
-    for x in tensors:
-        if len(x._shape) != rank or x._shape[:d] != before or x._shape[d + 1:] != after or x.dtype is not dtype:
-            return False
-    return True
-
-
 @composed(out="cast", apart=0, samples=(case(Many(((2, 3), (2, 1))), dim=1), case(Many(((2, 3), (0, 3), (4, 3))))), kinds="fib",
           method=False, aliases=("concat", "concatenate"), numpy=lambda tensors, dim=0: np.concatenate(tensors, dim))
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -64,7 +54,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         raise ArgumentError("cat: needs at least one tensor")
     if alike(tensors):
         return _joined(tensors, as_dim("cat", dim, len(tensors[0]._shape)))
-    if len(tensors[0]._shape) > 1 and _fits(tensors, d := as_dim("cat", dim, len(tensors[0]._shape))):
+    if len(tensors[0]._shape) > 1 and alike_but(tensors, d := as_dim("cat", dim, len(tensors[0]._shape))):
         return _joined(tensors, d)
     dtype = result_dtype(tensors)
     first = next((x for x in tensors if x._shape != (0,)), tensors[0])

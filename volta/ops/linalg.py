@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import view
+from volta._kernels.core import TensorBase, same_memory, view
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import all_bare, bare, flat_product
 from volta._kernels.core.inplace import into
@@ -119,6 +119,16 @@ def _matrix_by_vector(input, vec):
     return reshape_op(_matrices(input, reshape_op(vec, shape=(*b, 1))), shape=a[:1])
 
 
+def _in_place(product):
+    """See `Places.one`: of a sum of the tensor and a product, where nothing is weighed."""
+    def one(input, a, b, *, beta=1, alpha=1):
+        for x in (a, b):
+            if not isinstance(x, TensorBase) or x.dtype is not input.dtype or same_memory(x, input):
+                return None
+        return (add_op, (product(a, b), input)) if beta == 1 == alpha else None
+    return one
+
+
 @composed(samples=(case((2, 3, 4), (2, 4, 5)), case((0, 2, 3), (0, 3, 2))), numpy=np.matmul, kinds="fi", rtol=1e-4)
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two batches of matrices: (b, m, k) @ (b, k, n).
@@ -177,7 +187,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 @composed(samples=(case((5,), (3, 4), (4, 5)), case((3, 5), (3, 4), (4, 5), beta=2, alpha=3), case((), (2, 0), (0, 3), beta=0)), kinds="fi",
           numpy=lambda x, a, b, beta=1, alpha=1: beta * x + alpha * (a @ b), rtol=1e-4, in_float32=True,
-          takes={"input": "fi", "mat1": "=input", "mat2": "=input"}, inplace=True)
+          takes={"input": "fi", "mat1": "=input", "mat2": "=input"}, inplace=True, one=_in_place(_matrices))
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2). Of integers the factors are cut to integers; beta 0 ignores `input`, NaN or not,
     and alpha 0 the product.
@@ -207,7 +217,8 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
 
 
 @composed(samples=(case((3,), (3, 4), (4,)), case((), (2, 0), (0,), beta=2, alpha=3)), kinds="fi", rtol=1e-4, in_float32=True, inplace=True,
-          numpy=lambda x, a, b, beta=1, alpha=1: beta * x + alpha * (a @ b), takes={"input": "fi", "mat": "=input", "vec": "=input"})
+          numpy=lambda x, a, b, beta=1, alpha=1: beta * x + alpha * (a @ b), takes={"input": "fi", "mat": "=input", "vec": "=input"},
+          one=_in_place(_matrix_by_vector))
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec), with the rules of `addmm`.
 

@@ -80,6 +80,20 @@ def _lerp_in_place(input, end, weight):
     return None if end is input else (r.lerp_op, (input, end, weight))      # of which some GPUs' compilers take the difference for 0
 
 
+def _rounded_in_place(input, other, *, rounding_mode=None):
+    return (_DIVISIONS[rounding_mode], (input, other)) if rounding_mode in ("floor", "trunc") else None
+
+
+def _square_in_place(input):
+    return r.pow, (input, 2)
+
+
+def _limited_in_place(input, min=None, max=None):
+    if max is None:
+        return None if min is None else (r.clamp_min, (input, min))
+    return (r.clamp_max, (input, max)) if min is None else (r.clamp_op, (input, min, max))
+
+
 for _each in (_sum_in_place, _difference_in_place, _product_in_place, _quotient_in_place, _lerp_in_place):
     _each.halves = True
 
@@ -191,7 +205,8 @@ def _np_div(input, other, rounding_mode=None):
 
 
 @composed(samples=(*BINARY_CASES, case((3, 4), (4,), rounding_mode="floor"), case((3, 4), (4,), rounding_mode="trunc")), numpy=_np_div,
-          kinds="fi", domain=(0.3, 3.0), smooth=False, inplace=True, record=r.div_op, aliases=("divide", "true_divide"))
+          kinds="fi", domain=(0.3, 3.0), smooth=False, inplace=True, record=r.div_op, one=_rounded_in_place,
+          aliases=("divide", "true_divide"))
 def div(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
     """input / other; integers give a float. `rounding_mode` "floor" or "trunc" rounds the quotient, and integers give integers then.
 
@@ -206,7 +221,7 @@ def div(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | 
     return _DIVISIONS[rounding_mode](input, other)
 
 
-@composed(out="cast", samples=UNARY_CASES, numpy=np.square, kinds="fi", elementwise=True, inplace=True)
+@composed(out="cast", samples=UNARY_CASES, numpy=np.square, kinds="fi", elementwise=True, inplace=True, one=_square_in_place)
 def square(input: Tensor) -> Tensor:
     """input ** 2.
 
@@ -303,7 +318,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 @composed(samples=(*TERNARY_CASES, case((3, 4), -0.5, 0.7), case((3, 4), min=1), case((3, 4), max=1)), kinds="fi", smooth=False,
           numpy=lambda input, min=None, max=None: np.clip(input, min, max), elementwise=True, inplace=True, record=r.clamp_op,
-          aliases=("clip",))
+          one=_limited_in_place, aliases=("clip",))
 def clamp(input: Tensor, min: Number | Tensor | None = None, max: Number | Tensor | None = None) -> Tensor:
     """Values limited to [min, max] (numbers or tensors), `max` where min > max; the gradient passes where a value is within, bounds
     included. NaN, in the tensor or as a bound, gives NaN and passes none.

@@ -102,16 +102,23 @@ def _powers(input, p, dim, keepdim):
     if p in ("fro", None, 2):
         return root(sum(input * input, dim, keepdim), 0.5)
     if p == 1:
-        return sum(abs(input), dim, keepdim)
+        return _sum(abs(input), dim, keepdim)
     if p in (math.inf, -math.inf):
         return shared_extreme("norm", p > 0, abs(input), dim, keepdim)
-    size, zero = abs(input), input == 0
+    size = abs(input)
     if p == 0:
-        return sum(floor(where_op(zero, size, 1.0)), dim, keepdim)      # 0 and 1, in the graph, with derivative 0
+        return sum(floor(where_op(input == 0, size, 1.0)), dim, keepdim)      # 0 and 1, in the graph, with derivative 0
     if p < 0 and 0 in [input.shape[d] for d in as_dims("norm", dim, input.ndim)]:
         raise IndexRangeError(f"norm: there is no {p}-norm of no elements, got shape {input.shape}")
-    terms = size ** p if p > 1 else where_op(zero, 0.0 if p > 0 else math.inf, where_op(zero, 1.0, size) ** p)
-    return root(sum(terms, dim, keepdim), 1.0 / p)
+    if p > 1:
+        return root(_sum(size ** p, dim, keepdim), 1.0 / p)
+    zero = input == 0
+    return root(_sum(where_op(zero, 0.0 if p > 0 else math.inf, where_op(zero, 1.0, size) ** p), dim, keepdim), 1.0 / p)
+
+
+def _sum(x, dim, keepdim):
+    """`sum` of floating point numbers."""
+    return sum_op(x, dim=as_dims("norm", dim, len(x._shape)), keepdim=keepdim) if x._shape else sum(x, dim, keepdim)
 
 
 # ---------------------------------------------------------------- torch.linalg
@@ -275,10 +282,13 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     return norm(v, float(pow), tuple(i for i in range(v.ndim) if i != d), True)
 
 
-def _limited(x, over, most):
+def _limited(x, p, over, most):
     """`renorm` of what nobody records or watches, by the kernels alone."""
     device = x.device
-    sizes = run_kernel(norm2_op, device, (x,), {"dim": over, "keepdim": True})
+    if p == 2 and not _alone(x, over):
+        sizes = run_kernel(norm2_op, device, (x,), {"dim": over, "keepdim": True})
+    else:
+        sizes = _norm(x, p, over, True)
     factors = run_kernel(div_op, device, (most, run_kernel(add_op, device, (sizes, 1e-7))))
     factors = run_kernel(where_op, device, (run_kernel(gt, device, (sizes, most)), factors, 1.0))
     return run_kernel(mul, device, (row_major(x), factors))
@@ -306,8 +316,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         raise ArgumentError(f"renorm: p must be above 0 and maxnorm at least 0, got {p} and {maxnorm}")
     d = as_dim("renorm", dim, input.ndim)
     over = tuple([i for i in range(input.ndim) if i != d])
-    if p == 2 and bare(input) and not _alone(input, over):
-        return _limited(input, over, maxnorm)
+    if bare(input):
+        return _limited(input, p, over, maxnorm)
     sizes = norm(input.detach(), p, over, True)
     if graph.wants_derivative(input):          # a slice that is not scaled has no part in the derivative of the norms: it may hold NaN
         sizes = where(sizes > maxnorm, norm(where(sizes > maxnorm, input, 0.0), p, over, True), 0.0)

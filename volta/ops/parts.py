@@ -198,6 +198,8 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
     """
     d = _dim("tensor_split", "split", input, dim)
     n, parts = input._shape[d], indices_or_sections
+    if type(parts) is int and 1 <= parts <= n and n % parts == 0:
+        return tuple([graph.call(slice_op, (input,), part) for part in indexing.parts(input, d, n // parts)])
     if isinstance(parts, core.TensorBase):
         if parts.ndim > 1 or parts.dtype is not int64:
             raise ArgumentError(f"tensor_split: needs int64 of rank 0 or 1, got {parts.dtype} of shape {parts.shape}")
@@ -245,12 +247,12 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     """
     rank = len(input._shape)
     if rank == 2 and dim1 == 0 and dim2 == 1:
-        return diagonal_op(input, offset=offset)
+        return graph.call(diagonal_op, (input,), {"offset": offset})
     a, b = as_dim("diagonal", dim1, rank), as_dim("diagonal", dim2, rank)
     if rank < 2 or a == b:
         raise ArgumentError(f"diagonal: needs two different dimensions, got {dim1} and {dim2} of a tensor of rank {rank}")
     last = input if (a, b) == (rank - 2, rank - 1) else permute_op(input, dims=moved((a, b), (rank - 2, rank - 1), rank))
-    return diagonal_op(last, offset=offset)
+    return graph.call(diagonal_op, (last,), {"offset": offset})
 
 
 def _np_windows(x, dimension, size, step):

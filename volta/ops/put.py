@@ -11,6 +11,7 @@ import numpy as np
 from volta._kernels.core import TensorBase, graph, host_sees, indexing, inplace, put_where, reshaped, same_memory, stands_in, view
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
+from volta._kernels.core.entries import combined
 from volta._kernels.core.order import dense_strides, outermost_first
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
@@ -140,6 +141,10 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     >>> volta.put(volta.zeros(2, 2), volta.tensor([1, -1]), volta.ones(2)).tolist()
     [[0.0, 1.0], [0.0, 1.0]]
     """
+    if input._contiguous and index._contiguous and source._contiguous and index._size == source._size and bare(input, source) and (
+            combined(reshaped(input, (input._size,)), 0, reshaped(index, (index._size,)), reshaped(source, (source._size,)),
+                     "sum" if accumulate else "last", True, False) is not None):
+        return input
     check_integers("put", index)
     index, source = alike("put", input, index, source)
     if index._size != source._size:

@@ -42,7 +42,7 @@ def scalar_tensor(s: Number, *, dtype: DTypeLike = None, device: DeviceLike = No
     >>> volta.scalar_tensor(3)
     tensor(3.)
     """
-    return full((), s, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
+    return full.function((), s, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
 
 
 @_made

@@ -32,7 +32,7 @@ from volta.ops.records.reduce import (
     sum_op,
     var_op,
 )
-from volta.ops.records.view import flat, permute_op, reshape_op
+from volta.ops.records.view import clone_op, flat, permute_op, reshape_op
 from volta.ops.table import case, composed
 from volta.results import Result
 from volta.shapes import as_dim, as_dims, reduced
@@ -161,9 +161,9 @@ def _extreme(name, record, input, dim, keepdim):
     dims = as_dims(name, dim, input.ndim)
     if input._size == 0 and 0 in [input.shape[d] for d in dims]:
         raise IndexRangeError(f"{name}: cannot reduce {dims} of shape {input.shape}: there are no elements, and it has no neutral one")
-    if not input.ndim and input.dtype.is_floating_point:
+    if not input.ndim and input.dtype.is_floating_point and not bare(input):
         return reshape_op(record(reshape_op(input, shape=(1,)), dim=(0,), keepdim=keepdim), shape=())
-    return record(input, dim=dims, keepdim=keepdim) if dims else clone(input)
+    return record(input, dim=dims, keepdim=keepdim) if dims else clone_op(input)
 
 @composed(samples=_FULL, numpy=np_reduced(np.amax), kinds="fib", aliases=("max_dim", "max_reduce"))
 def amax(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:

@@ -23,10 +23,11 @@ _SAMPLES = (case((3, 4), dim=-1), case((2, 3, 4), dim=0), case((600, 2), dim=0),
 
 def _in_dtype(name, record, input, dim, dtype):
     """A scan of elements of `dtype`; bool counts as 0 and 1, and integers add up in int64, which wraps to the same."""
-    if dtype is not None and as_dtype(dtype) is bool_:
+    if dtype is None:
+        return record(input, dim=as_dim(name, dim, len(input._shape)))
+    if as_dtype(dtype) is bool_:
         raise DTypeError(f"{name}: results of bool are not available; give an integer dtype, or use any() or all()")
-    out = record(input if dtype is None else cast(input, as_dtype(dtype)), dim=as_dim(name, dim, input.ndim))
-    return out if dtype is None else cast(out, as_dtype(dtype))
+    return cast(record(cast(input, as_dtype(dtype)), dim=as_dim(name, dim, input.ndim)), as_dtype(dtype))
 
 
 @composed(out="dtype", samples=_SAMPLES, inplace=True, kinds="fib", numpy=lambda x, dim: cumsum_op.details.numpy(x, dim), rtol=2e-5)

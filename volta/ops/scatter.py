@@ -201,6 +201,14 @@ def _identity(reduce, x):
     return limits.min if reduce == "amax" else limits.max
 
 
+def _few_combined(input, dim, index, source, reduce, include_self, slices):
+    """See `combined`."""
+    if include_self or reduce == "mean":
+        return combined(input, dim, index, source, reduce, False, slices, False, not include_self)
+    own = combined(input, dim, index, _identity(reduce, input), "last", False, slices, True)
+    return None if own is None else combined(own, dim, index, source, reduce, True, slices)
+
+
 @composed(apart=1, samples=tuple(case((3, 5), 1, Labels((3, 4), 5), (3, 4), reduce=reduce, include_self=own) for reduce in _REDUCE
                         for own in (True, False)) + (case((4, 3), 0, Labels((6, 2), 4), (7, 3), reduce="amax"),),
           one=scatter_reduce_in_place, kinds="fi", inplace=True, in_float32=True, takes={"input": "fib", "src": "=input"},
@@ -217,10 +225,8 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     dim = as_dim("scatter_reduce", dim, input.ndim)
     if reduce not in _REDUCE:
         raise ArgumentError(f"scatter_reduce: reduce must be one of {', '.join(_REDUCE)}, got {reduce!r}")
-    if reduce != "mean":
-        own = input if include_self else combined(input, dim, index, _identity(reduce, input), "last", False, False, True)
-        if own is not None and (found := combined(own, dim, index, src, reduce, not include_self, False)) is not None:
-            return found
+    if (found := _few_combined(input, dim, index, src, reduce, include_self, False)) is not None:
+        return found
     check_integers("scatter_reduce", index)
     d, x, at, source = _fitted("scatter_reduce", input, dim, index, src)
     if not at._size:
@@ -281,10 +287,8 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
     if input.dtype.code == 0:
         raise DTypeError("index_reduce: needs a floating point or integer tensor, got bool; convert it with .float()")
     warn_once(BETA)
-    if reduce != "mean":
-        own = input if include_self else combined(input, dim, index, _identity(reduce, input), "last", False, True, True)
-        if own is not None and (found := combined(own, dim, index, source, reduce, not include_self, True)) is not None:
-            return found
+    if (found := _few_combined(input, dim, index, source, reduce, include_self, True)) is not None:
+        return found
     d = as_dim("index_reduce", dim, input.ndim)
     index, source = slices_of("index_reduce", d, input, index, source)
     check_index("index_reduce", index, input.shape[d] if input.shape else 1)

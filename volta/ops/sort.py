@@ -327,8 +327,13 @@ def searchsorted(sorted_sequence: Tensor, input: Tensor | Number, *, out_int32: 
     dtype = result_type(sorted_sequence, input)
     if dtype is bool_ and not input._size:              # nothing to compare, which PyTorch takes of any dtype
         dtype = uint8
-    out = searchsorted_op(cast(sorted_sequence, dtype).detach(), cast(input, dtype).detach(), right=bool(right or side == "right"))
+    out = searchsorted_op(_values(sorted_sequence, dtype), _values(input, dtype), right=bool(right or side == "right"))
     return cast(out, int32) if out_int32 else out
+
+
+def _values(x, dtype):
+    """Numbers of a dtype, without a graph."""
+    return x if x.dtype is dtype and not x.requires_grad else cast(x, dtype).detach()
 
 
 _BUCKETS = Derived(lambda x: np.arange(12.0))
@@ -346,5 +351,5 @@ def bucketize(input: Tensor | Number, boundaries: Tensor, *, out_int32: bool = F
     """
     if boundaries.ndim != 1:
         raise ShapeError(f"bucketize: boundaries must be a vector, got shape {boundaries.shape}")
-    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+    return searchsorted.function(boundaries, input, out_int32=out_int32, right=right)
 

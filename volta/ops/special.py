@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import TensorBase, host_sees
+from volta._kernels.core.direct import bare
 from volta._kernels.core.inplace import InPlace
 from volta.dtypes import HALVES, bool_, finfo, float32, float64, int32, result_type
 from volta.errors import ArgumentError, CallError, DTypeError
@@ -47,6 +48,8 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 
 @in_float32
 def _limited_logit(input, eps):
+    if 0 <= eps <= 0.5 and bare(input):
+        return s.logit_op(r.clamp_op(input, eps, 1 - eps))
     return s.logit_op(r.where_op(input < eps, eps, r.where_op(input > 1 - eps, 1 - eps, input)))
 
 

@@ -154,11 +154,11 @@ def nansum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool 
     tensor(3.)
     """
     if core.host_sees(input) and input.dtype.is_floating_point and (dtype is None or as_dtype(dtype).is_floating_point):
-        total = sum(input, dim, keepdim, dtype=dtype)
+        total = sum.function(input, dim, keepdim, dtype=dtype)
         seen = cast(total, float32) if total.dtype in HALVES else total
         if core.same_values(seen, seen):              # none is NaN, and so no element was
             return total
-    return sum(_numbers(input), dim, keepdim, dtype=dtype)
+    return sum.function(_numbers(input), dim, keepdim, dtype=dtype)
 
 
 @composed(out="cast", samples=_SUMS, numpy=np_reduced(np.nanmean))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
+from volta._kernels.core import graph
 from volta._kernels.core import indexing as geometry
 from volta.errors import ArgumentError, DTypeError, ShapeError, warn_once
 from volta.ops.records.view import expand_op, permute_op, reshape_op, row_major, slice_op
@@ -47,7 +48,7 @@ def reshape(input: Tensor, *sizes: int | Sequence[int], shape: Sequence[int] | N
     >>> volta.reshape(volta.arange(4), (2, -1)).tolist()
     [[0, 1], [2, 3]]
     """
-    return reshape_op(input, shape=infer("reshape", input._size, listed_sizes("reshape", sizes, shape)))
+    return graph.call(reshape_op, (input,), {"shape": infer("reshape", input._size, listed_sizes("reshape", sizes, shape))})
 
 
 @composed(samples=(case((6,), size=(2, 3)), case((), size=(1,))), kinds="fib", view=True,
@@ -74,7 +75,7 @@ def view(input: Tensor, *shape: int | Sequence[int] | DType, size: Sequence[int]
     new = infer("view", input._size, listed_sizes("view", shape, size))
     if not input._contiguous and view_strides(input.shape, input._strides, new) is None:
         raise ShapeError(f"view: shape {input.shape} with strides {input._strides} cannot be seen as {new} without a copy; use reshape")
-    return reshape_op(input, shape=new)
+    return graph.call(reshape_op, (input,), {"shape": new})
 
 
 def _reinterpreted(input, dtype):
@@ -122,7 +123,7 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     >>> volta.arange(4).reshape_as(volta.ones(2, 2)).tolist()
     [[0, 1], [2, 3]]
     """
-    return reshape(input, other.shape)
+    return graph.call(reshape_op, (input,), {"shape": infer("reshape", input._size, other._shape)})
 
 
 @composed(samples=(case((2, 3, 4), start_dim=1), case(())), kinds="fib", view=True,
@@ -133,13 +134,15 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     >>> volta.flatten(volta.ones(2, 3, 4), 1).shape
     volta.Size([2, 12])
     """
-    rank = input.ndim
+    rank = len(input._shape)
+    if start_dim == 0 and end_dim == -1 and rank != 1:
+        return graph.call(reshape_op, (input,), {"shape": (input._size,)})
     a, b = as_dim("flatten", start_dim, rank), as_dim("flatten", end_dim, rank)
     if a > b:
         raise ArgumentError(f"flatten: start_dim {start_dim} lies behind end_dim {end_dim}")
     if a == b and rank:
         return input
-    return reshape_op(input, shape=input._shape[:a] + (math.prod(input._shape[a:b + 1]),) + input._shape[b + 1:])
+    return graph.call(reshape_op, (input,), {"shape": input._shape[:a] + (math.prod(input._shape[a:b + 1]),) + input._shape[b + 1:]})
 
 
 @composed(samples=(case((6, 2), dim=0, sizes=(2, -1)),), kinds="fib", view=True, numpy=lambda x, dim, sizes: x.reshape(sizes + x.shape[1:]))
@@ -177,7 +180,7 @@ def expand(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | Non
     >>> volta.arange(2).expand(2, 2).tolist()
     [[0, 1], [0, 1]]
     """
-    return expand_op(input, shape=expanded(input._shape, listed_sizes("expand", shape, size)))
+    return graph.call(expand_op, (input,), {"shape": expanded(input._shape, listed_sizes("expand", shape, size))})
 
 
 @composed(samples=(case((3, 1), Derived(lambda x: np.zeros((2, 3, 4)))),), kinds="fib", view=True, function=False,
@@ -188,7 +191,7 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
     >>> volta.arange(2).expand_as(volta.ones(3, 2)).shape
     volta.Size([3, 2])
     """
-    return expand(input, other.shape)
+    return graph.call(expand_op, (input,), {"shape": expanded(input._shape, other._shape)})
 
 
 @composed(samples=(case((3, 1), size=(2, 3, 4)),), kinds="fib", view=True, numpy=lambda x, size: np.broadcast_to(x, size))
@@ -198,7 +201,8 @@ def broadcast_to(input: Tensor, size: int | Sequence[int]) -> Tensor:
     >>> volta.broadcast_to(volta.arange(2), (2, 2)).tolist()
     [[0, 1], [0, 1]]
     """
-    return expand(input, size)
+    shape = (size,) if type(size) is int else listed_sizes("expand", (size,))
+    return graph.call(expand_op, (input,), {"shape": expanded(input._shape, shape)})
 
 
 @composed(samples=(case((3, 1), (4,)),), kinds="fib", method=False, numpy=lambda *x: tuple(np.broadcast_arrays(*x)))
@@ -247,8 +251,8 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     shape = input._shape
     d = as_dim("unsqueeze", dim, len(shape) + 1)
     if input._size > 1 and (d < len(shape) or input._contiguous) and (1 not in shape or input._strides == core.strides_of(shape)):
-        return reshape_op(input, shape=shape[:d] + (1,) + shape[d:])
-    return slice_op(input, **geometry.unsqueezed(input, d))                 # strides that reshape would not keep
+        return graph.call(reshape_op, (input,), {"shape": shape[:d] + (1,) + shape[d:]})
+    return graph.call(slice_op, (input,), geometry.unsqueezed(input, d))                 # strides that reshape would not keep
 
 
 @composed(samples=(case((1, 3, 1)), case((1, 3, 1), dim=0), case((2,), dim=0)), kinds="fib", geometry=True,
@@ -260,11 +264,13 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     volta.Size([3])
     """
     shape = input._shape
+    if type(dim) is int:
+        return graph.call(slice_op, (input,), geometry.squeezed(input, (as_dim("squeeze", dim, len(shape)),)))
     dims = None if dim is None else () if dim in ((), []) else as_dims("squeeze", dim, len(shape))
     left = squeezed(shape, dims)
     if input._size and (dims is None or 1 not in left):
-        return reshape_op(input, shape=left)
-    return slice_op(input, **geometry.squeezed(input, dims))                # strides that reshape would not keep
+        return graph.call(reshape_op, (input,), {"shape": left})
+    return graph.call(slice_op, (input,), geometry.squeezed(input, dims))                # strides that reshape would not keep
 
 
 # ---------------------------------------------------------------- order
@@ -275,7 +281,7 @@ def permute(input: Tensor, *order: int | Sequence[int], dims: Sequence[int] | No
     >>> volta.permute(volta.ones(2, 3, 4), (2, 0, 1)).shape
     volta.Size([4, 2, 3])
     """
-    return permute_op(input, dims=as_order("permute", listed("permute", order, dims), len(input._shape)))
+    return graph.call(permute_op, (input,), {"dims": as_order("permute", listed("permute", order, dims), len(input._shape))})
 
 
 @composed(samples=(case((2, 3, 4), dim0=0, dim1=-1), case((), dim0=0, dim1=-1)), kinds="fib", geometry=True,
@@ -286,7 +292,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     >>> volta.transpose(volta.arange(4).reshape(2, 2), 0, 1).tolist()
     [[0, 2], [1, 3]]
     """
-    return permute_op(input, dims=exchanged("transpose", len(input._shape), dim0, dim1))
+    return graph.call(permute_op, (input,), {"dims": exchanged("transpose", len(input._shape), dim0, dim1)})
 
 
 @composed(samples=(case((2, 3)), case((3,)), case(())), kinds="fib", geometry=True, numpy=np.transpose)
@@ -296,9 +302,10 @@ def t(input: Tensor) -> Tensor:
     >>> volta.t(volta.ones(2, 3)).shape
     volta.Size([3, 2])
     """
-    if input.ndim > 2:
+    rank = len(input._shape)
+    if rank > 2:
         raise ShapeError(f"t: needs rank 2 or less, got shape {input.shape}; use transpose(dim0, dim1) or mT")
-    return permute_op(input, dims=(1, 0) if input.ndim == 2 else tuple(range(input.ndim)))          # a view, of a vector too
+    return graph.call(permute_op, (input,), {"dims": (1, 0) if rank == 2 else tuple(range(rank))})          # a view, of a vector too
 
 
 @composed(samples=(case((2, 3), axis0=0, axis1=1),), kinds="fib", geometry=True, numpy=lambda x, axis0, axis1: np.swapaxes(x, axis0, axis1))
@@ -331,8 +338,8 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     """
     rank = len(input._shape)
     if type(source) is int and type(destination) is int and rank:
-        return permute_op(input, dims=moved_one("movedim", source, destination, rank))
+        return graph.call(permute_op, (input,), {"dims": moved_one("movedim", source, destination, rank)})
     sources, places = [tuple([as_dim("movedim", d, rank) for d in ((v,) if hasattr(v, "__index__") else v)]) for v in (source, destination)]
     if len(sources) != len(places) or len(set(sources)) != len(sources) or len(set(places)) != len(places):
         raise ArgumentError(f"movedim: source {source} and destination {destination} must name as many different dimensions")
-    return permute_op(input, dims=moved(sources, places, rank) if rank else ())
+    return graph.call(permute_op, (input,), {"dims": moved(sources, places, rank) if rank else ()})

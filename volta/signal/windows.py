@@ -5,6 +5,7 @@ Raises: ArgumentError for a negative or non-integer M, a dtype that is not float
 """
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -26,9 +27,20 @@ __all__ = ["bartlett", "blackman", "cosine", "exponential", "gaussian", "general
            "nuttall"]
 
 
-def _window(name: str, formula: Callable[[np.ndarray, int], np.ndarray], M: int, sym: bool, place: tuple[Any, ...],
+_FEW = 4096                 # weights of a window that are kept, as programs make the same one for each piece
+
+
+def _values(formula: Callable[..., np.ndarray], M: int, last: int, numbers: tuple[Any, ...]) -> np.ndarray:
+    return formula(np.arange(M, dtype=np.float64), last, *numbers)
+
+
+_kept = functools.lru_cache(maxsize=64)(_values)
+
+
+def _window(name: str, formula: Callable[..., np.ndarray], numbers: tuple[Any, ...], M: int, sym: bool, place: tuple[Any, ...],
             centered: bool = False) -> Tensor:
-    """`formula` of the positions 0 to M - 1 and of the last position of the whole window; a single weight is 1 unless `centered`."""
+    """`formula` of the positions 0 to M - 1, of the last position of the whole window, and of `numbers`; a single weight is 1 unless
+    `centered`."""
     dtype, layout, device, requires_grad = place
     dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
     if not hasattr(M, "__index__") or (M := M.__index__()) < 0:
@@ -40,7 +52,8 @@ def _window(name: str, formula: Callable[[np.ndarray, int], np.ndarray], M: int,
     last = M - 1 if sym else M
     core.checked_size((M,))
     try:
-        values = formula(np.arange(M, dtype=np.float64), last) if M > 1 or centered else np.ones(M)
+        keeps = M <= _FEW and all(x is None or type(x) in (int, float) for x in numbers)
+        values = (_kept if keeps else _values)(formula, M, last, numbers) if M > 1 or centered else np.ones(M)
     except MemoryError as error:
         raise OutOfMemoryError(f"{name}: {error}") from None
     return tensor(values, dtype=dtype, device=device, requires_grad=requires_grad)
@@ -48,9 +61,14 @@ def _window(name: str, formula: Callable[[np.ndarray, int], np.ndarray], M: int,
 
 def _waves(name: str, M: int, weights: list[float], sym: bool, place: tuple[Any, ...]) -> Tensor:
     """The sum of cosines of 0, 1, 2... periods, with alternating signs."""
-    def formula(x, last):
-        return sum((-1) ** i * a * np.cos(2 * math.pi * i * x / last) for i, a in enumerate(weights))
-    return _window(name, formula, M, sym, place)
+    return _window(name, _sum_of_waves, tuple(weights), M, sym, place)
+
+
+def _sum_of_waves(x, last, *weights):
+    values = np.full(len(x), weights[0])
+    for i, a in enumerate(weights[1:], 1):
+        values += (-1) ** i * a * np.cos(x * (2 * math.pi * i / last))
+    return values
 
 
 def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: DTypeLike = None,
@@ -60,14 +78,21 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
         raise ArgumentError(f"exponential: tau must be above 0, got {tau}")
     if sym and center is not None:
         raise ArgumentError("exponential: a symmetric window has its center in the middle; leave center out, or give sym=False")
-    return _window("exponential", lambda x, last: np.exp(-abs(x - (last / 2 if center is None else center)) / tau), M, sym,
-                   (dtype, layout, device, requires_grad), center is not None)
+    return _window("exponential", _exponential, (center, tau), M, sym, (dtype, layout, device, requires_grad), center is not None)
+
+
+def _exponential(x, last, center, tau):
+    return np.exp(-abs(x - (last / 2 if center is None else center)) / tau)
 
 
 def cosine(M: int, *, sym: bool = True, dtype: DTypeLike = None, layout: Layouts = strided, device: DeviceLike = None,
            requires_grad: bool = False) -> Tensor:
     """sin(pi (x + 1/2) / M): half a wave."""
-    return _window("cosine", lambda x, last: np.sin(math.pi * (x + 0.5) / (last + 1)), M, sym, (dtype, layout, device, requires_grad))
+    return _window("cosine", _half_wave, (), M, sym, (dtype, layout, device, requires_grad))
+
+
+def _half_wave(x, last):
+    return np.sin(math.pi * (x + 0.5) / (last + 1))
 
 
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: DTypeLike = None, layout: Layouts = strided, device: DeviceLike = None,
@@ -75,7 +100,11 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: DTypeLike = N
     """exp(-(x / std)^2 / 2), x from the middle. Units: elements."""
     if std <= 0:
         raise ArgumentError(f"gaussian: std must be above 0, got {std}")
-    return _window("gaussian", lambda x, last: np.exp(-((x - last / 2) / std) ** 2 / 2), M, sym, (dtype, layout, device, requires_grad))
+    return _window("gaussian", _gaussian, (std,), M, sym, (dtype, layout, device, requires_grad))
+
+
+def _gaussian(x, last, std):
+    return np.exp(-((x - last / 2) / std) ** 2 / 2)
 
 
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: DTypeLike = None, layout: Layouts = strided, device: DeviceLike = None,
@@ -83,14 +112,21 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: DTypeLike = N
     """I0(beta sqrt(1 - x^2)) / I0(beta), x from -1 to 1."""
     if beta < 0:
         raise ArgumentError(f"kaiser: beta must be at least 0, got {beta}")
-    return _window("kaiser", lambda x, last: np.i0(beta * np.sqrt(np.maximum(1 - (2 * x / last - 1) ** 2, 0))) / np.i0(beta), M, sym,
-                   (dtype, layout, device, requires_grad))
+    return _window("kaiser", _kaiser, (beta,), M, sym, (dtype, layout, device, requires_grad))
+
+
+def _kaiser(x, last, beta):
+    return np.i0(beta * np.sqrt(np.maximum(1 - (2 * x / last - 1) ** 2, 0))) / np.i0(beta)
 
 
 def bartlett(M: int, *, sym: bool = True, dtype: DTypeLike = None, layout: Layouts = strided, device: DeviceLike = None,
              requires_grad: bool = False) -> Tensor:
     """1 - |x|, x from -1 to 1."""
-    return _window("bartlett", lambda x, last: 1 - abs(2 * x / last - 1), M, sym, (dtype, layout, device, requires_grad))
+    return _window("bartlett", _bartlett, (), M, sym, (dtype, layout, device, requires_grad))
+
+
+def _bartlett(x, last):
+    return 1 - abs(2 * x / last - 1)
 
 
 def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, dtype: DTypeLike = None, layout: Layouts = strided,

@@ -1,9 +1,16 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """When composed functions may leave the graph out: short calls are made of little else than its steps. Knows no op."""
-from volta._kernels.core.base cimport FLOAT32, FLOAT64, INT32, INT64, DType, TensorBase, contiguous_strides, is_half, make_tensor
+from libc.string cimport memcpy, memset
+
+from volta._kernels.core.base cimport (
+    FLOAT32, FLOAT64, INT32, INT64, DType, TensorBase, address, contiguous_strides, empty_host, is_half, make_tensor)
 from volta._kernels.core.call cimport call_kernel, watching
 from volta._kernels.core.graph cimport grad_mode, wants
 from volta._kernels.core.record cimport Primitive
+
+
+cdef enum:
+    FEW = 1024                  # elements along a dimension
 
 
 def bare(TensorBase x not None, TensorBase y=None):
@@ -38,8 +45,40 @@ def as_columns(tuple tensors not None):
     return tuple(shown)
 
 
-def of_one_dtype(tuple tensors not None, bint halves):
-    """Whether the first is a tensor of at least 32 bits, or with `halves` of 16 while nothing is recorded, and all tensors have its dtype."""
+def on_diagonal(TensorBase x not None, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t offset):
+    """Zeros of shape (..., rows, columns) with the last dimension of x on the diagonal; None where that does not fit, a graph is wanted, or
+    there are many."""
+    cdef Py_ssize_t rank = len(x.shape), below = max(-offset, 0), right = max(offset, 0), n, i, b, width = x.dtype.itemsize
+    cdef TensorBase out
+    cdef char* to
+    cdef const char* source
+    if rank == 0 or x.size == 0 or not x.contiguous or not bare_one(x):
+        return None
+    n = x.shape[rank - 1]
+    if n > FEW or below > FEW or right > FEW or n + below > rows or n + right > columns or max(rows, columns) > FEW or (
+            x.size > FEW * FEW // (rows * columns)):
+        return None
+    out = empty_host(x.shape[:rank - 1] + (rows, columns), x.dtype)
+    source, to = address(x), address(out)
+    memset(to, 0, out.size * width)
+    for b in range(x.size // n):
+        for i in range(n):
+            memcpy(to + ((b * rows + below + i) * columns + right + i) * width, source + (b * n + i) * width, width)
+    return out
+
+
+def as_batch(TensorBase x not None):
+    """A batch of nothing but x, and `only` what is in it, if that takes no copy and no graph; else None."""
+    return make_tensor(x.storage, (1,) + x.shape, (x.size,) + x._strides, x.offset, x.dtype) if x.contiguous and bare_one(x) else None
+
+
+def only(TensorBase x not None):
+    return make_tensor(x.storage, x.shape[1:], x._strides[1:], x.offset, x.dtype) if bare_one(x) else None
+
+
+def of_one_dtype(tuple tensors not None, bint halves, dict options=None):
+    """Whether the first is a tensor of at least 32 bits, or with `halves` of 16 while nothing is recorded, all tensors have its dtype, and
+    none is among the options."""
     cdef DType first = (<TensorBase>tensors[0]).dtype if len(tensors) and isinstance(tensors[0], TensorBase) else None
     cdef bint half = first is not None and is_half(first.code)
     if first is None or half and not halves:
@@ -47,6 +86,10 @@ def of_one_dtype(tuple tensors not None, bint halves):
     for x in tensors:
         if isinstance(x, TensorBase) and ((<TensorBase>x).dtype is not first or half and grad_mode() and wants(<TensorBase>x)):
             return False
+    if options is not None:
+        for x in options.values():
+            if isinstance(x, TensorBase):
+                return False
     return True
 
 

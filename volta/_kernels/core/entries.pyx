@@ -2,6 +2,7 @@
 """Few elements combined with those of a host tensor at the places that an index names along a dimension, whatever the sizes beside it:
 what the kernels of `cpu/scatter.pyx` take many steps to come to. Knows no op."""
 from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from volta._kernels import core as _core
@@ -23,9 +24,10 @@ cdef enum How:
     PROD
     MOST
     LEAST
+    MEAN
 
 cdef tuple _ENDS = (float("inf"), float("-inf"))
-cdef dict _HOW = {"last": LAST, "sum": SUM, "prod": PROD, "amax": MOST, "amin": LEAST}
+cdef dict _HOW = {"last": LAST, "sum": SUM, "prod": PROD, "amax": MOST, "amin": LEAST, "mean": MEAN}
 
 ctypedef fused number:
     int32_t
@@ -90,10 +92,46 @@ cdef bint _named(const Walk* w, const int64_t* index, int i) noexcept nogil:
     return True
 
 
-def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce not None, bint inside, bint slices, bint number=False):
-    """x, or without `inside` a copy of it, whose elements are combined ("last", "sum", "prod", "amax", "amin") with those of the source that
-    the index sends to them along dim; of equal places one after the other. With `slices` the index is a vector, or one number, that names a
-    slice for each of the source's; with `number` the source may be one. None where this is not for it: on a GPU, recorded or watched, many
+cdef int _average(const Walk* w, number* out, Py_ssize_t size, const int64_t* index, const number* source, bint alone) except -1:
+    """The sums, as `_combine` makes them, divided by how many elements they are of. IN: size elements of out; alone: what is there is none of
+    them."""
+    cdef Walk counting = w[0]
+    cdef int32_t one = 1
+    cdef int64_t of
+    cdef Py_ssize_t i
+    cdef int32_t* counts = <int32_t*>calloc(size, sizeof(int32_t))
+    if counts == NULL:
+        raise MemoryError()
+    for i in range(w.rank):
+        counting.source[i] = 0
+    _combine(&counting, counts, index, <const int32_t*>&one, SUM)
+    if alone:
+        for i in range(size):
+            out[i] = 0 if counts[i] else out[i]
+    _combine(w, out, index, source, SUM)
+    for i in range(size):
+        of = counts[i] + (0 if alone else 1)
+        if of > 1:
+            if number is float or number is double:
+                out[i] /= <number>of
+            else:
+                out[i] = <number>(out[i] // of - (1 if out[i] % of < 0 else 0))        # C cuts off, a mean is rounded down
+    free(counts)
+    return 0
+
+
+cdef int _apply(const Walk* w, number* out, Py_ssize_t size, const int64_t* index, const number* source, int how, bint alone) except -1:
+    if how == MEAN:
+        return _average(w, out, size, index, source, alone)
+    _combine(w, out, index, source, how)
+    return 0
+
+
+def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce not None, bint inside, bint slices, bint number=False,
+             bint alone=False):
+    """x, or without `inside` a copy of it, whose elements are combined ("last", "sum", "prod", "amax", "amin", "mean") with those of the
+    source that the index sends to them along dim; of equal places one after the other. With `slices` the index is a vector, or one number,
+    that names a slice for each of the source's; with `number` the source may be one; means may be of what comes `alone`. None where this is not for it: on a GPU, recorded or watched, many
     elements, other dtypes than the commonest, and what does not fit or lies outside."""
     cdef TensorBase at, of, out
     cdef Walk w
@@ -109,7 +147,7 @@ def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce no
         return None
     at = <TensorBase>index
     if at.dtype.code != INT64 or at.size == 0 or at.size > FEW or not bare_one(x) or not unseen_one(at) or (
-            not inside and x.size > SMALL or x.storage.version >= INFERRED or inside and same_bytes(x.storage, at.storage)):
+            (not inside or reduce == "mean") and x.size > SMALL or x.storage.version >= INFERRED or inside and same_bytes(x.storage, at.storage)):
         return None
     w.rank = max(<int>len(x.shape), 1)
     w.dim = <int>(dim + w.rank if dim < 0 else dim)
@@ -125,8 +163,7 @@ def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce no
         w.at[w.dim] = at._strides[0] if len(at.shape) else 0
     else:
         for i in range(<int>len(at.shape)):
-            # sums at some of the places beside are made in another order where they are recorded
-            if i != w.dim and (<Py_ssize_t>at.shape[i] > w.sizes[i] or <Py_ssize_t>at.shape[i] < w.sizes[i] and reduce == "sum"):
+            if i != w.dim and <Py_ssize_t>at.shape[i] > w.sizes[i]:
                 return None
             w.sizes[i], w.at[i] = at.shape[i], at._strides[i]
         w.sizes[0] = w.sizes[0] if len(at.shape) else 1
@@ -171,11 +208,11 @@ def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce no
         x.storage.version += 1
     cdef int how = _HOW[reduce]
     if code == FLOAT32:
-        _combine(&w, <float*>address(out), <const int64_t*>address(at), <const float*>data, how)
+        _apply(&w, <float*>address(out), out.size, <const int64_t*>address(at), <const float*>data, how, alone)
     elif code == FLOAT64:
-        _combine(&w, <double*>address(out), <const int64_t*>address(at), <const double*>data, how)
+        _apply(&w, <double*>address(out), out.size, <const int64_t*>address(at), <const double*>data, how, alone)
     elif code == INT64:
-        _combine(&w, <int64_t*>address(out), <const int64_t*>address(at), <const int64_t*>data, how)
+        _apply(&w, <int64_t*>address(out), out.size, <const int64_t*>address(at), <const int64_t*>data, how, alone)
     else:
-        _combine(&w, <int32_t*>address(out), <const int64_t*>address(at), <const int32_t*>data, how)
+        _apply(&w, <int32_t*>address(out), out.size, <const int64_t*>address(at), <const int32_t*>data, how, alone)
     return out

@@ -10,7 +10,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import ArgumentError, AutogradError, CallError, DTypeError, ShapeError, VoltaError
 from volta._kernels import core as _core
-from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, DType, TensorBase, dtype_of, is_half, same_bytes
+from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, PLAIN_MASK, DType, TensorBase, dtype_of, is_half, same_bytes
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted, refuse_dtype
 from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
 from volta._kernels.core.hooks cimport check_alone
@@ -190,8 +190,8 @@ cdef bint _any_wants(TensorBase target, tuple others) except -1:
 
 
 cdef bint _alike(TensorBase target, tuple inputs, Primitive op):
-    """Whether what is to be changed in place is met by numbers and tensors like it alone (`where`: and by a mask), none of which shares its
-    memory."""
+    """Whether what is to be changed in place is met by numbers and tensors of its dtype alone (`where`: and by a mask) that broadcast to its
+    shape, none of which shares its memory."""
     cdef object x
     cdef TensorBase t
     for x in inputs:
@@ -201,9 +201,22 @@ cdef bint _alike(TensorBase target, tuple inputs, Primitive op):
                 continue
             if t.storage.device is not target.storage.device or same_bytes(t.storage, target.storage):
                 return False
-            if (t.dtype is not target.dtype or t.shape != target.shape) and (t.dtype.code != BOOL or op.name != "where"):
+            if t.dtype is not target.dtype and (t.dtype.code != BOOL or op.name != "where"):
+                return False
+            if t.shape is not target.shape and t.shape != target.shape and not _fits(t.shape, target.shape):
                 return False
         elif type(x) is not float and type(x) is not int:
+            return False
+    return True
+
+
+cdef bint _fits(tuple shape, tuple into):
+    """Whether a shape broadcasts to another."""
+    cdef Py_ssize_t i, more = PyTuple_GET_SIZE(into) - PyTuple_GET_SIZE(shape)
+    if more < 0:
+        return False
+    for i in range(PyTuple_GET_SIZE(shape)):
+        if <Py_ssize_t>shape[i] != 1 and <Py_ssize_t>shape[i] != <Py_ssize_t>into[i + more]:
             return False
     return True
 
@@ -213,38 +226,46 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
     cdef object x
     if PyTuple_GET_SIZE(others) + 1 != op.count:
         raise CallError(f"{op.name}_: takes {op.count - 1} operands, got {len(others)}")
-    others = tuple([x if isinstance(x, (TensorBase, float, int)) else _as_operand(op, x, (target,) + others) for x in others])
+    if not all([isinstance(x, (TensorBase, float, int)) for x in others]):
+        others = tuple([x if isinstance(x, (TensorBase, float, int)) else _as_operand(op, x, (target,) + others) for x in others])
     return run_into(op, target, (target,) + others)
 
 
 cdef object run_into(Primitive op, TensorBase target, tuple inputs):
     """target = op(*inputs) in place, wherever it is among these tensors and numbers."""
     cdef object x, source, result
-    cdef TensorBase copy
-    cdef DType dtype
-    cdef bint recorded
+    cdef TensorBase copy, t
+    cdef DType dtype = target.dtype
+    cdef bint recorded, plain = PLAIN_MASK >> dtype.code & 1, alike = True      # nothing to promote; of one shape
     if target.storage.version < 0:
         return _apply_in_batch(op, target, inputs)
     recorded = wants(target)
     for x in inputs:
+        if x is target:
+            continue
         if isinstance(x, TensorBase):
-            recorded = recorded or wants(<TensorBase>x)
-            if x is not target and same_bytes((<TensorBase>x).storage, target.storage):
-                check_apart(f"{op.name}_", target, <TensorBase>x)
-            if (<TensorBase>x).storage.device is not target.storage.device:
-                inputs = _mixed_devices(op, inputs, None)
+            t = <TensorBase>x
+            recorded = recorded or wants(t)
+            if same_bytes(t.storage, target.storage):
+                check_apart(f"{op.name}_", target, t)
+            if t.storage.device is not target.storage.device:
+                inputs, plain, alike = _mixed_devices(op, inputs, None), False, False
                 break
+            plain = plain and (t.dtype is dtype or t.dtype.code == BOOL and t is inputs[0] and not op.promoted[0])
+            alike = alike and (t.shape is target.shape or t.shape == target.shape)
         elif op.tensors > 1:
             raise DTypeError(f"{op.name}_: {op.names[1]} must be a tensor, got {type(x).__name__}; make it one by volta.tensor()")
-    dtype = common_dtype(op, inputs)
+        else:
+            plain = plain and (type(x) is float or type(x) is int)
+    if not plain:
+        dtype = common_dtype(op, inputs)
     if not op.common >> dtype.code & 1:
         refuse_dtype(op, dtype.code)
     if op.tests:
         dtype = dtype_of(BOOL)
     check_stored(op.name, dtype, target)
-    shape = broadcast(op, inputs)
-    if shape != target.shape:
-        refuse_shape(op, shape, target)
+    if not alike and broadcast(op, inputs) != target.shape:
+        refuse_shape(op, broadcast(op, inputs), target)
     if recorded and grad_mode() and not (op.tests and op.name in _UNRECORDED):
         check_inplace(op.name, target)
         source = as_before(target)
@@ -257,7 +278,7 @@ cdef object run_into(Primitive op, TensorBase target, tuple inputs):
         return overwrite(target, result)
     check_elements(op.name, target)
     if dtype is target.dtype:
-        call_kernel(op, target.storage.device, promoted(op, inputs), None, target)
+        call_kernel(op, target.storage.device, inputs if plain else promoted(op, inputs), None, target)
     else:
         copy_into(target, apply(op, inputs, {}))
     return target
@@ -317,7 +338,7 @@ cdef bint _keeps(Node node, object source):
     return node.saved is not None and any([x is source for x in node.saved])
 
 
-def check_stored(str name, DType dtype not None, TensorBase target not None):
+cpdef int check_stored(str name, DType dtype, TensorBase target) except -1:
     """Raise where a result of this dtype cannot be written into `target`."""
     if dtype.category > target.dtype.category:
         raise DTypeError(f"{name}_: the result is {dtype} and cannot be stored in place in {target.dtype}")
@@ -371,7 +392,7 @@ cpdef bint repeated(TensorBase target):
     return not target.contiguous and any([s == 0 and n > 1 for n, s in zip(target.shape, target._strides)])
 
 
-def check_elements(str name, TensorBase target not None):
+cpdef int check_elements(str name, TensorBase target) except -1:
     """Raise where places of the tensor written to are one element in memory, and outside of `inference_mode` for what was made there."""
     _check_inferred(target)
     if repeated(target):

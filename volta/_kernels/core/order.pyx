@@ -388,3 +388,17 @@ def alike(tuple tensors not None):
         if x.dtype is not first.dtype or x.shape is not first.shape and x.shape != first.shape:
             return False
     return rank > 1 or rank == 1 and first.shape[0] != 0
+
+
+def alike_but(tuple tensors not None, Py_ssize_t d):
+    """Whether these tensors have one dtype, and shapes that differ along d alone, a dimension of the first."""
+    cdef TensorBase first = tensors[0], x
+    cdef Py_ssize_t i, k, rank = PyTuple_GET_SIZE(first.shape)
+    for i in range(1, PyTuple_GET_SIZE(tensors)):
+        x = tensors[i]
+        if x.dtype is not first.dtype or PyTuple_GET_SIZE(x.shape) != rank:
+            return False
+        for k in range(rank):
+            if k != d and <Py_ssize_t>x.shape[k] != <Py_ssize_t>first.shape[k]:
+                return False
+    return True

@@ -39,6 +39,7 @@ cpdef enum:                                 # the type of an argument: bits
     TENSORS = 1024
     LISTS = 2048                            # a tuple or list of INTEGERS
     REALS = 4096                            # a tuple or list of REAL or INTEGER
+    GAPS = 8192                             # a tuple or list of INTEGER and NONE
 
 cdef class Plan:
     # For one set of wanted gradients.

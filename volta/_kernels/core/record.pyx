@@ -152,11 +152,11 @@ cdef int _kind(object x, int depth=2):
         return PLACE
     if depth == 0 or not isinstance(x, (tuple, list)):
         return 0
-    kind = INTEGERS | TENSORS | LISTS | REALS
+    kind = INTEGERS | TENSORS | LISTS | REALS | GAPS
     for each in x:
         one = _kind(each, depth - 1)
-        kind &= (INTEGERS | REALS if one == INTEGER else REALS if one == REAL else TENSORS if one == TENSOR
-                 else LISTS if one & INTEGERS else 0)
+        kind &= (INTEGERS | REALS | GAPS if one == INTEGER else REALS if one == REAL else TENSORS if one == TENSOR
+                 else GAPS if one == NONE else LISTS if one & INTEGERS else 0)
     return kind
 
 

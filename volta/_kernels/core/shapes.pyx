@@ -63,6 +63,28 @@ cpdef Py_ssize_t as_dim(str op, object dim, Py_ssize_t rank) except -1:
     return d + low if d < 0 else d
 
 
+def as_dims(str op not None, dim, Py_ssize_t rank):
+    """Sorted unique dimensions from None (all), an int or a sequence.
+
+    Raises: ArgumentError for a dimension given twice.
+    """
+    cdef unsigned long long seen = 0
+    cdef Py_ssize_t d
+    if PyIndex_Check(dim):
+        d = as_dim(op, dim, rank)
+        return (d,) if rank else ()
+    if dim is not None and not isinstance(dim, (tuple, list)):
+        raise DTypeError(f"{op}: dim must be an integer or a tuple of them, got {dim!r}")
+    if dim is None or len(dim) == 0:
+        return tuple([d for d in range(rank)])
+    for each in dim:
+        d = as_dim(op, each, rank)
+        if seen >> d & 1:
+            raise ArgumentError(f"{op}: dim {tuple(dim)} names a dimension twice")
+        seen |= 1ull << d
+    return tuple([d for d in range(rank) if seen >> d & 1])
+
+
 def as_order(str op not None, tuple dims not None, Py_ssize_t rank):
     """Every dimension once, as non-negative numbers.
 

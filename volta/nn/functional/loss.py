@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import graph, host_sees
+from volta._kernels.core.direct import as_batch
 from volta._kernels.core.indexing import all_within
 from volta.dtypes import HALVES, bool_, int8, int16, int32, int64, result_type, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, RankError, ShapeError
@@ -101,7 +102,9 @@ def _batch(name, input, target):
         return input, target, target._shape
     if not rank:
         raise RankError(f"{name}: input needs a class dimension, got shape {input.shape}")
-    return reshape_op(input, shape=(1,) + input._shape), reshape_op(target, shape=(1,)) if target.ndim == 0 else target, ()
+    x = as_batch(input)
+    x = reshape_op(input, shape=(1,) + input._shape) if x is None else x
+    return x, target if target._shape else reshape_op(target, shape=(1,)), ()
 
 
 def _rows(name, input, target):

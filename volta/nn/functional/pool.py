@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import graph
+from volta._kernels.core.direct import as_batch, only
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.nn.functional import integers
@@ -34,6 +35,7 @@ __all__ = [f"{name}{rank}d" for name in ("max_pool", "avg_pool", "adaptive_max_p
            for rank in (1, 2, 3)]
 
 MAX_WINDOW = 1 << 24        # elements of a pooling window, padding included: what no image has would only keep the device busy
+_KEPT = (int, tuple)        # types of what a window is said by
 SMALL = 1024                # elements of a plane up to which its largest one is found as that of a window
 LETTERS = {1: "L", 2: "H, W", 3: "D, H, W"}
 
@@ -60,13 +62,17 @@ def _batched(op, rank, input, adaptive=0):
     batched = len(shape) == rank + 2
     if not input._size and 0 in shape[(0, 1, batched + 1)[adaptive] or batched:]:
         raise ShapeError(f"{op}: only the batch may have a size of 0, got an input {input.shape}")
-    return (input if batched else reshape_op(row_major(input), shape=(1,) + input.shape)), batched
+    if not batched:
+        x = as_batch(input)
+        return reshape_op(row_major(input), shape=(1,) + shape) if x is None else x, False
+    return input, True
 
 
 def _unbatched(out, batched, like=None):
     """Without the batch that was added. A batch lies pixel by pixel where `like` does; PyTorch lets that be None for most volumes."""
     if not batched:
-        return reshape_op(out, shape=out.shape[1:])
+        first = only(out)
+        return reshape_op(out, shape=out._shape[1:]) if first is None else first
     return out if like is None else lines_as(like, out) if like.ndim == 3 else pixels_as(like, out)
 
 
@@ -83,6 +89,13 @@ def _geometry(op, rank, sizes, kernel_size, stride, padding, dilation, ceil_mode
             and (stride is None or type(stride) is int and 0 < stride < MAX_WINDOW)
             and (dilation is None or type(dilation) is int and dilation == 1)):
         return _square(op, rank, sizes, kernel_size, stride, padding, dilation, bool(ceil_mode))
+    given = [tuple(x) if type(x) is list else x for x in (kernel_size, stride, padding, dilation)]
+    return _window(op, rank, sizes, *given, bool(ceil_mode))
+
+
+@functools.lru_cache(maxsize=1024)
+def _window(op, rank, sizes, kernel_size, stride, padding, dilation, ceil_mode):
+    """The same for any windows. Kept, since small poolings take no longer than this."""
     kernel = per_dim(op, "kernel_size", kernel_size, rank)
     stride = kernel if stride is None or stride in ((), []) else per_dim(op, "stride", stride, rank)
     padding, apart = per_dim(op, "padding", padding, rank, 0), per_dim(op, "dilation", 1 if dilation is None else dilation, rank)
@@ -93,9 +106,9 @@ def _geometry(op, rank, sizes, kernel_size, stride, padding, dilation, ceil_mode
 
 @functools.lru_cache(maxsize=1024)
 def _square(op, rank, sizes, kernel, stride, padding, dilation, ceil_mode):
-    """The same for windows that are alike along all dimensions. Kept, since small poolings take no longer than this."""
+    """The same for windows that are alike along all dimensions. Kept, as that is."""
     stride = kernel if stride is None else stride
-    return _geometry(op, rank, sizes, (kernel,) * rank, (stride,) * rank, (padding,) * rank, dilation and (dilation,) * rank, ceil_mode)
+    return _window(op, rank, sizes, (kernel,) * rank, (stride,) * rank, (padding,) * rank, dilation and (dilation,) * rank, ceil_mode)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -123,8 +136,12 @@ def _adaptive(op, rank, sizes, output_size):
     """Parameters of an adaptive pooling record; None keeps a size."""
     if type(output_size) is int and 0 <= output_size < 1 << 31:
         return _even(rank, output_size)
-    values = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,)
-    values = values * rank if not isinstance(output_size, (tuple, list)) else values
+    return _each(op, rank, sizes, tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * rank)
+
+
+@functools.lru_cache(maxsize=256)
+def _each(op, rank, sizes, output_size):
+    values = output_size
     if len(values) != rank or not all(v is None or (hasattr(v, "__index__") and 0 <= v < 1 << 31) for v in values):
         raise ArgumentError(f"{op}: output_size must be an int >= 0 or None for each of {rank} dimensions, got {output_size!r}")
     return {"size": tuple(n if v is None else int(v) for n, v in zip(sizes, values)), "kernel": None, "stride": None, "padding": None}
@@ -251,8 +268,9 @@ def _averages(rank, sizes, kernel, stride, padding, ceil_mode, count_padding, di
 
 def _avg_pool(rank, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     shape = input._shape
-    if type(kernel_size) is int and type(padding) is int and len(shape) == rank + 2 and input._size and input.dtype.is_floating_point and (
-            input._contiguous and (stride is None or type(stride) is int) and (divisor_override is None or type(divisor_override) is int)):
+    if type(kernel_size) in _KEPT and type(padding) in _KEPT and len(shape) == rank + 2 and input._size and (
+            input.dtype.is_floating_point and input._contiguous and (stride is None or type(stride) in _KEPT)
+            and (divisor_override is None or type(divisor_override) is int)):
         return graph.call(avg_pool_op, (input,), _averages(rank, shape[2:], kernel_size, stride, padding, bool(ceil_mode),
                                                            bool(count_include_pad), divisor_override))
     op = f"avg_pool{rank}d"

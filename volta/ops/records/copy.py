@@ -73,8 +73,8 @@ upload = register("upload", (), family="transfer", cases=())
 
 def from_array(array: np.ndarray) -> Tensor:
     """Host tensor over the memory of a C-contiguous NumPy array."""
-    strides = tuple(s // array.itemsize for s in array.strides)
-    return core.tensor(core.array_storage(array), array.shape, strides, 0, from_numpy_dtype(array.dtype))
+    width = array.itemsize
+    return core.tensor(core.array_storage(array), array.shape, tuple([s // width for s in array.strides]), 0, from_numpy_dtype(array.dtype))
 
 
 def _transfer_kernel(x, *, device):

@@ -6,24 +6,13 @@ from __future__ import annotations
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import indexing
+from volta._kernels.core import direct, indexing, reshaping
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.order import dense_strides, outermost_first
-from volta._kernels.core.shapes import expand_strides, view_strides
+from volta._kernels.core.reshaping import expand_kernel, reshape_kernel
 from volta.ops.table import case, register
 
-
-def _reshape_kernel(x, *, shape):
-    if x._contiguous and (1 not in x._shape or not x._size or x._strides == core.strides_of(x._shape)):
-        return core.reshaped(x, shape)
-    strides = view_strides(x._shape, x._strides, shape)
-    if strides is not None:
-        return core.view(x, shape, strides, x.offset)
-    return core.reshaped(run_kernel(contiguous_op, x.device, (x,)), shape)
-
-
-def expand_kernel(x, *, shape):
-    return core.view(x, shape, expand_strides(x._shape, x._strides, shape), x.offset)
+_FEW = 1024                 # rows and columns of a matrix that the host fills at once
 
 
 def _np_slice(x, starts, sizes, steps, axes=None):
@@ -33,7 +22,7 @@ def _np_slice(x, starts, sizes, steps, axes=None):
 
 # ---------------------------------------------------------------- shapes
 reshape_op = register(
-    "reshape", ("x",), family="view", takes="fib", kinds="fib", view=_reshape_kernel,
+    "reshape", ("x",), family="view", takes="fib", kinds="fib", view=reshape_kernel,
     vjp=(lambda g, x_shape: reshape_op(g, shape=x_shape),),
     numpy=lambda x, shape: x.reshape(shape), cases=(case((2, 6), shape=(3, 4)), case((), shape=(1, 1)), case((0, 3), shape=(3, 0))))
 permute_op = register(
@@ -84,6 +73,7 @@ def _np_place(x, shape, starts, steps, value):
 
 contiguous_op = register("contiguous", ("x",), family="movement", takes="fib", vjp=(lambda g: g,), numpy=lambda x: x.copy(), kinds="fib",
                        cases=(case((3, 4)), case(()), case((0, 2))))
+reshaping.configure(lambda x: run_kernel(contiguous_op, x.device, (x,)))
 clone_op = register("clone", ("x",), family="movement", takes="fib", vjp=(lambda g: g,), numpy=lambda x: x.copy(), kinds="fib",
                     cases=(case((3, 4)), case(()), case((0, 2))))
 clone_op.pointwise = clone_op.copies = True # it lies as x does
@@ -138,6 +128,8 @@ def tied(x):
 def on_diagonal(g, shape, offset):
     """Zeros of shape (..., *shape) with g on the diagonal: the derivative of `diagonal`."""
     rows, columns = shape
+    if max(shape) <= _FEW and (found := direct.on_diagonal(g, rows, columns, offset)) is not None:
+        return found
     start = max(offset, 0) + max(-offset, 0) * columns
     lead = (0,) * (g.ndim - 1)
     flat = place(g, shape=g.shape[:-1] + (rows * columns,), starts=lead + (start if g.shape[-1] else 0,),

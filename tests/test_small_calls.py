@@ -1,0 +1,197 @@
+"""Small calls take shorter ways, through fewer kernels and views, while nobody records: they give, bit by bit, what is given where a graph
+is wanted, and refuse the same."""
+import numpy as np
+import pytest
+
+import volta
+import volta.nn.functional as F
+from volta.errors import ArgumentError, DTypeError, ShapeError
+
+
+def both(function, x, *others):
+    """What a function gives unrecorded, which is compared with what it gives where a gradient is wanted."""
+    plain = function(x, *others)
+    recorded = function(x.clone().requires_grad_(), *others)
+    assert recorded.requires_grad and plain.shape == recorded.shape and plain.stride() == recorded.stride()
+    assert plain.tolist() == recorded.detach().tolist()
+    return plain
+
+
+@pytest.fixture
+def x(rng):
+    return volta.tensor(rng.standard_normal((4, 5)), dtype=volta.float32)
+
+
+@pytest.mark.parametrize("dtype", [volta.float32, volta.float64, volta.int64, volta.int32], ids=str)
+@pytest.mark.parametrize("own", [True, False])
+def test_means_of_few_elements(own, dtype, rng):
+    x = volta.tensor(rng.integers(-9, 9, (4, 5)), dtype=dtype)
+    source = volta.tensor(rng.integers(-9, 9, (6, 5)), dtype=dtype)
+    index, rows = volta.tensor(rng.integers(0, 3, (6, 5))), volta.tensor([2, 0, 2, 2, 0, 2])
+    for name, at in (("scatter_reduce", index), ("index_reduce", rows)):
+        call = getattr(volta, name)
+        found = call(x, 0, at, source, "mean", include_self=own)
+        where = at if at.ndim == 2 else at[:, None].expand(6, 5)
+        sums = x.tolist()
+        counts = [[int(own)] * 5 for _ in range(4)]
+        for i in range(6):
+            for j in range(5):
+                place = where[i, j].item()
+                sums[place][j] = source[i, j].item() + (sums[place][j] if counts[place][j] else 0)
+                counts[place][j] += 1
+        wanted = volta.tensor(sums, dtype=volta.float64) / volta.tensor(counts).clamp(min=1)
+        wanted = wanted.to(dtype) if dtype.is_floating_point else wanted.floor().to(dtype)
+        assert found.dtype is dtype and found.tolist() == wanted.tolist()
+        if dtype.is_floating_point:
+            assert both(lambda x, at=at, call=call: call(x, 0, at, source, "mean", include_self=own), x).tolist() == found.tolist()
+        changed = x.clone()
+        assert getattr(changed, name + "_")(0, at, source, "mean", include_self=own) is changed and changed.tolist() == found.tolist()
+
+
+def test_no_mean_of_what_lies_outside_or_of_bool(x):
+    with pytest.raises(IndexError, match="out of range"):
+        volta.scatter_reduce(x, 0, volta.full((4, 5), 7), x, "mean")
+    with pytest.raises(DTypeError, match="mean of bool"):
+        volta.scatter_reduce(x > 0, 0, volta.zeros(4, 5, dtype=volta.int64), x > 0, "mean")
+
+
+def test_multiples_are_added_at_indices(x, rng):
+    index, source = volta.tensor([3, 0, 3]), volta.tensor(rng.standard_normal((3, 5)), dtype=volta.float32)
+    found = both(lambda x: volta.index_add(x, 0, index, source, alpha=-2.5), x)
+    assert x.clone().index_add_(0, index, source, alpha=-2.5).tolist() == found.tolist()
+    with pytest.raises(ArgumentError, match="memory"):
+        x.index_add_(0, volta.arange(4), x, alpha=2)
+
+
+def test_put_where_elements_lie(x):
+    index, source = volta.tensor([[0, 19], [7, 0]]), volta.tensor([[1.0, 2.0], [3.0, 4.0]])
+    for accumulate in (False, True):
+        found = both(lambda x, accumulate=accumulate: volta.put(x, index, source, accumulate), x)
+        assert x.clone().put_(index - 20 * (index > 9), source, accumulate).tolist() == found.tolist()
+        turned = x.t().contiguous().t()
+        assert turned.put_(index, source, accumulate).tolist() == found.tolist()
+    with pytest.raises(IndexError, match="20"):
+        x.put_(index + 1, source)
+
+
+def test_sums_at_some_of_the_places_beside(rng):
+    """Are made in one order, and the rest is what it was, of any sign."""
+    x = volta.tensor(rng.standard_normal((4, 5, 3)), dtype=volta.float32)
+    x[3], x[:, :, 2] = -0.0, volta.inf
+    source = volta.tensor(rng.standard_normal((9, 9, 9)), dtype=volta.float32)
+    for shape, dim in (((3, 9, 2), 1), ((4, 9, 2), 1), ((9, 2, 3), 0), ((2, 3, 8), 2)):
+        index = volta.tensor(rng.integers(0, x.shape[dim], shape))
+        found = both(lambda x, dim=dim, index=index: volta.scatter_add(x, dim, index, source), x)
+        assert x.clone().scatter_add_(dim, index, source).tolist() == found.tolist()
+        assert volta.scatter_reduce(x, dim, index, source, "sum").tolist() == found.tolist()
+        both(lambda x, dim=dim, index=index: volta.scatter_reduce(x, dim, index, source, "mean"), x)
+        part = tuple(slice(0, m if i == dim else n) for i, (n, m) in enumerate(zip(shape, x.shape)))
+        rest = volta.ones(x.shape, dtype=volta.bool)
+        rest[part] = False
+        assert volta.equal(found[rest], x[rest]) and volta.equal(found[rest].signbit(), x[rest].signbit())
+        leaf = x.clone().requires_grad_()
+        volta.scatter_add(leaf, dim, index, source).sum().backward()
+        assert leaf.grad.eq(1).all()
+
+
+@pytest.mark.parametrize("offset", [0, 2, -1])
+def test_diagonals_are_filled(x, offset):
+    found = both(lambda x: volta.diag_embed(x, offset), x)
+    assert found.diagonal(offset, -2, -1).tolist() == x.tolist() and found.count_nonzero() == 20
+    both(lambda x: volta.diag_embed(x, offset, 0, -1), x)
+    both(lambda x: volta.diag(x, offset), x[0])
+    both(lambda x: volta.diagflat(x, offset), x.t())
+    assert volta.diag(x[0] > 0, offset).dtype is volta.bool
+
+
+@pytest.mark.parametrize("p", [0.5, 1, 2, 3, float("inf")])
+def test_norms_and_what_they_limit(x, p):
+    for dim in (None, 0, (0, 1)):
+        both(lambda x, dim=dim: volta.linalg.vector_norm(x, p, dim), x)
+    both(lambda x: volta.renorm(x, p, 0, 1.0), x)
+    assert x.clone().renorm_(p, 1, 0.5).tolist() == volta.renorm(x, p, 1, 0.5).tolist()
+
+
+@pytest.mark.parametrize("change", [
+    lambda x, y, mask: x.addcmul_(y, y, value=2), lambda x, y, mask: x.addcdiv_(y, y + 3, value=0.5), lambda x, y, mask: x.lerp_(y, 0.25),
+    lambda x, y, mask: x.masked_fill_(mask, 2.0), lambda x, y, mask: x.clamp_(y, y + 1), lambda x, y, mask: x.clamp_(min=y),
+    lambda x, y, mask: x.clamp_(max=0.5), lambda x, y, mask: x.div_(y, rounding_mode="floor"), lambda x, y, mask: x.square_(),
+    lambda x, y, mask: x.add_(y, alpha=2), lambda x, y, mask: x.mul_(y), lambda x, y, mask: x.le_(y)],
+    ids="addcmul addcdiv lerp masked_fill clamp at_least at_most div square add mul le".split())
+def test_operands_broadcast_to_what_is_changed(x, change):
+    y, mask = x[:1] * 0.5 + 0.1, x[:, :1] > 0
+    for shape in ((1, 5), (5,)):
+        both(lambda x, shape=shape: change(x * 1, y.reshape(shape), mask) * 1.0 + x * 0, x)
+
+
+@pytest.mark.parametrize("name, shapes", [("addmm", ((4, 3), (3, 5))), ("addmv", ((5, 3), (3,)))])
+def test_products_are_added_where_they_belong(x, rng, name, shapes):
+    a, b = (volta.tensor(rng.standard_normal(shape), dtype=volta.float32) for shape in shapes)
+    x = x if name == "addmm" else x[0]
+    found = both(lambda x: getattr(x * 1, name + "_")(a, b), x)
+    assert found.tolist() == getattr(volta, name)(x, a, b).tolist()
+    assert both(lambda a: getattr(x.clone(), name + "_")(a, b), a).tolist() == found.tolist()
+    weighed, changed = getattr(volta, name)(x, a, b, alpha=0.5), x.clone()
+    assert getattr(changed, name + "_")(a, b, alpha=0.5) is changed and changed.tolist() == weighed.tolist()
+    with pytest.raises(ShapeError, match=f"{name}_?: "):
+        getattr(x[:1].clone(), name + "_")(a, b)
+
+
+def test_windows_of_pools_by_pairs(x):
+    images = x.reshape(1, 1, 4, 5)
+    for pool in (F.max_pool2d, F.avg_pool2d):
+        for pair in ((2, 2), [2, 2]):
+            assert pool(images, pair, (2, 1), padding=[1, 1]).tolist() == pool(images[0], 2, (2, 1), 1)[None].tolist()
+        with pytest.raises(ArgumentError, match="padding .* at most half"):
+            pool(images, (2, 2), padding=(0, 2))
+
+
+@pytest.mark.parametrize("change, name", [(lambda x, y: x.addcmul_(y, y), "addcmul_"), (lambda x, y: x.clamp_(min=y), "clamp_"),
+                                          (lambda x, y: x.mul_(y), "mul_"), (lambda x, y: x.lerp_(y, 0.5), "lerp_")],
+                         ids="addcmul clamp mul lerp".split())
+def test_a_change_in_place_keeps_its_shape(x, change, name):
+    with pytest.raises(ShapeError, match=f"{name}: the result has shape .*in place has"):
+        change(x[:1].clone(), x)
+
+
+def test_none_among_sizes_keeps_a_size(x):
+    images = x.reshape(1, 4, 5)
+    assert F.adaptive_avg_pool2d(images, (None, 1)).shape == F.adaptive_max_pool2d(images, [None, 1]).shape == (1, 4, 1)
+    with pytest.raises(DTypeError, match="sizes must be integers|sequence of integers"):
+        volta.reshape(x, (None, 5))
+
+
+@pytest.mark.parametrize("pool", [lambda x: F.avg_pool2d(x, 2), lambda x: F.max_pool2d(x, 2), lambda x: F.adaptive_avg_pool2d(x, 2),
+                                  lambda x: F.adaptive_max_pool2d(x, (2, 1)), lambda x: F.lp_pool2d(x, 2, 2)],
+                         ids="avg max adaptive_avg adaptive_max lp".split())
+def test_pools_of_one_sample(x, pool):
+    sample = x.reshape(1, 4, 5)
+    found = both(pool, sample)
+    assert found.tolist() == pool(sample[None])[0].tolist() and found._base is None
+
+
+def test_views_reach_what_they_show(x):
+    for view in (lambda x: x.mT, lambda x: x.flatten(), lambda x: x.reshape(1, 4, 5).squeeze(0), lambda x: x.reshape_as(volta.ones(5, 4)),
+                 lambda x: x[:1].expand_as(x), lambda x: x.tensor_split(2)[1], lambda x: volta.broadcast_to(x, (2, 4, 5))):
+        shown = view(x)
+        assert shown._base is x and shown.data_ptr() - x.data_ptr() in (0, 40)
+        both(view, x)
+    assert volta.ones(5, 1, 1).squeeze(1).stride() == (1, 1) and volta.tensor(2.0).flatten().shape == (1,)
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "float16", "int64", "int32", "uint8", "bool"])
+def test_arrays_become_tensors(kind, rng):
+    whole = rng.integers(0, 100, (4, 6)).astype(kind)
+    for array in (whole, whole.T, whole[::2, ::-1], whole[:0], np.asarray(whole[0, 0])):
+        for dtype in (None, volta.float32, volta.float64, volta.int64, volta.bool):
+            made = volta.tensor(array, dtype=dtype)
+            wanted = array if dtype is None else array.astype(dtype.name)
+            assert made.dtype.name == wanted.dtype.name and made.is_contiguous() and made.tolist() == wanted.tolist()
+    made = volta.tensor(whole)
+    whole[...] = 0
+    assert made.any()
+
+
+def test_what_is_beyond_float32_is_infinite():
+    made = volta.tensor(np.array([1e300, -1e300, np.nan, 0.1]), dtype=volta.float32)
+    assert made[:2].tolist() == [volta.inf, -volta.inf] and made[2].isnan() and made[3].item() == np.float32(0.1)
