@@ -27,6 +27,8 @@ CASES = {  # images, channels, outputs, kernel, size, stride, padding, dilation,
     "depthwise, no whole vectors": (2, 21, 21, (5, 3), (8, 19), 1, (2, 1), 1, 21),
     "depthwise, strides": (3, 24, 24, (3, 5), (11, 12), (2, 3), 1, 1, 24),
     "depthwise, dilation, volumes": (2, 18, 18, (3, 2, 3), (6, 5, 9), 1, 1, 2, 18),
+    "depthwise, wide kernels": (2, 35, 35, (7, 7), (7, 17), 1, 3, 1, 35),
+    "depthwise, wide kernels of volumes": (1, 16, 16, (2, 3, 5), (4, 6, 10), (2, 1, 1), (1, 2, 4), (1, 2, 1), 16),
     "depthwise, padding wider than what is seen": (2, 16, 16, (3, 3), (3, 4), 1, 2, 1, 16),
 }
 
