@@ -27,7 +27,7 @@ cdef extern from *:
                 VOLTA_UNROLL for (j = 0; j < N; j++) y[j] = ((const V*)line)[j];                                    \\
                 VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) {                                                \\
                     V x = VOLTA_SAME##S(row[i][p]);                                                                 \\
-                    VOLTA_KEEP(x);                                                                                  \\
+                    if (N > 1) VOLTA_KEEP(x);                                                                       \\
                     VOLTA_UNROLL for (j = 0; j < N; j++) { sum[i][j] = VOLTA_MADD##S(x, y[j], sum[i][j]); VOLTA_KEEP(sum[i][j]); }\\
                 }                                                                                                   \\
             }                                                                                                       \\
