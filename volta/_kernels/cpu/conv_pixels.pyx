@@ -37,7 +37,8 @@ cdef enum:
     SPARSE_PLACES = 1024        # of a chunk, at most, where windows lie mostly outside
     SPARSE_PRODUCTS = 48        # of a tap of a place and a panel, at least, where they do
 
-cdef double SPARSE = 0.6        # of the taps, that windows see at most
+cdef double SPARSE = 0.6        # of the taps, that windows see at most,
+cdef double DILATED = 0.9       # or where Winograd's ways are none
 
 cdef struct Pixels:
     bint few                                    # outputs: lanes are channels
@@ -94,8 +95,9 @@ cdef bint is_sparse(Plan* p) noexcept nogil:
             or p.d.padding + p.h.padding + p.w.padding == 0 and not p.transposed or p.d.skip * p.h.skip * p.w.skip > 1
             or p.c * p.taps < LEAST_TERMS or p.c * min(p.o, PANEL) < SPARSE_PRODUCTS):
         return False
-    cdef double seen = share_seen(&p.d, p.transposed) * share_seen(&p.h, p.transposed)
-    return (seen * share_seen(&p.w, p.transposed) if p.n > TILE_ROWS // 2 else seen) < SPARSE
+    cdef bint dilated = p.h.dilation * p.w.dilation > 1 and (fits(p) or p.c >= 4 * TILE_ROWS)
+    cdef double seen = share_seen(&p.d, p.transposed, 1) * share_seen(&p.h, p.transposed, 1)
+    return seen * share_seen(&p.w, p.transposed, 1 if p.n > TILE_ROWS // 2 else TILE_ROWS) < (DILATED if dilated else SPARSE)
 
 
 cdef inline Py_ssize_t panel_at(Plan* p, Pixels* q, Py_ssize_t panel) noexcept nogil:
@@ -239,9 +241,9 @@ cdef Py_ssize_t list_places(Plan* p, Pixels* q, Chunk* chunk, Py_ssize_t phase, 
 
 cdef Py_ssize_t list_sparse(Plan* p, Pixels* q, Chunk* chunk, Py_ssize_t phase, Py_ssize_t* places, Py_ssize_t* targets,
                             Py_ssize_t* at) noexcept nogil:
-    """The same, row by row, or pixel by pixel. OUT: at[tiles][3], where in the input a tile's first window begins."""
+    """The same, row by row, or pixel by pixel. OUT: at[tiles][4], where in the input a tile's windows begin, along a row from .. to."""
     cdef Py_ssize_t x0 = phase % p.w.step, y0 = phase // p.w.step % p.h.step, z0 = phase // p.w.step // p.h.step, i, z, y, x, j, n = 0
-    cdef Py_ssize_t slices = min(chunk.slices * p.d.step, p.d.full - chunk.z * p.d.step), first
+    cdef Py_ssize_t slices = min(chunk.slices * p.d.step, p.d.full - chunk.z * p.d.step), first, low, high
     cdef Py_ssize_t rows = min(chunk.rows * p.h.step, p.h.full - chunk.y * p.h.step)
     cdef Py_ssize_t columns = ceil_div(p.w.full - x0, p.w.step) if p.w.full > x0 else 0, line = columns if q.same else 1
     for z in range(ceil_div(slices - z0, p.d.step) if slices > z0 else 0):
@@ -256,8 +258,14 @@ cdef Py_ssize_t list_sparse(Plan* p, Pixels* q, Chunk* chunk, Py_ssize_t phase, 
                                       n, places, targets)
                 n = end_tile(n, places, targets)
                 for i in range(first // TILE_ROWS, n // TILE_ROWS):
-                    at[3 * i], at[3 * i + 1] = (chunk.z + z) * p.d.stride + p.d.first, (chunk.y + y) * p.h.stride + p.h.first
-                    at[3 * i + 2] = j * p.w.stride + p.w.first
+                    low = high = j
+                    if not q.same:                      # of several images, whole rows of them
+                        low, high = i * TILE_ROWS - first, min((i + 1) * TILE_ROWS - first, chunk.images * columns) - 1
+                        if low // columns != high // columns:
+                            low, high = 0, columns - 1
+                    at[4 * i], at[4 * i + 1] = (chunk.z + z) * p.d.stride + p.d.first, (chunk.y + y) * p.h.stride + p.h.first
+                    at[4 * i + 2] = low % columns * p.w.stride + p.w.first
+                    at[4 * i + 3] = high % columns * p.w.stride + p.w.first
     return n // TILE_ROWS
 
 
@@ -267,7 +275,7 @@ cdef inline Py_ssize_t list_runs(Plan* p, Pixels* q, Py_ssize_t first, Py_ssize_
     cdef Py_ssize_t t = first, n = 0
     while t < end:
         if at == NULL or (0 <= at[0] + q.steps[3 * t] < p.d.source and 0 <= at[1] + q.steps[3 * t + 1] < p.h.source
-                          and (not q.same or 0 <= at[2] + q.steps[3 * t + 2] < p.w.source)):
+                          and at[2] + q.steps[3 * t + 2] < p.w.source and at[3] + q.steps[3 * t + 2] >= 0):
             runs[n], lines[n] = q.offsets[t], (t - first) * line
             n += 1
         t += q.run
@@ -309,7 +317,7 @@ cdef void phase_product(Plan* p, Pixels* q, Py_ssize_t phase, Py_ssize_t tiles, 
                 count = list_runs(p, q, first, end, depth if q.few else depth * width, NULL, runs, lines)
             for tile in range(tiles):
                 if at != NULL:
-                    count = list_runs(p, q, first, end, depth if q.few else depth * width, at + 3 * tile, runs, lines)
+                    count = list_runs(p, q, first, end, depth if q.few else depth * width, at + 4 * tile, runs, lines)
                     if count == 0 and add:
                         continue
                 tile_of_places(q, count, runs, lines, depth * q.run, band + part * q.depth, places + tile * TILE_ROWS, b,
@@ -397,7 +405,7 @@ cdef bint convolve_by_pixels(Plan* whole, const real* x, const real* weight, con
     q.order = q.steps + 3 * p.taps
     q.phases = q.order + p.taps + 1
     fill_runs(p, &q)
-    lists = ceil_div((2 * q.places + 3 * q.places // TILE_ROWS) * sizeof(Py_ssize_t), sizeof(real))
+    lists = ceil_div((2 * q.places + 4 * q.places // TILE_ROWS) * sizeof(Py_ssize_t), sizeof(real))
     cdef Py_ssize_t outputs = q.places * phases * 3 * p.lanes, lines = q.room * p.taps if q.few else (LINES + p.taps) * 3 * p.lanes
     cdef Py_ssize_t band = 0 if sparse else p.images * q.image, own = ceil_div(lists + max(outputs + band, lines), 16) * 16
     cdef Py_ssize_t size = 0 if q.lie else p.groups * q.group
