@@ -23,10 +23,13 @@ CASES = {  # images, channels, outputs, kernel, size, stride, padding, dilation,
     "groups": (2, 36, 48, (3, 3), (13, 9), 1, 1, 1, 3),
     "a volume": (2, 8, 24, (3, 3, 3), (5, 6, 7), 1, 1, 1, 1),
     "few places": (1, 64, 64, (3, 3), (4, 4), 1, 1, 1, 1),
+    "weights as they lie, groups": (2, 96, 54, (3, 5), (4, 3), (1, 2), (1, 2), 1, 2),
     "depthwise": (2, 40, 40, (3, 3), (9, 14), 1, 1, 1, 40),
     "depthwise, no whole vectors": (2, 21, 21, (5, 3), (8, 19), 1, (2, 1), 1, 21),
     "depthwise, strides": (3, 24, 24, (3, 5), (11, 12), (2, 3), 1, 1, 24),
     "depthwise, dilation, volumes": (2, 18, 18, (3, 2, 3), (6, 5, 9), 1, 1, 2, 18),
+    "depthwise, wide kernels": (2, 35, 35, (7, 7), (7, 17), 1, 3, 1, 35),
+    "depthwise, wide kernels of volumes": (1, 16, 16, (2, 3, 5), (4, 6, 10), (2, 1, 1), (1, 2, 4), (1, 2, 1), 16),
     "depthwise, padding wider than what is seen": (2, 16, 16, (3, 3), (3, 4), 1, 2, 1, 16),
 }
 
@@ -105,3 +108,27 @@ def test_interpolate(mode, size, channels, device):
     assert all(by_pixels(x) for x in found[1][:1 if channels < 8 else 2])
     for a, b in zip(*found):
         np.testing.assert_allclose(a.cpu().numpy(), b.cpu().numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("channels", [8, 21, 70])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "trilinear"])
+@pytest.mark.parametrize("size", [(8, 10, 12), (2, 7, 3), (4, 5, 17), (9, 2, 6)])
+def test_interpolate_volumes(mode, size, channels, device):
+    rng = np.random.default_rng(0)
+    x = volta.tensor(rng.standard_normal((2, channels, 4, 5, 6), dtype=np.float32), device=device)
+    g = volta.tensor(rng.standard_normal((2, channels, *size), dtype=np.float32), device=device)
+    found, threads = [], volta.get_num_threads()
+    try:
+        for lay, count in ((lambda x: x, 1), (last, 1), (last, 3)):
+            volta.set_num_threads(count)
+            t = lay(x).requires_grad_()
+            with Tape() as tape:
+                out = F.interpolate(t, size, mode=mode)
+            found.append((out.detach(), *volta.autograd.grad(out, t, lay(g))))
+    finally:
+        volta.set_num_threads(threads)
+    assert "contiguous" not in tape.calls, "it was copied"
+    assert all(by_pixels(x) for x in found[1])
+    for a, b, c in zip(*(tuple(x.cpu().numpy() for x in each) for each in found)):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+        assert np.array_equal(b, c), "results depend on the number of threads"

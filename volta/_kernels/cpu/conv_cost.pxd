@@ -43,13 +43,13 @@ cdef inline bint few_pay(Plan* p) noexcept nogil:
 
 # ---------------------------------------------------------------- padding, and Winograd's ways
 
-cdef inline double share_seen(Axis* a, bint transposed) noexcept nogil:
-    """Of the products of places and taps along an axis, those whose taps lie inside."""
+cdef inline double share_seen(Axis* a, bint transposed, Py_ssize_t tile) noexcept nogil:
+    """Of the products of tiles of places and taps along an axis, those whose taps lie inside."""
     cdef Py_ssize_t tap, low = 0, high = 0, seen = 0
     for tap in range(a.kernel):
         seen_of(a, transposed, tap, &low, &high)
-        seen += high - low
-    return seen / <double>(a.places * a.kernel)
+        seen += ceil_div(high, tile) - low // tile if high > low else 0
+    return seen / <double>(ceil_div(a.places, tile) * a.kernel)
 
 
 cdef inline double dense_cost(Plan* p) noexcept nogil:

@@ -12,7 +12,8 @@ from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_plan cimport (
     Axis, Chunk, Plan, add_slices, ceil_div, chunk_at, finite, items_of, pixels_in, pixels_out, set_chunk, tap_on, threads_of)
-from volta._kernels.cpu.conv_depthwise_pixels cimport depthwise_pixelwise, lane_sums32, lane_sums64, weight_pixelwise
+from volta._kernels.cpu.conv_depthwise_pixels cimport (
+    NEIGHBOURS, depthwise_pixelwise, lane_sums32, lane_sums64, neighbours32, neighbours64, of_neighbours, weight_pixelwise)
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.tile cimport lanes
@@ -160,13 +161,47 @@ cdef Py_ssize_t see_row(Plan* p, Depthwise* q, Py_ssize_t z, Py_ssize_t y, const
     return n
 
 
+cdef Py_ssize_t list_rows(Plan* p, Depthwise* q, Py_ssize_t phase, Py_ssize_t z, Py_ssize_t y, bint leaves, Py_ssize_t* taps,
+                          Py_ssize_t* lines) noexcept nogil:
+    """The rows of a kernel's taps that a row of places sees; `leaves` out, of the one phase, those not in the input. OUT: where the taps
+    that are met first lie in the band, and their weights."""
+    cdef Py_ssize_t i, t, dz = 0, dy = 0, n = 0, last = p.w.kernel - 1 if p.transposed else 0
+    for i in range((q.phases[phase + 1] - q.phases[phase]) // p.w.kernel):
+        if leaves:
+            tap_on(&p.d, p.transposed, 0, i // p.h.kernel, &dz)
+            tap_on(&p.h, p.transposed, 0, i % p.h.kernel, &dy)
+            if not (0 <= z * p.d.stride + p.d.first + dz < p.d.source and 0 <= y * p.h.stride + p.h.first + dy < p.h.source):
+                continue
+        t = q.phases[phase] + i * p.w.kernel + last
+        taps[n], lines[n] = q.offsets[t], t * p.lanes
+        n += 1
+    return n
+
+
+cdef void write_neighbours(Plan* p, Py_ssize_t rows, const Py_ssize_t* taps, const Py_ssize_t* lines, const real* w, Py_ssize_t n,
+                           const real* x, const real* bias, real* out) noexcept nogil:
+    """A row of n places that see so many rows of taps."""
+    cdef Py_ssize_t i, place, step = p.lanes
+    cdef int some, width = <int>p.w.kernel
+    for i in range(ceil_div(n, NEIGHBOURS)):
+        place = i * NEIGHBOURS
+        some = <int>min(NEIGHBOURS, n - place)
+        if real is float:
+            neighbours32(width, rows, taps, lines, w, -step if p.transposed else step, x + place * step, step, 0, some + width - 1, some,
+                         bias, out + place * step, step)
+        else:
+            neighbours64(width, rows, taps, lines, w, -step if p.transposed else step, x + place * step, step, 0, some + width - 1, some,
+                         bias, out + place * step, step)
+
+
 cdef void write_phase(Plan* p, Depthwise* q, Chunk* chunk, Py_ssize_t phase, Py_ssize_t slices, Py_ssize_t rows, const real* band,
-                      const real* w, const real* bias, real* seen, real* out) noexcept nogil:
-    """What one phase writes of a chunk's slices and rows. IN: seen, room for the taps of a row, or NULL: none is left out. OUT: out, the
-    chunk's pixels."""
+                      const real* w, const real* bias, real* seen, bint leaves, real* out) noexcept nogil:
+    """What one phase writes of a chunk's slices and rows; `leaves` out what is not in the input. IN: seen, room for the taps of a row.
+    OUT: out, the chunk's pixels."""
     cdef Py_ssize_t x0 = phase % p.w.step, y0 = phase // p.w.step % p.h.step, z0 = phase // p.w.step // p.h.step, z, y
     cdef Py_ssize_t first = q.phases[phase], count = q.phases[phase + 1] - first, n
     cdef Py_ssize_t all = count
+    cdef bint left_out
     cdef Py_ssize_t* offsets
     cdef const real* weight
     cdef const real* x
@@ -176,8 +211,14 @@ cdef void write_phase(Plan* p, Depthwise* q, Chunk* chunk, Py_ssize_t phase, Py_
         for y in range(ceil_div(rows - y0, p.h.step) if rows > y0 else 0):
             x = band + (z * p.d.stride * p.h.band + y * p.h.stride) * p.w.band * p.lanes
             to = out + (((z * p.d.step + z0) * rows + y * p.h.step + y0) * p.w.full + x0) * p.lanes
+            left_out = leaves and not (sees_all(&p.d, chunk.z + z) and sees_all(&p.h, chunk.y + y))
+            if of_neighbours(&p.w):
+                offsets = <Py_ssize_t*>(seen + p.taps * p.lanes)
+                count = list_rows(p, q, phase, chunk.z + z, chunk.y + y, left_out, offsets, offsets + p.d.kernel * p.h.kernel)
+                write_neighbours(p, count, offsets, offsets + p.d.kernel * p.h.kernel, w, n, x, bias, to)
+                continue
             count, offsets, weight = all, q.offsets + first, w + first * p.lanes
-            if seen != NULL and not (sees_all(&p.d, chunk.z + z) and sees_all(&p.h, chunk.y + y)):
+            if left_out:
                 offsets, weight = <Py_ssize_t*>(seen + p.taps * p.lanes), <const real*>seen
                 count = see_row(p, q, chunk.z + z, chunk.y + y, w, offsets, seen)
             if real is float:
@@ -212,7 +253,7 @@ cdef void depthwise_part(Plan* p, Depthwise* q, Py_ssize_t item, const real* x, 
             memcpy(w + t * p.lanes, kernel + q.order[t] * p.lanes, p.lanes * sizeof(real))
         for phase in range(p.d.step * p.h.step * p.w.step):
             write_phase(p, q, &chunk, phase, slices, rows, <const real*>band, <const real*>w, <const real*>line,
-                        space if leaves and (p.transposed or finite(p.taps * p.lanes, <const real*>w)) else NULL, result)
+                        space, leaves and (p.transposed or finite(p.taps * p.lanes, <const real*>w)), result)
         for z in range(slices):
             turn(size, channels, <const real*>result + z * size * p.lanes, p.lanes,
                  out + ((chunk.image * p.groups + group) * p.o + m) * pixels_out(p)

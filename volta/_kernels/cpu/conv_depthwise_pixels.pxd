@@ -1,7 +1,7 @@
 # Convolution of each channel by itself, and its gradients, of images that lie pixel by pixel: lanes are channels, where they lie.
 #
-# What is written: place by place, four neighbours that see the same taps at a time, all channels. Taps outside the input are left
-#   out. The weights lie as [tap][channel].
+# What is written: place by place, four neighbours that see the same taps at a time, all channels; of kernels of usual widths without
+#   stride eight neighbours, which share what they see. Taps outside the input are left out. The weights lie as [tap][channel].
 # The gradient of the weight: of a chunk, the padded input lies as [slice][row][column][channel]; sums of a vector and nine taps.
 # Threads: over rows of places; over slices of the chunks and shares of the channels, slices added in their order. A channel's sums do not
 #   depend on the others. Sizes: the front end, of at least a vector of channels.
@@ -64,6 +64,47 @@ cdef extern from *:
     VOLTA_PLACE_LANES(32, float)
     VOLTA_PLACE_LANES(64, double)
 
+    /* Of n <= 8 neighbours a vector of channels each: out[i * out_step] = bias (NULL: 0) + sum over rows r < count and k < K of
+       w[lines[r] + k * w_step] x x[taps[r] + (i + k) * step]. Columns i + k outside first .. end are not read. */
+    #if defined(__GNUC__) && !defined(__clang__)
+      #define VOLTA_UNROLL_COLUMNS _Pragma("GCC unroll 14")
+    #else
+      #define VOLTA_UNROLL_COLUMNS VOLTA_UNROLL
+    #endif
+    #define VOLTA_NEIGHBOURS(S, T, K)                                                                                \\
+    static void volta_neighbours##S##_##K(Py_ssize_t count, const Py_ssize_t* taps, const Py_ssize_t* lines, const T* w, \\
+                                          Py_ssize_t w_step, const T* x, Py_ssize_t step, int first, int end, int n, const T* bias, \\
+                                          T* out, Py_ssize_t out_step) {                                             \\
+        volta_v##S sum[8];                                                                                          \\
+        Py_ssize_t r; int i, k, d;                                                                                  \\
+        VOLTA_UNROLL for (i = 0; i < 8; i++) sum[i] = bias ? *(const volta_v##S*)bias : (volta_v##S){0};             \\
+        for (r = 0; r < count; r++) {                                                                               \\
+            const T* at = x + taps[r];                                                                              \\
+            volta_v##S y[K];                                                                                        \\
+            VOLTA_UNROLL for (k = 0; k < K; k++) y[k] = *(const volta_v##S*)(w + lines[r] + k * w_step);             \\
+            VOLTA_UNROLL_COLUMNS for (d = 0; d < 7 + K; d++)                                                        \\
+                if (d >= first && d < end) {                                                                        \\
+                    volta_v##S v = *(const volta_v##S*)(at + d * step);                                             \\
+                    VOLTA_KEEP(v);                                                                                  \\
+                    VOLTA_UNROLL for (k = 0; k < K; k++)                                                            \\
+                        if (d - k >= 0 && d - k < 8) sum[d - k] = VOLTA_MADD##S(y[k], v, sum[d - k]);               \\
+                }                                                                                                   \\
+        }                                                                                                           \\
+        VOLTA_UNROLL for (i = 0; i < 8; i++) if (i < n) *(volta_v##S*)(out + i * out_step) = sum[i];                 \\
+    }
+    #define VOLTA_NEIGHBOURS_OF(S, T)                                                                                \\
+    VOLTA_NEIGHBOURS(S, T, 3)                                                                                        \\
+    VOLTA_NEIGHBOURS(S, T, 5)                                                                                        \\
+    VOLTA_NEIGHBOURS(S, T, 7)                                                                                        \\
+    static void volta_neighbours##S(int k, Py_ssize_t count, const Py_ssize_t* taps, const Py_ssize_t* lines, const T* w, \\
+                                    Py_ssize_t w_step, const T* x, Py_ssize_t step, int first, int end, int n, const T* bias, \\
+                                    T* out, Py_ssize_t out_step) {                                                   \\
+        (k == 3 ? volta_neighbours##S##_3 : k == 5 ? volta_neighbours##S##_5 : volta_neighbours##S##_7)              \\
+            (count, taps, lines, w, w_step, x, step, first, end, n, bias, out, out_step);                           \\
+    }
+    VOLTA_NEIGHBOURS_OF(32, float)
+    VOLTA_NEIGHBOURS_OF(64, double)
+
     /* The vectors sums[t] += sum over i < n of g[i * g_step] x x[i * step + taps[t]], for t < N. */
     #if defined(__GNUC__) && !defined(__clang__)
       #define VOLTA_UNROLL_TAPS _Pragma("GCC unroll 9")
@@ -101,6 +142,12 @@ cdef extern from *:
     void place_lanes64 "volta_place_lanes64"(int places, Py_ssize_t n, Py_ssize_t count, const Py_ssize_t* taps, const Py_ssize_t* lines,
                                              const double* w, const double* x, Py_ssize_t step, const double* bias, double* out,
                                              Py_ssize_t out_step) noexcept nogil
+    void neighbours32 "volta_neighbours32"(int k, Py_ssize_t count, const Py_ssize_t* taps, const Py_ssize_t* lines, const float* w,
+                                           Py_ssize_t w_step, const float* x, Py_ssize_t step, int first, int end, int n,
+                                           const float* bias, float* out, Py_ssize_t out_step) noexcept nogil
+    void neighbours64 "volta_neighbours64"(int k, Py_ssize_t count, const Py_ssize_t* taps, const Py_ssize_t* lines, const double* w,
+                                           Py_ssize_t w_step, const double* x, Py_ssize_t step, int first, int end, int n,
+                                           const double* bias, double* out, Py_ssize_t out_step) noexcept nogil
     void lane_sums32 "volta_lane_sums32"(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const float* g, Py_ssize_t g_step,
                                          const float* x, Py_ssize_t step, float* sums) noexcept nogil
     void lane_sums64 "volta_lane_sums64"(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const double* g, Py_ssize_t g_step,
@@ -110,10 +157,16 @@ cdef enum:
     BAND = 65536                # elements of a chunk's input, in the L2 cache
     CHUNK_PLACES = 1024         # of a chunk
     SHARE = 4                   # vectors of channels, worth a part of the work
+    NEIGHBOURS = 8
 
 
 cdef inline bint fits_pixelwise(Plan* p) noexcept nogil:
     return p.pixelwise and p.c == p.o == 1 and p.groups >= p.lanes
+
+
+cdef inline bint of_neighbours(Axis* w) noexcept nogil:
+    """Whether `neighbours` takes rows of such places."""
+    return w.stride * w.skip * w.step * w.dilation == 1 and (w.kernel == 3 or w.kernel == 5 or w.kernel == 7)
 
 
 cdef inline Py_ssize_t begin_of(Axis* a, Py_ssize_t place, Py_ssize_t offset) noexcept nogil:
@@ -162,6 +215,32 @@ cdef inline Py_ssize_t list_taps(Plan* p, Py_ssize_t z, Py_ssize_t y, Py_ssize_t
     return count
 
 
+cdef inline void row_of_neighbours(Plan* p, Py_ssize_t count, const real* x, const real* w, const real* bias, real* out,
+                                   const Py_ssize_t* taps, const Py_ssize_t* lines) noexcept nogil:
+    """A row of places. IN: taps, lines, of the kernel's first taps along it."""
+    cdef Py_ssize_t n = p.groups, last = p.w.kernel - 1 if p.transposed else 0, i, place, column, c
+    cdef Py_ssize_t w_step = -n if p.transposed else n        # taps of a gradient are met last to first
+    cdef int first, end, some
+    cdef const real* c_bias
+    x -= last * n                                               # from the first tap to the one that is met first
+    w += last * n
+    for i in range(ceil_div(p.w.full, NEIGHBOURS)):
+        place = i * NEIGHBOURS
+        column, some = place + p.w.first, <int>min(NEIGHBOURS, p.w.full - place)
+        first, end = <int>min(max(-column, 0), NEIGHBOURS + p.w.kernel), <int>min(some + p.w.kernel - 1, max(p.w.source - column, 0))
+        c = 0
+        while c < n:
+            c = min(c, n - p.lanes)
+            c_bias = bias + c if bias != NULL else <const real*>NULL
+            if real is float:
+                neighbours32(<int>p.w.kernel, count, taps, lines, w + c, w_step, x + place * n + c, n, first, end, some, c_bias,
+                             out + place * n + c, n)
+            else:
+                neighbours64(<int>p.w.kernel, count, taps, lines, w + c, w_step, x + place * n + c, n, first, end, some, c_bias,
+                             out + place * n + c, n)
+            c += p.lanes
+
+
 cdef inline void depthwise_row(Plan* p, Py_ssize_t item, const real* x, const real* w, const real* bias, real* out,
                                Py_ssize_t* taps) noexcept nogil:
     """One row of one image. IN: w[taps][groups]; taps, room for two lists of them."""
@@ -173,6 +252,9 @@ cdef inline void depthwise_row(Plan* p, Py_ssize_t item, const real* x, const re
     cdef int group
     x += item // p.h.full // p.d.full * pixels_in(p) * n
     out += item * p.w.full * n
+    if of_neighbours(&p.w):
+        row_of_neighbours(p, list_taps(p, z, y, 0, 0, 1, taps, lines), x, w, bias, out, taps, lines)
+        return
     for phase in range(min(p.w.step, p.w.full)):
         places, place = ceil_div(p.w.full - phase, p.w.step), 0
         inner_places(p, &p.w, phase, places, &inner0, &inner1)

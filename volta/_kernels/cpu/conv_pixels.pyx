@@ -33,13 +33,16 @@ cdef enum:
     FEW_WEIGHTS = 262144        # more than these
     LINES = 512                 # weights of an output that are turned at a time
     ITEMS = 2                   # parts of the work for each thread
+    TOTAL_COST = 10             # weights that are packed in the time in which the lanes of a sum are added
     SPARSE_PLACES = 1024        # of a chunk, at most, where windows lie mostly outside
     SPARSE_PRODUCTS = 48        # of a tap of a place and a panel, at least, where they do
 
-cdef double SPARSE = 0.6        # of the taps, that windows see at most
+cdef double SPARSE = 0.6        # of the taps, that windows see at most,
+cdef double DILATED = 0.9       # or where Winograd's ways are none
 
 cdef struct Pixels:
     bint few                                    # outputs: lanes are channels
+    bint lie                                    # few: the weights are taken as they lie
     bint sparse                                 # windows lie mostly outside: taps are left out
     bint same                                   # a tile is one pixel of several images
     Py_ssize_t image, slice, row                # elements of the band from image to image, ...
@@ -71,6 +74,13 @@ cdef bint fits(Plan* p) noexcept nogil:
             and (p.n * p.d.places * p.h.places * p.w.places >= (STRIDE_PLACES if apart else LEAST_PLACES) or weights <= FEW_WEIGHTS))
 
 
+cdef bint weights_lie(Plan* p) noexcept nogil:
+    """Whether the weights lie as they are needed where lanes are channels, and are read so few times that packing them takes longer than
+    adding the lanes."""
+    cdef Py_ssize_t places = p.n * p.d.places * p.h.places * p.w.places
+    return p.pixelwise and p.taps_first and not p.transposed and p.c % p.lanes == 0 and places * TOTAL_COST < p.c * p.taps
+
+
 cdef bint weights_finite(Plan* p, const real* weight, int threads) noexcept nogil:
     """Whether products of weights and the padding may be left out: of infinite ones they are NaN."""
     cdef Py_ssize_t row, bad = 0, size = p.c * p.taps
@@ -85,8 +95,9 @@ cdef bint is_sparse(Plan* p) noexcept nogil:
             or p.d.padding + p.h.padding + p.w.padding == 0 and not p.transposed or p.d.skip * p.h.skip * p.w.skip > 1
             or p.c * p.taps < LEAST_TERMS or p.c * min(p.o, PANEL) < SPARSE_PRODUCTS):
         return False
-    cdef double seen = share_seen(&p.d, p.transposed) * share_seen(&p.h, p.transposed)
-    return (seen * share_seen(&p.w, p.transposed) if p.n > TILE_ROWS // 2 else seen) < SPARSE
+    cdef bint dilated = p.h.dilation * p.w.dilation > 1 and (fits(p) or p.c >= 4 * TILE_ROWS)
+    cdef double seen = share_seen(&p.d, p.transposed, 1) * share_seen(&p.h, p.transposed, 1)
+    return seen * share_seen(&p.w, p.transposed, 1 if p.n > TILE_ROWS // 2 else TILE_ROWS) < (DILATED if dilated else SPARSE)
 
 
 cdef inline Py_ssize_t panel_at(Plan* p, Pixels* q, Py_ssize_t panel) noexcept nogil:
@@ -215,21 +226,24 @@ cdef Py_ssize_t list_places(Plan* p, Pixels* q, Chunk* chunk, Py_ssize_t phase, 
     cdef Py_ssize_t x0 = phase % p.w.step, y0 = phase // p.w.step % p.h.step, z0 = phase // p.w.step // p.h.step, i, z, y, x, n = 0
     cdef Py_ssize_t slices = min(chunk.slices * p.d.step, p.d.full - chunk.z * p.d.step)
     cdef Py_ssize_t rows = min(chunk.rows * p.h.step, p.h.full - chunk.y * p.h.step)
+    cdef Py_ssize_t count = ceil_div(p.w.full - x0, p.w.step) if p.w.full > x0 else 0, step = p.w.stride * q.room, to_step = p.w.step
+    cdef Py_ssize_t place, target
     for i in range(chunk.images):
         for z in range(ceil_div(slices - z0, p.d.step) if slices > z0 else 0):
             for y in range(ceil_div(rows - y0, p.h.step) if rows > y0 else 0):
-                for x in range(ceil_div(p.w.full - x0, p.w.step) if p.w.full > x0 else 0):
-                    n = add_place(i * q.image + z * p.d.stride * q.slice + y * p.h.stride * q.row + x * p.w.stride * q.room,
-                                  ((i * slices + z * p.d.step + z0) * rows + y * p.h.step + y0) * p.w.full + x * p.w.step + x0,
-                                  n, places, targets)
+                place = i * q.image + z * p.d.stride * q.slice + y * p.h.stride * q.row
+                target = ((i * slices + z * p.d.step + z0) * rows + y * p.h.step + y0) * p.w.full + x0
+                for x in range(count):
+                    places[n + x], targets[n + x] = place + x * step, target + x * to_step
+                n += count
     return end_tile(n, places, targets) // TILE_ROWS
 
 
 cdef Py_ssize_t list_sparse(Plan* p, Pixels* q, Chunk* chunk, Py_ssize_t phase, Py_ssize_t* places, Py_ssize_t* targets,
                             Py_ssize_t* at) noexcept nogil:
-    """The same, row by row, or pixel by pixel. OUT: at[tiles][3], where in the input a tile's first window begins."""
+    """The same, row by row, or pixel by pixel. OUT: at[tiles][4], where in the input a tile's windows begin, along a row from .. to."""
     cdef Py_ssize_t x0 = phase % p.w.step, y0 = phase // p.w.step % p.h.step, z0 = phase // p.w.step // p.h.step, i, z, y, x, j, n = 0
-    cdef Py_ssize_t slices = min(chunk.slices * p.d.step, p.d.full - chunk.z * p.d.step), first
+    cdef Py_ssize_t slices = min(chunk.slices * p.d.step, p.d.full - chunk.z * p.d.step), first, low, high
     cdef Py_ssize_t rows = min(chunk.rows * p.h.step, p.h.full - chunk.y * p.h.step)
     cdef Py_ssize_t columns = ceil_div(p.w.full - x0, p.w.step) if p.w.full > x0 else 0, line = columns if q.same else 1
     for z in range(ceil_div(slices - z0, p.d.step) if slices > z0 else 0):
@@ -244,8 +258,14 @@ cdef Py_ssize_t list_sparse(Plan* p, Pixels* q, Chunk* chunk, Py_ssize_t phase, 
                                       n, places, targets)
                 n = end_tile(n, places, targets)
                 for i in range(first // TILE_ROWS, n // TILE_ROWS):
-                    at[3 * i], at[3 * i + 1] = (chunk.z + z) * p.d.stride + p.d.first, (chunk.y + y) * p.h.stride + p.h.first
-                    at[3 * i + 2] = j * p.w.stride + p.w.first
+                    low = high = j
+                    if not q.same:                      # of several images, whole rows of them
+                        low, high = i * TILE_ROWS - first, min((i + 1) * TILE_ROWS - first, chunk.images * columns) - 1
+                        if low // columns != high // columns:
+                            low, high = 0, columns - 1
+                    at[4 * i], at[4 * i + 1] = (chunk.z + z) * p.d.stride + p.d.first, (chunk.y + y) * p.h.stride + p.h.first
+                    at[4 * i + 2] = low % columns * p.w.stride + p.w.first
+                    at[4 * i + 3] = high % columns * p.w.stride + p.w.first
     return n // TILE_ROWS
 
 
@@ -255,7 +275,7 @@ cdef inline Py_ssize_t list_runs(Plan* p, Pixels* q, Py_ssize_t first, Py_ssize_
     cdef Py_ssize_t t = first, n = 0
     while t < end:
         if at == NULL or (0 <= at[0] + q.steps[3 * t] < p.d.source and 0 <= at[1] + q.steps[3 * t + 1] < p.h.source
-                          and (not q.same or 0 <= at[2] + q.steps[3 * t + 2] < p.w.source)):
+                          and at[2] + q.steps[3 * t + 2] < p.w.source and at[3] + q.steps[3 * t + 2] >= 0):
             runs[n], lines[n] = q.offsets[t], (t - first) * line
             n += 1
         t += q.run
@@ -297,7 +317,7 @@ cdef void phase_product(Plan* p, Pixels* q, Py_ssize_t phase, Py_ssize_t tiles, 
                 count = list_runs(p, q, first, end, depth if q.few else depth * width, NULL, runs, lines)
             for tile in range(tiles):
                 if at != NULL:
-                    count = list_runs(p, q, first, end, depth if q.few else depth * width, at + 3 * tile, runs, lines)
+                    count = list_runs(p, q, first, end, depth if q.few else depth * width, at + 4 * tile, runs, lines)
                     if count == 0 and add:
                         continue
                 tile_of_places(q, count, runs, lines, depth * q.run, band + part * q.depth, places + tile * TILE_ROWS, b,
@@ -375,7 +395,8 @@ cdef bint convolve_by_pixels(Plan* whole, const real* x, const real* weight, con
     if not (is_sparse(p) and (p.transposed or weights_finite(p, weight, threads)) if sparse else fits(p)):
         return False
     q.sparse, q.same = sparse, False
-    q.few = p.o <= TILE_ROWS and 4 * few_cost(p) < 5 * wide_cost(p)
+    q.lie = weights_lie(p)
+    q.few = q.lie or p.o <= TILE_ROWS and 4 * few_cost(p) < 5 * wide_cost(p)
     cut(p, &q, threads)
     cdef Py_ssize_t phases = p.d.step * p.h.step * p.w.step, item, lists
     cdef Storage tables = host_storage((5 * p.taps + 1 + phases + 1) * sizeof(Py_ssize_t))
@@ -384,15 +405,19 @@ cdef bint convolve_by_pixels(Plan* whole, const real* x, const real* weight, con
     q.order = q.steps + 3 * p.taps
     q.phases = q.order + p.taps + 1
     fill_runs(p, &q)
-    lists = ceil_div((2 * q.places + 3 * q.places // TILE_ROWS) * sizeof(Py_ssize_t), sizeof(real))
+    lists = ceil_div((2 * q.places + 4 * q.places // TILE_ROWS) * sizeof(Py_ssize_t), sizeof(real))
     cdef Py_ssize_t outputs = q.places * phases * 3 * p.lanes, lines = q.room * p.taps if q.few else (LINES + p.taps) * 3 * p.lanes
     cdef Py_ssize_t band = 0 if sparse else p.images * q.image, own = ceil_div(lists + max(outputs + band, lines), 16) * 16
-    cdef Storage scratch = host_storage((threads * own + p.groups * q.group + sparse * p.n * p.groups * q.image) * sizeof(real))
+    cdef Py_ssize_t size = 0 if q.lie else p.groups * q.group
+    cdef Storage scratch = host_storage((threads * own + size + sparse * p.n * p.groups * q.image) * sizeof(real))
     cdef real* buffers = <real*>scratch.data
     cdef real* packed = buffers + threads * own
-    cdef real* images = packed + p.groups * q.group
+    cdef real* images = packed + size
+    cdef const real* weights = weight if q.lie else <const real*>packed
     with nogil:
-        if q.few:
+        if q.lie:
+            pass
+        elif q.few:
             for item in prange(p.groups * p.o, num_threads=threads, schedule="static"):
                 pack_output(p, &q, item, weight, packed, buffers + threadid() * own)
         else:
@@ -405,7 +430,7 @@ cdef bint convolve_by_pixels(Plan* whole, const real* x, const real* weight, con
         for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
             item = take(&ranges, t)
             while item >= 0:
-                pixels_part(p, &q, item, x, <const real*>packed, bias, out, buffers + threadid() * own + lists,
+                pixels_part(p, &q, item, x, weights, bias, out, buffers + threadid() * own + lists,
                             <Py_ssize_t*>(buffers + threadid() * own),
                             images if sparse else buffers + threadid() * own + lists + outputs)
                 item = take(&ranges, t)

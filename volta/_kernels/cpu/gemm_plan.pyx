@@ -34,6 +34,7 @@ cdef enum:
     DEAL = 524288               # and where there are more products than that of at least so many multiplications
     MOST = 8                    # parts up to which as many rounds of blocks are tried, so that all threads have as many
     TALL = 128                  # rows of a transpose at a time, at least
+    TURNING = 256               # cycles to begin with a transpose
     APART = 64                  # cycles that a row of out takes longer whose columns several threads write
 
 
@@ -97,8 +98,11 @@ cdef void choose_way(Plan* plan, const Products* p, Py_ssize_t width) noexcept n
         plan.inner = True
     else:
         plan.inner = not plan.thin and not plan.outer and not plan.turned and inner_pays(p, width)
-    if p.a_row == 1 != p.a_column and not (plan.outer or plan.thin or plan.inner or plan.turned or p.m <= THIN):
-        extra = 3 * p.m * p.n // 4 + (q.m - 1) // TALL * q.k * q.n // 4        # to turn out, and to copy b for each part of the rows
+    if plan.outer or plan.thin or plan.inner or plan.turned or p.m <= THIN:
+        return
+    if p.a_row == 1 != p.a_column or p.b_row == 1 != p.b_column:
+        transpose(p, &q)
+        extra = TURNING + 3 * p.m * p.n // 4 + (q.m - 1) // TALL * q.k * q.n // 4    # to turn out, and to copy b for each part of rows
         plan.turned = tiles_cost(&q, width) + extra < tiles_cost(p, width)
 
 
@@ -110,7 +114,7 @@ cdef Py_ssize_t longest_short(const Products* p, Py_ssize_t width) noexcept nogi
 cdef Py_ssize_t tiles_cost(const Products* p, Py_ssize_t width) noexcept nogil:
     """Cycles of tiles: of their steps, of turning a and b where these do not lie as they are read, and of beginning."""
     cdef Py_ssize_t tiles = (p.m + TILE_ROWS - 1) // TILE_ROWS, vectors = (p.n + width - 1) // width
-    cdef Py_ssize_t steps = max(p.m, TILE_ROWS // 2) * (4 * vectors + (vectors == 1)) // TILE_ROWS
+    cdef Py_ssize_t steps = max(p.m, TILE_ROWS // 2) * (TILE_ROWS // 2 * vectors + (vectors == 1)) // TILE_ROWS
     if turns_a(p, width) and vectors > 3:
         steps += tiles
     if p.b_column != 1:
@@ -140,14 +144,16 @@ cdef bint inner_pays(const Products* p, Py_ssize_t width) noexcept nogil:
     """Whether lines of a times lines of columns of b take less time than tiles: both in cycles."""
     cdef Py_ssize_t tiles = (p.m + TILE_ROWS - 1) // TILE_ROWS, blocks = (p.m + LINE_ROWS - 1) // LINE_ROWS * ((p.n + 3) // 4)
     cdef Py_ssize_t vectors = (p.n + width - 1) // width
-    cdef Py_ssize_t tiled = p.k * ((4 * vectors + (vectors == 1)) * tiles + (0 if p.b_column == 1 else p.n // 3 + 2)) + 40 * tiles
+    cdef Py_ssize_t steps = (TILE_ROWS // 2 * vectors + (vectors == 1)) * tiles
+    if p.b_column != 1:
+        steps += (p.n // 3 if MASKED else 3 * p.n // 7) + 2
     cdef Py_ssize_t pace = 8 if max(p.m, p.n) * p.k > AT_HAND else 5 if (min(p.m, p.n) + 8) * min(p.k, DEEP) <= ROOM else 7
     cdef Py_ssize_t lined = p.m * up(p.n, 4) * p.k // width * pace // 8 + blocks * LINED * (1 + p.k // DEEP)
     if p.a_column != 1:
         lined += p.m * p.k
     if p.b_row != 1:
         lined += p.n * p.k
-    return (p.a_column == 1 or p.m <= LINES) and (p.b_row == 1 or p.n <= LINES) and lined < tiled
+    return (p.a_column == 1 or p.m <= LINES) and (p.b_row == 1 or p.n <= LINES) and lined < p.k * steps + 40 * tiles
 
 
 cdef void choose_blocks(Plan* plan, const Products* p, Py_ssize_t width) noexcept nogil:

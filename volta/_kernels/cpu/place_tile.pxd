@@ -22,13 +22,13 @@ cdef extern from *:
             const T* row[VOLTA_TILE_ROWS];                                                                          \\
             VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) row[i] = a + places[i] + runs[r];                    \\
             const T* line = b + lines[r];                                                                           \\
-            for (p = 0; p < k; p++, line += N * LANES) {                                                            \\
+            VOLTA_FOUR_STEPS for (p = 0; p < k; p++, line += N * LANES) {                                           \\
                 V y[N];                                                                                             \\
                 VOLTA_UNROLL for (j = 0; j < N; j++) y[j] = ((const V*)line)[j];                                    \\
                 VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) {                                                \\
                     V x = VOLTA_SAME##S(row[i][p]);                                                                 \\
-                    VOLTA_KEEP(x);                                                                                  \\
-                    VOLTA_UNROLL for (j = 0; j < N; j++) { sum[i][j] = VOLTA_MADD##S(x, y[j], sum[i][j]); VOLTA_KEEP(sum[i][j]); }\\
+                    if (N > 1) VOLTA_KEEP(x);                                                                       \\
+                    VOLTA_UNROLL for (j = 0; j < N; j++) { VOLTA_PLUS##S(sum[i][j], x, y[j]); VOLTA_KEEP(sum[i][j]); }   \\
                 }                                                                                                   \\
             }                                                                                                       \\
         }                                                                                                           \\

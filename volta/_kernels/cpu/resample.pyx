@@ -14,25 +14,12 @@ from volta._kernels.core.views cimport float_code
 from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.real cimport real
+from volta._kernels.cpu.resample_pixels cimport Axis, Grid, grad_pixels, resample_pixels
 
 cdef enum:
     NEAREST, EXACT, LINEAR, CUBIC, AREA
 
 MODES = ("nearest", "nearest-exact", "linear", "cubic", "area", "linear16", "cubic16")
-
-cdef struct Axis:
-    Py_ssize_t size, length, taps, first            # of the source, of the output; rows of its table, where that begins
-    bint plain                                      # whether the axis is left as it is
-    bint ragged                                     # whether outputs take different numbers of sources: then a weight of 0 is no source
-    bint halved                                     # whether output o takes sources 2 * o and 2 * o + 1
-    bint doubled                                    # whether outputs 2 * i + 1 and 2 * i + 2 both take sources i and i + 1
-    Py_ssize_t repeats                              # outputs side by side that have the same one source, where all have so many; else 0
-
-
-cdef struct Grid:
-    Axis axis[3]
-    Py_ssize_t planes, entries                      # of all tables
-
 
 cdef void set_axis(Axis* a, int mode, double scale) noexcept nogil:
     a.plain = a.size == a.length and scale == 1
@@ -194,57 +181,24 @@ cdef void scatter_line(const real* g, Axis* a, const int* index, const real* wei
         out[i] += total
 
 
-cdef void add_four(const real* a, const real* b, const real* c, const real* d, real fa, real fb, real fc, real fd, Py_ssize_t n,
-                   real* out) noexcept nogil:
-    """Sums of four lines, in their order."""
-    cdef Py_ssize_t k
-    for k in range(n):
-        out[k] = fa * a[k] + fb * b[k] + fc * c[k] + fd * d[k]
-
-
-cdef void resample_pixels(Grid* p, const real* x, Py_ssize_t start, Py_ssize_t stop, const int* index, const real* weight,
-                          real* out) noexcept nogil:
-    """`resample_rows` where the last dimension is left as it is, and the two others have two sources each."""
-    cdef Axis* z = &p.axis[0]
-    cdef Axis* y = &p.axis[1]
-    cdef Py_ssize_t row, oz, oy, n = p.axis[2].size
-    cdef const int* from_z = index + z.first
-    cdef const int* from_y = index + y.first
-    cdef const real* by_z = weight + z.first
-    cdef const real* by_y = weight + y.first
-    cdef const real* upper
-    cdef const real* lower
-    cdef Py_ssize_t first, second
-    for row in range(start, stop):
-        oy, oz = row % y.length, row // y.length % z.length
-        upper = x + row // y.length // z.length * z.size * y.size * n
-        lower = upper + from_z[z.length + oz] * y.size * n
-        upper += from_z[oz] * y.size * n
-        first, second = from_y[oy] * n, from_y[y.length + oy] * n
-        add_four(upper + first, upper + second, lower + first, lower + second, by_z[oz] * by_y[oy], by_z[oz] * by_y[y.length + oy],
-                 by_z[z.length + oz] * by_y[oy], by_z[z.length + oz] * by_y[y.length + oy], n, out + row * n)
-
-
 cdef void resample_rows(Grid* p, const real* x, Py_ssize_t start, Py_ssize_t stop, const int* index, const real* weight, real* line,
                         real* out) noexcept nogil:
-    """Rows start .. stop of the output. IN: tables; line, memory for one line of sources."""
+    """Rows start .. stop of the output. IN: tables; line, memory for one line of sources, or for the sources of one pixel."""
     cdef Axis* z = &p.axis[0]
     cdef Axis* y = &p.axis[1]
     cdef Axis* w = &p.axis[2]
     cdef Py_ssize_t row, plane, oz, oy, i, j, k, at
     cdef const real* source
     cdef const real* before = NULL                  # the one source of the row before
-    cdef real* sums = line
     cdef real factor
-    if w.plain and z.taps == y.taps == 2 and not (z.ragged or y.ragged):
-        resample_pixels(p, x, start, stop, index, weight, out)
+    if w.plain:
+        resample_pixels(p, x, start, stop, index, weight, <Py_ssize_t*>line,
+                        line + z.taps * y.taps * (sizeof(Py_ssize_t) // sizeof(real)), out)
         return
     for row in range(start, stop):
         oy, plane = row % y.length, row // y.length
         oz, plane = plane % z.length, plane // z.length
         source = x
-        if w.plain:
-            sums = out + row * w.length
         for i in range(z.taps):
             for j in range(y.taps):
                 at = plane * z.size + index[z.first + i * z.length + oz]
@@ -254,12 +208,10 @@ cdef void resample_rows(Grid* p, const real* x, Py_ssize_t start, Py_ssize_t sto
                 factor = weight[z.first + i * z.length + oz] * weight[y.first + j * y.length + oy]
                 if i + j == 0:
                     for k in range(w.size):
-                        sums[k] = factor * source[k]
+                        line[k] = factor * source[k]
                 elif factor != 0 or not (y.ragged or z.ragged):
                     for k in range(w.size):
-                        sums[k] += factor * source[k]
-        if w.plain and z.taps * y.taps > 1:
-            continue
+                        line[k] += factor * source[k]
         if z.taps * y.taps == 1 and source == before:
             memcpy(out + row * w.length, out + (row - 1) * w.length, w.length * sizeof(real))
             continue
@@ -287,7 +239,6 @@ cdef void grad_planes(Grid* p, const real* g, Py_ssize_t start, Py_ssize_t stop,
     cdef Axis* w = &p.axis[2]
     cdef Py_ssize_t plane, oz, oy, i, j, k, size = z.size * y.size * w.size
     cdef const real* row
-    cdef const real* source
     cdef real* target
     cdef real factor
     if z.repeats == 1 and y.repeats == 2 and w.repeats == 2:
@@ -298,8 +249,7 @@ cdef void grad_planes(Grid* p, const real* g, Py_ssize_t start, Py_ssize_t stop,
         for oz in range(z.length):
             for oy in range(y.length):
                 row = g + ((plane * z.length + oz) * y.length + oy) * w.length
-                source = row
-                if z.taps * y.taps == 1 and not w.plain:           # whose weights are 1
+                if z.taps * y.taps == 1:                            # whose weights are 1
                     if y.repeats == 2 and oy % 2 == 0:              # two rows that have one source are added first
                         for k in range(w.length):
                             line[k] = row[k] + row[w.length + k]
@@ -309,10 +259,8 @@ cdef void grad_planes(Grid* p, const real* g, Py_ssize_t start, Py_ssize_t stop,
                     target = out + plane * size + (index[z.first + oz] * y.size + index[y.first + oy]) * w.size
                     scatter_line(row, w, index + w.first, weight + w.first, target)
                     continue
-                if not w.plain:
-                    memset(line, 0, w.size * sizeof(real))
-                    scatter_line(row, w, index + w.first, weight + w.first, line)
-                    source = <const real*>line
+                memset(line, 0, w.size * sizeof(real))
+                scatter_line(row, w, index + w.first, weight + w.first, line)
                 for i in range(z.taps):
                     for j in range(y.taps):
                         factor = weight[z.first + i * z.length + oz] * weight[y.first + j * y.length + oy]
@@ -321,7 +269,7 @@ cdef void grad_planes(Grid* p, const real* g, Py_ssize_t start, Py_ssize_t stop,
                         target = out + plane * size + (index[z.first + i * z.length + oz] * y.size +
                                                        index[y.first + j * y.length + oy]) * w.size
                         for k in range(w.size):
-                            target[k] += factor * source[k]
+                            target[k] += factor * line[k]
 
 
 cdef void run_rows(Grid* p, bint transposed, const real* x, Py_ssize_t start, Py_ssize_t stop, const int* index, const real* weight,
@@ -335,7 +283,8 @@ cdef void run_rows(Grid* p, bint transposed, const real* x, Py_ssize_t start, Py
 cdef void run(Grid* p, int mode, bint align, bint rounded, double* scale, bint transposed, const real* x, real* out):
     """Allocates the tables and a line, of the source or of the output, for each thread."""
     cdef Py_ssize_t rows = p.planes if transposed else p.planes * p.axis[0].length * p.axis[1].length
-    cdef Py_ssize_t width = (max(p.axis[2].size, p.axis[2].length) + 31) // 32 * 32         # whole cache lines, which threads do not share
+    cdef Py_ssize_t sources = p.axis[0].taps * p.axis[1].taps * (1 + sizeof(Py_ssize_t) // sizeof(real))
+    cdef Py_ssize_t width = (max(p.axis[2].size, p.axis[2].length, sources) + 31) // 32 * 32     # cache lines that threads do not share
     cdef Py_ssize_t outs = p.planes * p.axis[0].length * p.axis[1].length * p.axis[2].length
     cdef int threads = threads_for(outs * p.axis[0].taps * p.axis[1].taps * 4), t, d
     cdef Storage memory = host_storage((p.entries + threads * width) * sizeof(real) + p.entries * sizeof(int))
@@ -347,6 +296,10 @@ cdef void run(Grid* p, int mode, bint align, bint rounded, double* scale, bint t
             fill_axis(&p.axis[d], mode, align, scale[d], index + p.axis[d].first, weight + p.axis[d].first)
             if rounded:
                 round_axis(&p.axis[d], mode, align, scale[d], index + p.axis[d].first, weight + p.axis[d].first)
+    if transposed and p.axis[2].plain:
+        grad_pixels(p, threads, x, index, weight, out)
+        return
+    with nogil:
         if threads == 1:                            # a region of one thread takes half a microsecond too
             run_rows(p, transposed, x, 0, rows, index, weight, lines, out)
         else:

@@ -101,6 +101,22 @@ def _np_interpolate(x, size=None, scale_factor=None, mode="nearest", align_corne
     return np_resample(planes, sizes, scales, kind, bool(align_corners)).reshape(*x.shape[:2], *sizes)
 
 
+def _by_pixels(x, sizes, scales, kind, align_corners):
+    """Images whose channels lie together, as a dimension that stays."""
+    pixels, size = permute_op(x, dims=(0, 2, 3, 1)), (*sizes, x.shape[1])
+    return permute_op(resample_op(pixels, size=size, scales=(*scales, 1.0), mode=kind, align_corners=align_corners), dims=(0, 3, 1, 2))
+
+
+def _volume_by_pixels(x, sizes, scales, kind, align_corners):
+    """Such volumes: first along the depth, where slices stay, then each slice."""
+    n, channels, _, height, width = x.shape
+    slices = reshape_op(permute_op(x, dims=(0, 2, 3, 4, 1)), shape=(n, 1, x.shape[2], height * width * channels))
+    slices = resample_op(slices, size=(1, sizes[0], slices.shape[3]), scales=(1.0, scales[0], 1.0), mode=kind, align_corners=align_corners)
+    slices = reshape_op(slices, shape=(n * sizes[0], height, width, channels))
+    slices = resample_op(slices, size=(*sizes[1:], channels), scales=(*scales[1:], 1.0), mode=kind, align_corners=align_corners)
+    return permute_op(reshape_op(slices, shape=(n, *sizes, channels)), dims=(0, 4, 1, 2, 3))
+
+
 @composed(samples=(case((1, 2, 4), size=7), case((2, 1, 3, 4), scale_factor=2), case((1, 2, 4, 5), size=(3, 7), mode="nearest-exact"),
                    case((1, 2, 5), scale_factor=1.7, mode="linear"), case((1, 2, 3, 4), size=(5, 3), mode="bilinear"),
                    case((2, 1, 3, 4), size=(6, 2), mode="bilinear", align_corners=True), case((1, 1, 4, 5), size=(7, 3), mode="bicubic"),
@@ -144,10 +160,11 @@ def interpolate(input: Tensor, size: int | Sequence[int] | None = None, scale_fa
     given = (input._shape[2:], size, scale_factor, recompute_scale_factor or kind == "area" and size is None, kind, align_corners)
     kept = (size is None or type(size) is int) and (scale_factor is None or type(scale_factor) in (int, float))
     sizes, factors, scales = (_kept_scales if kept else _scales)(*given)
-    if rank == 2 and input.shape[1] >= _LANES and not (input._contiguous or input.dtype is uint8 or antialias) and by_pixels(input):
-        pixels = permute_op(tied(input) if kind == "area" else input, dims=(0, 2, 3, 1))      # channels: a dimension that stays
-        pixels = resample_op(pixels, size=(*sizes, input.shape[1]), scales=(*scales, 1.0), mode=kind, align_corners=bool(align_corners))
-        return permute_op(pixels, dims=(0, 3, 1, 2))
+    if input.shape[1] >= _LANES and not (input._contiguous or input.dtype is uint8 or antialias) and by_pixels(input):
+        if rank == 2:
+            return _by_pixels(tied(input) if kind == "area" else input, sizes, scales, kind, bool(align_corners))
+        if kind != "area" and input.dtype.itemsize > 2:                 # of 16 bits, two steps would round twice
+            return _volume_by_pixels(input, sizes, scales, kind, bool(align_corners))
     more = 3 - rank
     planes = reshape_op(tied(input) if kind == "area" else input, shape=(input.shape[0] * input.shape[1], *(1,) * more, *input.shape[2:]))
     if antialias:
