@@ -76,6 +76,10 @@ class MissingError(ArgumentError, _AsWritten):
     """An entry that is needed and not there."""
 
 
+class MissingNameError(MissingError, AttributeError):
+    """A name that is not there, of what is also an attribute."""
+
+
 class IndexRangeError(VoltaError, IndexError, RuntimeError):
     """An index or label outside its dimension."""
 

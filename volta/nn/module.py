@@ -127,7 +127,8 @@ class Module(HookMethods, StateMethods):
         self._non_persistent_buffers_set.discard(name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *(name for table in _TABLES for name in self.__dict__.get(table, ()))})
+        names = {*super().__dir__(), *(name for table in _TABLES for name in self.__dict__.get(table, ()))}
+        return sorted(name for name in names if not name[:1].isdigit())             # those that a program can write, as in PyTorch
 
     def _table_of(self, name):
         return next((table for table in _TABLES if name in self.__dict__.get(table, ())), None)
