@@ -23,7 +23,7 @@ from volta.data.dataset import Dataset, IterableDataset, TensorDataset
 from volta.data.fetch import Fetcher, rng
 from volta.data.position import Batches, begin, from_state, generators, state_of
 from volta.data.processes import Processes
-from volta.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, draw_seed
+from volta.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, check_generator, draw_seed
 from volta.data.workers import END, Epoch, Pass, Threads
 from volta.device import as_device
 from volta.dtypes import float32, float64
@@ -121,6 +121,7 @@ class DataLoader(Generic[B]):
                                    ("prefetch_factor", prefetch_factor, 1)):
             if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__") or value < least):
                 raise ArgumentError(f"DataLoader: {name} must be an integer >= {least}, got {value!r}")
+        check_generator("DataLoader", generator)
         if timeout < 0:
             raise ArgumentError(f"DataLoader: timeout option should be non-negative, got {timeout}")
         if not num_workers and (prefetch_factor is not None or persistent_workers):
