@@ -35,7 +35,7 @@ cdef extern from "Python.h":
     void Py_CLEAR(PyObject*)
 
 cdef Primitive _add = None, _sub = None, _mul = None, _div = None
-cdef object _as_operand = None              # (other, tensor, reflected) -> what an op takes, or NotImplemented
+cdef object _as_operand = None              # (other, tensor) -> what an op takes, or NotImplemented
 
 
 def configure(Primitive add, Primitive sub, Primitive mul, Primitive div, as_operand):
