@@ -53,3 +53,9 @@ def test_wrong_parts():
         random_split([1, 2], [2, 0.0])
     with pytest.raises(AssertionError, match="ChainDataset only supports IterableDataset"):
         list(ChainDataset([[1]]))
+
+
+def test_a_timeout_is_for_workers():
+    loader = DataLoader([1, 2], timeout=5)
+    with pytest.raises(AssertionError, match="DataLoader: timeout=5 is for workers"):
+        iter(loader)

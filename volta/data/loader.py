@@ -27,7 +27,7 @@ from volta.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialS
 from volta.data.workers import END, Epoch, Pass, Threads
 from volta.device import as_device
 from volta.dtypes import float32, float64
-from volta.errors import ArgumentError, DTypeError, NumberError
+from volta.errors import ArgumentError, AssertedError, DTypeError, NumberError
 from volta.ops.copy import clone
 from volta.ops.creation import empty
 from volta.ops.from_data import as_tensor, tensor, upload_into
@@ -220,6 +220,8 @@ class DataLoader(Generic[B]):
             return None
 
     def __iter__(self) -> Iterator[B]:
+        if self.timeout and not self.num_workers:
+            raise AssertedError(f"DataLoader: timeout={self.timeout} is for workers; give num_workers > 0, or leave it out")
         resumed, self._resumed = self._resumed, None
         if resumed is None:
             position = begin(self.epoch, self._generators(), self._stream or not all(
