@@ -222,7 +222,8 @@ def test_load_state_dict_names_every_problem_and_changes_nothing(device):
         'Error(s) in loading state_dict for Sequential:\n\tMissing key(s) in state_dict: "1.bias". \n\t'
         'Unexpected key(s) in state_dict: "extra". \n\tsize mismatch for 0.bias: copying a param with shape (4,) from '
         "checkpoint, the shape in current model is (3,).\n\t"
-        'While copying the parameter named "1.weight", expected a tensor from checkpoint but received <class \'str\'>')
+        'While copying the parameter named "1.weight", expected torch.Tensor or Tensor-like object from checkpoint but received '
+        "<class 'str'>")
     for p, value in zip(net.parameters(), before):
         np.testing.assert_array_equal(host(p), value)
     result = net.load_state_dict({"0.bias": volta.ones(3), "extra": volta.ones(1)}, strict=False)

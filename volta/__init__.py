@@ -196,7 +196,8 @@ class _DeepNames:
     @staticmethod
     def find_spec(name: "str", path: object = None, target: object = None) -> object:
         """The module that serves `name`; None where there is none."""
-        return _import_module("volta.compat.deep").find(name) if name.startswith("volta.") and "._" not in name else None
+        asked = name.startswith("volta.") and "._" not in name.replace("._utils", "")
+        return _import_module("volta.compat.deep").find(name) if asked else None
 
 
 _meta_path.append(_DeepNames)

@@ -334,6 +334,9 @@ def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Tensor | Sequence
         raise ArgumentError("backward: inputs is empty; leave it out to add to all leaves")
     if any(isinstance(t, _Place) for t in targets):
         raise ArgumentError("backward: only tensors have a .grad to add to, an input is a GradientEdge; use grad()")
+    for t in targets:
+        if not t.requires_grad:
+            raise AutogradError(f"backward: an input of shape {t.shape} does not require grad; call requires_grad_() on it first")
     wanted, captures = (None, None) if inputs is None else _paths(roots, targets)
     engine.run_backward(roots, seeds, retain, create_graph, wanted, captures)
     for t in {id(t): t for t in targets}.values():

@@ -7,7 +7,7 @@ from typing import Any
 from volta import autograd
 from volta import func as transforms
 from volta._kernels import core
-from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta.errors import ArgumentError, AssertedError, AutogradError, DTypeError, ShapeError
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -21,11 +21,10 @@ def jacobian(func: Callable, inputs: Any, create_graph: bool = False, strict: bo
 
     Raises: AutogradError by `strict`; ArgumentError for another strategy, and for strict=True by "forward-mode".
     """
-    if strategy not in ("reverse-mode", "forward-mode"):
-        raise ArgumentError(f"jacobian: strategy must be 'reverse-mode' or 'forward-mode', got {strategy!r}")
+    _check_strategy("jacobian", "strategy", strategy, strict, vectorize)
     if strict and strategy == "forward-mode":
         raise ArgumentError("jacobian: strict=True goes with strategy='reverse-mode' alone")
-    args, places = _arguments("jacobian", inputs, create_graph)
+    func, (args, places) = _checked("jacobian", func), _arguments("jacobian", inputs, create_graph)
     if strict:
         _check_strict("jacobian", func, args, create_graph)
     return _graph((transforms.jacrev if strategy == "reverse-mode" else transforms.jacfwd)(func, places)(*args), create_graph)
@@ -34,9 +33,8 @@ def jacobian(func: Callable, inputs: Any, create_graph: bool = False, strict: bo
 def hessian(func: Callable, inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
             outer_jacobian_strategy: str = "reverse-mode") -> Any:
     """The second derivatives of `func`, which gives one number, with regard to all pairs of `inputs`."""
-    if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
-        raise ArgumentError(f"hessian: outer_jacobian_strategy must be 'reverse-mode' or 'forward-mode', got {outer_jacobian_strategy!r}")
-    args, places = _arguments("hessian", inputs, create_graph)
+    _check_strategy("hessian", "outer_jacobian_strategy", outer_jacobian_strategy, strict, vectorize)
+    func, (args, places) = _checked("hessian", func), _arguments("hessian", inputs, create_graph)
     if strict:
         _check_strict("hessian", func, args, create_graph, second=True)
     outer = transforms.jacrev if outer_jacobian_strategy == "reverse-mode" else transforms.jacfwd
@@ -45,7 +43,7 @@ def hessian(func: Callable, inputs: Any, create_graph: bool = False, strict: boo
 
 def vjp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """(outputs of `func`, v times its Jacobian); `v` is nested as the outputs are, and may be left out for one number."""
-    args, _ = _arguments("vjp", inputs, create_graph)
+    func, (args, _) = _checked("vjp", func), _arguments("vjp", inputs, create_graph)
     if strict:
         _check_strict("vjp", func, args, create_graph)
     outputs, pulled = transforms.vjp(func, *args)
@@ -55,7 +53,7 @@ def vjp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
 
 def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """(outputs of `func`, its Jacobian times v); `v` is nested as the inputs are, and may be left out for one number."""
-    args, _ = _arguments("jvp", inputs, create_graph)
+    func, (args, _) = _checked("jvp", func), _arguments("jvp", inputs, create_graph)
     along = _vectors("jvp", "input", args, v)
     if strict:
         _check_strict("jvp", func, args, create_graph)
@@ -74,13 +72,35 @@ def vhp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
 
 
 def _second(name, func, inputs, v, create_graph, strict):
-    args, places = _arguments(name, inputs, create_graph)
+    func, (args, places) = _checked(name, func), _arguments(name, inputs, create_graph)
     along = _vectors(name, "input", args, v)
     if strict:
         _check_strict(name, func, args, create_graph, second=True)
     gradient = transforms.grad_and_value(_number(name, func, whole=True), places, has_aux=True)
     (_, (_, output)), (found, _) = transforms.jvp(gradient, args, along)
     return _graph(output, create_graph), _graph(_like(inputs, found), create_graph)
+
+
+def _check_strategy(name, argument, strategy, strict, vectorize):
+    if strategy not in ("reverse-mode", "forward-mode"):
+        raise AssertedError(f"{name}: {argument} must be 'reverse-mode' or 'forward-mode', got {strategy!r}")
+    if strict and vectorize:
+        raise ArgumentError(f"{name}: strict=True and vectorize=True do not go together, as in PyTorch; leave one out")
+
+
+def _checked(name, func):
+    """`func`, whose outputs are looked at: tensors alone have derivatives."""
+    def checked(*args):
+        outputs = func(*args)
+        for out in outputs if isinstance(outputs, tuple) else (outputs,):
+            _need_tensor(name, "outputs of the function", out)
+        return outputs
+    return checked
+
+
+def _need_tensor(name, what, value):
+    if not isinstance(value, core.TensorBase):
+        raise DTypeError(f"{name}: {what} must be a tensor or a tuple of tensors, got {type(value).__name__}")
 
 
 def _number(name, func, whole=False):
@@ -127,8 +147,7 @@ def _arguments(name, inputs, create_graph):
     would be walked for nothing, where the results are to have none."""
     given = inputs if isinstance(inputs, tuple) else (inputs,)
     for x in given:
-        if not isinstance(x, core.TensorBase):
-            raise DTypeError(f"{name}: inputs must be a tensor or a tuple of tensors, got {type(x).__name__}")
+        _need_tensor(name, "inputs", x)
     if not create_graph:
         given = tuple(x.detach() for x in given)
     else:                                       # results have a graph, whether the inputs have one or not
@@ -144,6 +163,8 @@ def _vectors(name, what, like, v):
                                 f"{[x.shape for x in like]}")
         return (core.alias(like[0]).new_ones(like[0].shape),)
     given = v if isinstance(v, tuple) else (v,)
+    for vector in given:
+        _need_tensor(name, "v", vector)
     if [x.shape for x in given] != [x.shape for x in like]:
         raise ShapeError(f"{name}: v must have the shapes of the {what}s, {[x.shape for x in like]}, got {[x.shape for x in given]}")
     return given

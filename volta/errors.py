@@ -25,6 +25,10 @@ class DTypeError(VoltaError, NotImplementedError, TypeError):
     """An element type that the operation does not take."""
 
 
+class TypeNameError(DTypeError, ValueError):
+    """A name of no element type."""
+
+
 class RankError(ShapeError, IndexError):
     """A tensor without the dimension that is needed."""
 
@@ -53,7 +57,7 @@ class UnsupportedShapeError(ShapeError, NotImplementedError):
     """Tensors of a shape for which there is no such way to compute."""
 
 
-class NumberError(ArgumentError, OverflowError):
+class NumberError(ArgumentError, OverflowError, TypeError):
     """An integer beyond 64 bits."""
 
 
@@ -74,6 +78,10 @@ class RegistrationError(CallError, _AsWritten):
 
 class MissingError(ArgumentError, _AsWritten):
     """An entry that is needed and not there."""
+
+
+class MissingNameError(MissingError, AttributeError):
+    """A name that is not there, of what is also an attribute."""
 
 
 class IndexRangeError(VoltaError, IndexError, RuntimeError):

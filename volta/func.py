@@ -79,10 +79,14 @@ def _leads_elsewhere(x, fresh: set) -> bool:
 
 def _arguments(name: str, args: tuple, argnums: int | tuple[int, ...]) -> tuple[list, list, Callable, Callable]:
     """(own inputs, their leaves, args -> args with them in place, leaves -> the shape of argnums)."""
-    places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    places = (argnums,) if isinstance(argnums, int) else argnums
+    if not isinstance(places, tuple) or not all(isinstance(i, int) for i in places):
+        raise ArgumentError(f"{name}: argnums must be an integer or a tuple of them, got {argnums!r}")
     for place in places:
         if not -len(args) <= place < len(args):
             raise ArgumentError(f"{name}: argnums={argnums} with {len(args)} positional arguments; it counts them from 0")
+    if len({place % len(args) for place in places}) < len(places):
+        raise ArgumentError(f"{name}: argnums must name different arguments, got {argnums}")
     leaves, build = flatten(tuple(args[place] for place in places))
     _check_tensors(name, "arguments to differentiate for", leaves)
     own = [_own(x) for x in leaves]
@@ -105,6 +109,14 @@ def _gradients(outputs: list, own: list, seeds: list | None = None) -> list:
 
 
 # ---------------------------------------------------------------- gradients
+def _apart(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
+    """What a function gave and what it gave beside."""
+    if has_aux and not (isinstance(result, tuple) and len(result) == 2):
+        raise ArgumentError(f"{name}: with has_aux=True the function gives a tuple (output, aux), got {type(result).__name__}"
+                            f"{f' of {len(result)}' if isinstance(result, tuple) else ''}")
+    return result if has_aux else (result, None)
+
+
 def grad(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable:
     """The function that gives the gradient of `func`, which gives one number, for its arguments `argnums`; with `has_aux`, `func` gives
     (number, anything), and the gradient comes with that.
@@ -130,7 +142,7 @@ def grad_and_value(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: 
         own, full, rebuild = _arguments("grad", args, argnums)
         with autograd.enable_grad():
             value = func(*full, **kwargs)
-            value, aux = value if has_aux else (value, None)
+            value, aux = _apart("grad", value, has_aux)
             _check_tensors("grad", "what the function gives", [value])
             if value._size != 1 or value.ndim:
                 raise ShapeError(f"grad: the function must give one number (a 0-d tensor), got shape {value.shape}; use jacrev for more")
@@ -149,7 +161,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     own, full, rebuild = _arguments("vjp", primals, tuple(range(len(primals))))
     with autograd.enable_grad():
         result = func(*full)
-    result, aux = result if has_aux else (result, None)
+    result, aux = _apart("vjp", result, has_aux)
     outputs, build = flatten(result)
     _check_outputs("vjp", outputs)
 
@@ -180,7 +192,7 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
     along = _tangents("jvp", tangents, own)
     with autograd.enable_grad():
         result = func(*full)
-        result, aux = result if has_aux else (result, None)
+        result, aux = _apart("jvp", result, has_aux)
         outputs, build = flatten(result)
         _check_tensors("jvp", "what the function gives", outputs)
         if strict and not all(o.requires_grad for o in outputs):
@@ -257,7 +269,7 @@ def jacrev(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool 
         own, full, rebuild = _arguments("jacrev", args, argnums)
         with autograd.enable_grad():
             result = func(*full, **kwargs)
-            result, aux = result if has_aux else (result, None)
+            result, aux = _apart("jacrev", result, has_aux)
             outputs, build = flatten(result)
             _check_outputs("jacrev", outputs)
             blocks = []
@@ -287,7 +299,7 @@ def jacfwd(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = F
         own, full, rebuild = _arguments("jacfwd", args, argnums)
         with autograd.enable_grad():
             result = func(*full, **kwargs)
-            result, aux = result if has_aux else (result, None)
+            result, aux = _apart("jacfwd", result, has_aux)
             outputs, build = flatten(result)
             _check_tensors("jacfwd", "what the function gives", outputs)
             pulled, seeds = _pulled(outputs, own)

@@ -1,6 +1,7 @@
 """What ops give that give several tensors: tuples whose parts have names."""
 from __future__ import annotations
 
+import functools
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,11 @@ else:
         """What a `typing.NamedTuple` of the same class body is, made in a tenth of the time: there are many, and each `import volta`
         makes them all. Without defaults."""
 
-        given_by = ""           # the function, by whose name it prints
+        _function = ""
 
         def __init_subclass__(cls):
+            if cls._function:               # one that is named by a function has the parts of its base
+                return
             cls._fields = cls.__match_args__ = tuple(cls.__annotations__)
             for place, name in enumerate(cls._fields):
                 setattr(cls, name, property(itemgetter(place)))
@@ -29,11 +32,20 @@ else:
                     raise TypeError(f"{cls.__name__}: has the parts {', '.join(cls._fields)}")
             return tuple.__new__(cls, parts)
 
-        def __getnewargs__(self):
-            return tuple(self)
+        @property
+        def given_by(self):
+            """The function that gave it, by whose name its class goes, as in PyTorch."""
+            return self._function
+
+        @given_by.setter
+        def given_by(self, name):
+            self.__class__ = _named(type(self), name)
+
+        def __reduce__(self):
+            return (_made, (type(self).__base__, self._function, tuple(self))) if self._function else (type(self), tuple(self))
 
         def __repr__(self):
-            kind = f"return_types.{self.given_by.replace('.', '_')}" if self.given_by else type(self).__name__
+            kind = f"return_types.{type(self).__name__}" if self._function else type(self).__name__
             return f"{package_name()}.{kind}(\n" + ",\n".join([f"{name}={part!r}" for name, part in zip(self._fields, self)]) + ")"
 
         def _asdict(self):
@@ -41,3 +53,12 @@ else:
 
         def _replace(self, **changed):
             return type(self)(**{**self._asdict(), **changed})
+
+    @functools.cache
+    def _named(cls, function):
+        """The class of these parts that a function gives."""
+        cls = cls.__base__ if cls._function else cls
+        return type(function.replace(".", "_"), (cls,), {"_function": function, "__module__": "volta.return_types", "__doc__": cls.__doc__})
+
+    def _made(cls, function, parts):
+        return _named(cls, function)(*parts)

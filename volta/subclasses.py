@@ -43,10 +43,7 @@ def as_kind(value: Any, kind: type[Tensor]) -> Any:
     parts = [as_kind(x, kind) for x in value]
     if all(x is y for x, y in zip(parts, value)):
         return value
-    found = type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    if getattr(value, "given_by", ""):
-        found.given_by = value.given_by
-    return found
+    return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
 
 
 class Subclassed:

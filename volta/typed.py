@@ -8,7 +8,7 @@ import numpy as np
 from volta._kernels.core import TensorBase
 from volta.device import set_default_device
 from volta.dtypes import as_dtype, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, set_default_dtype, uint8
-from volta.errors import ArgumentError, DTypeError, warn_once
+from volta.errors import ArgumentError, DTypeError, TypeNameError, warn_once
 from volta.ops.creation import empty
 from volta.ops.from_data import tensor
 from volta.shapes import Size
@@ -76,7 +76,10 @@ def type_of(dtype: Any) -> tuple[Any, str | None]:
         if name not in TYPES or package not in ("torch", "torch.cuda"):
             raise DTypeError(f"type: there is no type {dtype!r} here; use one such as 'torch.FloatTensor', or a dtype")
         return TYPES[name], "gpu" if package == "torch.cuda" else "cpu"
-    return as_dtype(dtype), None
+    try:
+        return as_dtype(dtype), None
+    except DTypeError as error:
+        raise TypeNameError(*error.args) from None
 
 
 def set_default_tensor_type(t: Any) -> None:

@@ -27,6 +27,7 @@ PLACES = {
     "torch.optim.swa_utils": "volta.optim.swa_utils",
     "torch.utils.data": "volta.data",
     "torch.utils.data.": "volta.data",
+    "torch.utils.data._utils.collate": "volta.data.collate",
     "torch.utils.model_zoo": "volta.hub",
     "torch.autograd.": "volta.autograd",
     "torch.autograd.functional": "volta.derivatives",

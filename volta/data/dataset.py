@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from volta._kernels import core
-from volta.errors import ArgumentError, AssertedError, AssertedShapeError, IndexRangeError
+from volta.errors import ArgumentError, AssertedError, AssertedShapeError, CallError, IndexRangeError
 from volta.ops.creation import randperm
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class ChainDataset(IterableDataset[Any]):
     def _streams(self):
         for dataset in self.datasets:
             if not isinstance(dataset, IterableDataset):
-                raise ArgumentError(f"ChainDataset: ChainDataset only supports IterableDataset, got {type(dataset).__name__}")
+                raise AssertedError(f"ChainDataset: ChainDataset only supports IterableDataset, got {type(dataset).__name__}")
             yield dataset
 
     def __iter__(self) -> Iterator[Any]:
@@ -190,8 +190,8 @@ def random_split(dataset: Any, lengths: Sequence[int | float], generator: Genera
         if 0 in lengths:
             warnings.warn(f"random_split: Length of split at index {lengths.index(0)} is 0. This might result in an empty dataset.",
                           stacklevel=2)
-    if any(n < 0 for n in lengths):
-        raise ArgumentError(f"random_split: lengths must be >= 0, got {list(lengths)}")
+    if any(not isinstance(n, (int, np.integer)) or n < 0 for n in lengths):
+        raise CallError(f"random_split: lengths must be integers >= 0, or fractions that add up to 1, got {list(lengths)}")
     if sum(lengths) != count:
         raise ArgumentError("random_split: Sum of input lengths does not equal the length of the input dataset! "
                             f"They are {list(lengths)} and {count}")

@@ -23,11 +23,11 @@ from volta.data.dataset import Dataset, IterableDataset, TensorDataset
 from volta.data.fetch import Fetcher, rng
 from volta.data.position import Batches, begin, from_state, generators, state_of
 from volta.data.processes import Processes
-from volta.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, draw_seed
+from volta.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, check_generator, draw_seed
 from volta.data.workers import END, Epoch, Pass, Threads
 from volta.device import as_device
 from volta.dtypes import float32, float64
-from volta.errors import ArgumentError, DTypeError, NumberError
+from volta.errors import ArgumentError, AssertedError, DTypeError, NumberError
 from volta.ops.copy import clone
 from volta.ops.creation import empty
 from volta.ops.from_data import as_tensor, tensor, upload_into
@@ -121,6 +121,7 @@ class DataLoader(Generic[B]):
                                    ("prefetch_factor", prefetch_factor, 1)):
             if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__") or value < least):
                 raise ArgumentError(f"DataLoader: {name} must be an integer >= {least}, got {value!r}")
+        check_generator("DataLoader", generator)
         if timeout < 0:
             raise ArgumentError(f"DataLoader: timeout option should be non-negative, got {timeout}")
         if not num_workers and (prefetch_factor is not None or persistent_workers):
@@ -219,6 +220,8 @@ class DataLoader(Generic[B]):
             return None
 
     def __iter__(self) -> Iterator[B]:
+        if self.timeout and not self.num_workers:
+            raise AssertedError(f"DataLoader: timeout={self.timeout} is for workers; give num_workers > 0, or leave it out")
         resumed, self._resumed = self._resumed, None
         if resumed is None:
             position = begin(self.epoch, self._generators(), self._stream or not all(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from volta.dtypes import float64
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, CallError, ShapeError
 from volta.ops.creation import randint, randperm
 from volta.ops.draws import multinomial
 from volta.ops.from_data import as_tensor
@@ -51,6 +51,7 @@ class RandomSampler(Sampler[int]):
             raise TypeError(f"RandomSampler: replacement should be a boolean value, but got replacement={replacement}")
         self.data_source, self.replacement, self._count, self.generator = data_source, replacement, num_samples, generator
         _check_count("RandomSampler", "num_samples", self.num_samples)
+        check_generator("RandomSampler", generator)
 
     @property
     def num_samples(self) -> int:
@@ -59,6 +60,8 @@ class RandomSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         size, count = len(self.data_source), self.num_samples
+        if not size and count:
+            raise ArgumentError(f"RandomSampler: there are no samples of which {count} could be drawn")
         generator = self.generator or Generator(draw_seed())
         while count > 0:
             part = min(count, size)
@@ -74,6 +77,7 @@ class SubsetRandomSampler(Sampler[Any]):
     """These indices in a new order every time."""
 
     def __init__(self, indices: Sequence[Any], generator: Generator | None = None) -> None:
+        check_generator("SubsetRandomSampler", generator)
         self.indices, self.generator = indices, generator
 
     def __iter__(self) -> Iterator[Any]:
@@ -93,6 +97,7 @@ class WeightedRandomSampler(Sampler[int]):
                  generator: Generator | None = None) -> None:
         _check_count("WeightedRandomSampler", "num_samples", num_samples)
         _check_flag("WeightedRandomSampler", "replacement", replacement)
+        check_generator("WeightedRandomSampler", generator)
         self.weights = as_tensor(weights, dtype=float64, device="cpu")
         if self.weights.ndim != 1:
             raise ShapeError("WeightedRandomSampler: weights should be a 1d sequence but given weights have shape "
@@ -165,6 +170,12 @@ def draw_seed(generator: Generator | None = None) -> int:
     """A seed for another generator, drawn from this one (the default generator)."""
     low, high, *_ = block(*(generator or default_generator).advance(2))
     return (high << 32 | low) & 0x7FFF_FFFF_FFFF_FFFF
+
+
+def check_generator(name: str, generator: object) -> None:
+    """Raises: CallError unless it is a generator or None."""
+    if generator is not None and not isinstance(generator, Generator):
+        raise CallError(f"{name}: generator must be a Generator or None, got {type(generator).__name__}")
 
 
 def _check_count(name, argument, value):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, overload
 
 from volta._kernels import core
-from volta.errors import ArgumentError, CallError, DTypeError, IndexRangeError
+from volta.errors import ArgumentError, AssertedError, CallError, DTypeError, IndexRangeError, MissingNameError
 from volta.nn.module import Module
 from volta.nn.parameter import Parameter
 from volta.tensor import Tensor
@@ -113,6 +113,8 @@ class Sequential(_Indexed):
 
         Raises: IndexRangeError.
         """
+        if not isinstance(module, Module):
+            raise AssertedError(f"Sequential: needs modules, got {type(module).__name__}")
         if not -len(self) <= index <= len(self):
             raise IndexRangeError(f"Sequential: index {index} is out of range for {len(self)} modules")
         self._insert(index, module)
@@ -125,6 +127,11 @@ class Sequential(_Indexed):
         return Sequential(*[module for _ in range(count) for module in self])
 
     __rmul__ = __mul__
+
+    def __imul__(self, count: int) -> Self:
+        for module in (self * count)[len(self):]:
+            self.append(module)
+        return self
 
     def forward(self, input: Tensor) -> Tensor:
         for module in self._modules.values():
@@ -141,7 +148,7 @@ class ModuleList(_Indexed):
             self.extend(modules)
 
     def _like(self, items):
-        return ModuleList(module for _, module in items)
+        return type(self)([module for _, module in items])
 
     def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
         return self.extend(modules)
@@ -158,15 +165,15 @@ class ModuleList(_Indexed):
         if not len(self):
             return f"{type(self).__name__}()"
         blocks: list[list] = []
-        for name, module in self._modules.items():
+        for i, module in enumerate(self):
             text = repr(module)
             if blocks and blocks[-1][2] == text:
-                blocks[-1][1] = name
+                blocks[-1][1] = i
             else:
-                blocks.append([name, name, text])
+                blocks.append([i, i, text])
         lines = []
         for first, last, text in blocks:
-            head = f"({first}): " if first == last else f"({first}-{last}): {int(last) - int(first) + 1} x "
+            head = f"({first}): " if first == last else f"({first}-{last}): {last - first + 1} x "
             lines.append("  " + head + text.replace("\n", "\n  "))
         return f"{type(self).__name__}(\n" + "\n".join(lines) + "\n)"
 
@@ -215,8 +222,8 @@ class _Named:
     def _add(self, values):
         pairs = values.items() if hasattr(values, "items") else _need_iterable(self, f"a dict of {self._kind}s", values)
         for pair in pairs:
-            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise ArgumentError(f"{type(self).__name__}: needs a dict of {self._kind}s or (name, {self._kind}) pairs, got {pair!r}")
+            if not isinstance(pair, Iterable) or len(pair) != 2:
+                raise CallError(f"{type(self).__name__}: needs a dict of {self._kind}s or (name, {self._kind}) pairs, got {pair!r}")
             self[pair[0]] = pair[1]
 
 
@@ -257,15 +264,22 @@ class ParameterDict(_Named, Module):
     def _held(self):
         return self._keys
 
+    def __call__(self, *args, **kwargs):
+        raise CallError("ParameterDict: should not be called; it has no forward")
+
     def __getitem__(self, key: str) -> Any:
+        self._need_name(key)
         if key not in self._keys:
-            raise KeyError(key)
+            raise MissingNameError(f"ParameterDict: there is no {key!r} among {list(self._keys)}")
         return getattr(self, key)
+
+    def _need_name(self, key):
+        if not isinstance(key, str):
+            raise CallError(f"ParameterDict: names are strings, got {key!r}")
 
     def __setitem__(self, key: str, value: Any) -> None:
         """Hold a value; a plain tensor becomes a parameter."""
-        if not isinstance(key, str):
-            raise CallError(f"ParameterDict: names are strings, got {key!r}")
+        self._need_name(key)
         setattr(self, key, Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value)
         self._keys[key] = None
 
@@ -282,15 +296,19 @@ class ParameterDict(_Named, Module):
         return {key: self[key] for key in self._keys}.items()
 
     def update(self, parameters: Mapping[str, Any]) -> None:
-        """Add values from a dict or (name, value) pairs."""
-        self._add(parameters)
+        """Add values from a dict or (name, value) pairs. Those of a plain dict are added in the order of their names, as in PyTorch."""
+        ordered = not isinstance(parameters, Mapping) or isinstance(parameters, OrderedDict)
+        self._add(parameters if ordered else sorted(parameters.items()))
 
     def __or__(self, other: Mapping[str, Any]) -> ParameterDict:
         """A new dict of the entries of both; those of the other count."""
-        return ParameterDict({**dict(self.items()), **dict(other.items())})
+        return self.copy().__ior__(other)
 
-    def __ror__(self, other: Mapping[str, Any]) -> ParameterDict:
-        return ParameterDict({**dict(other.items()), **dict(self.items())})
+    def __ror__(self, other: Mapping[str, Any]) -> Any:
+        """A dict as the other one, with the entries of both; those of this one count."""
+        both = other.copy()
+        both.update(self)
+        return both
 
     def __ior__(self, other: Mapping[str, Any]) -> Self:
         self.update(other)
@@ -311,7 +329,7 @@ class ParameterDict(_Named, Module):
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
         """A new dict with the same value under each name."""
-        return ParameterDict(dict.fromkeys(keys, default))
+        return ParameterDict([(key, default) for key in keys])
 
     def copy(self) -> ParameterDict:
         """A new dict of the same values."""
@@ -336,6 +354,9 @@ class ParameterList(Module):
         self._size = 0
         self.extend(() if values is None else values)
 
+    def __call__(self, *args, **kwargs):
+        raise CallError("ParameterList: should not be called; it has no forward")
+
     def append(self, value: Any) -> ParameterList:
         """Add a parameter at the end."""
         self._size += 1
@@ -353,12 +374,14 @@ class ParameterList(Module):
     __iadd__ = extend
 
     def _name(self, index):
-        if not -self._size <= index < self._size:
+        if not hasattr(index, "__index__"):
+            raise CallError(f"ParameterList: the index must be an integer or a slice, got {index!r}")
+        if not -self._size <= operator.index(index) < self._size:
             raise IndexRangeError(f"ParameterList: index {index} is out of range for {self._size} parameters")
-        return str(index % self._size)
+        return str(operator.index(index) % self._size)
 
     def __getitem__(self, index):
-        return ParameterList(list(self)[index]) if isinstance(index, slice) else getattr(self, self._name(index))
+        return type(self)(list(self)[index]) if isinstance(index, slice) else getattr(self, self._name(index))
 
     def __setitem__(self, index: int, value: Any) -> None:
         setattr(self, self._name(index), Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value)
@@ -376,7 +399,7 @@ class ParameterList(Module):
 def _described(p, kind=None):
     if not isinstance(p, Tensor):
         return f"Object of type: {type(p).__name__}"
-    where = f", {p.device}" if p.is_gpu else ""
+    where = f" ({p.device})" if p.is_gpu else ""
     return f"Parameter containing: [{kind or p.dtype} of size {'x'.join(map(str, p.shape))}{where}]"
 
 

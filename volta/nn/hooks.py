@@ -112,40 +112,47 @@ class HookMethods:
     def _call(self, *args, **kwargs):
         if not (self._hooked or _everywhere):
             return self.forward(*args, **kwargs)
-        called = set()
+        call = _Call(args, kwargs)
         try:
-            return self._call_with_hooks(called, args, kwargs)
+            return self._call_with_hooks(call)
         except Exception:
-            always, named = _hooks(self, "_forward_hooks_always_called"), _hooks(self, "_forward_hooks_with_kwargs")
-            for key, hook in _hooks(self, "_forward_hooks").items():
-                if key in always and key not in called:
-                    hook(self, args, kwargs, None) if key in named else hook(self, args, None)
+            self._call_always(call)
             raise
 
-    def _call_with_hooks(self, called, args, kwargs):
+    def _call_with_hooks(self, call):
         named = _hooks(self, "_forward_pre_hooks_with_kwargs")
         for key, hook in _hooks(self, "_forward_pre_hooks").items():
-            changed = hook(self, args, kwargs) if key in named else hook(self, args)
+            changed = hook(self, call.args, call.kwargs) if key in named else hook(self, call.args)
             if changed is not None and key in named:
                 if not isinstance(changed, tuple) or len(changed) != 2:
                     raise ArgumentError(f"{type(self).__name__}: a forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
                                         f"got {changed}")
-                args, kwargs = changed
+                call.args, call.kwargs = changed
             elif changed is not None:
-                args = changed if isinstance(changed, tuple) else (changed,)
+                call.args = changed if isinstance(changed, tuple) else (changed,)
         backward = self._backward_hooks or self._backward_pre_hooks or {"_backward_hooks", "_backward_pre_hooks"} & _everywhere.keys()
         watched = _Backward(self) if is_grad_enabled() and backward else None
         if watched:
-            args = watched.enter(args)
-        result = self.forward(*args, **kwargs)
+            call.args = watched.enter(call.args)
+        call.result = self.forward(*call.args, **call.kwargs)
         named = _hooks(self, "_forward_hooks_with_kwargs")
         for key, hook in _hooks(self, "_forward_hooks").items():
-            called.add(key)
-            changed = hook(self, args, kwargs, result) if key in named else hook(self, args, result)
-            result = result if changed is None else changed
+            call.run(self, key, hook, named)
         if self._last_node_hooks:
-            self._watch_last_node(result)
-        return watched.leave(result) if watched else result
+            self._watch_last_node(call.result)
+        return watched.leave(call.result) if watched else call.result
+
+    def _call_always(self, call):
+        """After an error: the hooks that are always called and were not; their own errors become warnings, as in PyTorch."""
+        always, named = _hooks(self, "_forward_hooks_always_called"), _hooks(self, "_forward_hooks_with_kwargs")
+        for key, hook in _hooks(self, "_forward_hooks").items():
+            if key not in always or key in call.called:
+                continue
+            try:
+                call.run(self, key, hook, named)
+            except Exception as error:
+                warnings.warn(f"{type(self).__name__}: a forward hook that is always called raised {error!r}, which is silenced beside the "
+                              "error before it", stacklevel=4)
 
     def _watch_last_node(self, result):
         """Hooks of the older kind are hooks of the node that made the first tensor of the result."""
@@ -173,8 +180,8 @@ class HookMethods:
     def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
                               always_call: bool = False) -> RemovableHandle:
         """Call `hook(module, args, output)` after forward, or `hook(module, args, kwargs, output)`; what it returns, if not None,
-        replaces the output. With `prepend`, before the hooks that are there; with `always_call`, with output None, also where forward or a
-        hook before it raised."""
+        replaces the output. With `prepend`, before the hooks that are there; with `always_call`, also where forward or a hook before it
+        raised, with what output there was."""
         return self._hook("_forward_hooks", hook, prepend, with_kwargs=with_kwargs, always_called=always_call)
 
     def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
@@ -208,6 +215,18 @@ class HookMethods:
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_output)` before backward passes through the module; what it returns, if not None, replaces it."""
         return self._hook("_backward_pre_hooks", hook, prepend)
+
+
+class _Call:
+    """One call of a module that has hooks: its arguments and result, as hooks left them, and the hooks that were called."""
+
+    def __init__(self, args, kwargs) -> None:
+        self.args, self.kwargs, self.result, self.called = args, kwargs, None, set()
+
+    def run(self, module, key, hook, named):
+        self.called.add(key)
+        changed = hook(module, self.args, self.kwargs, self.result) if key in named else hook(module, self.args, self.result)
+        self.result = self.result if changed is None else changed
 
 
 class _Backward:

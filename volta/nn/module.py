@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 from volta._kernels import core
 from volta.device import as_device
 from volta.dtypes import as_dtype, bfloat16, float16, float32, float64
-from volta.errors import ArgumentError, DTypeError, RegistrationError, UninitializedError
+from volta.errors import ArgumentError, CallError, DTypeError, RegistrationError, UninitializedError
 from volta.layout import memory_format as Layout
 from volta.nn.hooks import HookMethods, registered
 from volta.nn.parameter import Buffer, Parameter, Uninitialized
@@ -31,23 +31,38 @@ class _Forward(Protocol[P, R]):
     def forward(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
 
-def parse_to(*args: Any, device: DeviceLike = None, dtype: DTypeLike = None, non_blocking: bool = False,
+def parse_to(*args: Any, device: DeviceLike = None, dtype: DTypeLike = None, tensor: Tensor | None = None, non_blocking: bool = False,
              memory_format: Layout | None = None) -> tuple[core.Device | None, core.DType | None, bool, Layout | None]:
-    """Device, dtype, non_blocking and memory_format of what `Module.to` is given. Raises: DTypeError as that does."""
+    """Device, dtype, non_blocking and memory_format of what `Module.to` is given, by position: (device, dtype, non_blocking),
+    (dtype, non_blocking) or (tensor, non_blocking). Raises: CallError, DTypeError as that does."""
+    if args:
+        first = args[0]
+        if isinstance(first, core.TensorBase):
+            names = ["tensor", "non_blocking"]
+        elif first is None or isinstance(first, (str, core.Device, int)) and not isinstance(first, bool) and first not in _DTYPE_NAMES:
+            names = ["device", "dtype", "non_blocking"]
+        else:
+            names = ["dtype", "non_blocking"]
+        keywords = {"device": device, "dtype": dtype, "tensor": tensor}
+        if len(args) > len(names) or any(keywords.get(name) is not None for name in names[:len(args)]):
+            raise CallError(f"Module.to: takes ({', '.join(names)}), each once, got {len(args)} arguments and {_given(keywords)}")
+        keywords |= {"non_blocking": non_blocking, **dict(zip(names, args, strict=False))}
+        return parse_to(**keywords, memory_format=memory_format)
     if memory_format is not None and not isinstance(memory_format, Layout):
         raise DTypeError(f"Module.to: memory_format must be one such as volta.channels_last, got {memory_format!r}")
-    for a in args:
-        if isinstance(a, core.TensorBase):
-            device, dtype = a.device, a.dtype
-        elif isinstance(a, (str, core.Device, int)) and not isinstance(a, bool) and a not in _DTYPE_NAMES:
-            device = a
-        elif a is not None:
-            dtype = a
+    if not isinstance(non_blocking, bool):
+        raise CallError(f"Module.to: non_blocking must be True or False, got {non_blocking!r}")
+    if tensor is not None:
+        device, dtype = tensor.device, tensor.dtype
     place = None if device is None else as_device(device)
     kind = None if dtype is None else as_dtype(dtype)
     if kind is not None and not kind.is_floating_point:
         raise DTypeError(f"Module.to: needs a floating point dtype, got {kind}")
     return place, kind, non_blocking, memory_format
+
+
+def _given(keywords):
+    return ", ".join(name for name, value in keywords.items() if value is not None) or "no others"
 
 
 class Module(HookMethods, StateMethods):
@@ -94,22 +109,29 @@ class Module(HookMethods, StateMethods):
             self._need_init("parameters")
             self._forget(name, besides="_parameters")
             self.register_parameter(name, value)
-        elif isinstance(value, Buffer):
-            self._need_init("buffers")
-            self._forget(name, besides="_buffers")
-            self.register_buffer(name, value, value.persistent)
+        elif name in state.get("_parameters", ()):
+            state["_parameters"][name] = registered("parameter", self, name, self._fitting("a Parameter", name, value, ()))
         elif isinstance(value, Module):
             self._need_init("modules")
             self._forget(name, besides="_modules")
             state["_modules"][name] = registered("module", self, name, value)
-        elif (table := self._table_of(name)) is None:
-            object.__setattr__(self, name, value)
-        elif value is None or (table == "_buffers" and isinstance(value, core.TensorBase)):
-            state[table][name] = registered(_KINDS[table], self, name, value)
+        elif name in state.get("_modules", ()):
+            state["_modules"][name] = registered("module", self, name, self._fitting("a Module", name, value, ()))
+        elif isinstance(value, Buffer):
+            self._need_init("buffers")
+            self._forget(name, besides="_buffers")
+            self.register_buffer(name, value, value.persistent)
+        elif name in state.get("_buffers", ()):
+            state["_buffers"][name] = registered("buffer", self, name, self._fitting("a tensor", name, value, core.TensorBase))
         else:
-            kind = {"_parameters": "a Parameter", "_buffers": "a tensor", "_modules": "a Module"}[table]
+            object.__setattr__(self, name, value)
+
+    def _fitting(self, kind, name, value, types):
+        """What may stand under a name that is registered: `kind`, or None."""
+        if value is not None and not isinstance(value, types):
             raise TypeError(f"{type(self).__name__}: attribute {name!r} is registered and takes {kind} or None, got "
                             f"{type(value).__name__}; delete it first to hold something else")
+        return value
 
     def __getattr__(self, name: str):
         state = self.__dict__
@@ -127,7 +149,8 @@ class Module(HookMethods, StateMethods):
         self._non_persistent_buffers_set.discard(name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *(name for table in _TABLES for name in self.__dict__.get(table, ()))})
+        names = {*super().__dir__(), *(name for table in _TABLES for name in self.__dict__.get(table, ()))}
+        return sorted(name for name in names if not name[:1].isdigit())             # those that a program can write, as in PyTorch
 
     def _table_of(self, name):
         return next((table for table in _TABLES if name in self.__dict__.get(table, ())), None)
@@ -139,6 +162,7 @@ class Module(HookMethods, StateMethods):
     def _forget(self, name, besides):
         """Drop what else stands under `name`, in all tables but one."""
         self.__dict__.pop(name, None)
+        self._non_persistent_buffers_set.discard(name)
         for table in _TABLES:
             if table != besides:
                 self.__dict__[table].pop(name, None)
@@ -241,7 +265,7 @@ class Module(HookMethods, StateMethods):
         Raises: AttributeError where there is none.
         """
         module = self
-        for part in target.split(".") if target else ():
+        for part in target.split(".") if target != "" else ():
             module = module._modules.get(part)
             if module is None:
                 raise AttributeError(f"get_submodule: {type(self).__name__} has no module {target!r}")
@@ -256,7 +280,7 @@ class Module(HookMethods, StateMethods):
             raise ArgumentError(f"set_submodule: needs a name and a Module, got {target!r} and {type(module).__name__}")
         path, _, name = target.rpartition(".")
         parent = self.get_submodule(path)
-        if strict and name not in parent._modules:
+        if not isinstance(getattr(parent, name, parent), Module) or (strict and name not in parent._modules):
             raise AttributeError(f"set_submodule: {type(self).__name__} has no module {target!r}")
         setattr(parent, name, module)
 
@@ -329,6 +353,9 @@ class Module(HookMethods, StateMethods):
         parameters = [(p, convert(p.detach()), None if p.grad is None else convert(p.grad.detach()))
                       for p in self.parameters(recurse)]
         buffers = {b: convert(b) for b in self.buffers(recurse)}
+        for p, data, _ in parameters:
+            if p.requires_grad and not data.is_floating_point():
+                raise ArgumentError(f"Module: a parameter that requires gradients needs a floating point dtype, got {data.dtype}")
         for p, data, grad in parameters:
             core.assign(p, data)
             if grad is not None:                # what a program holds of it goes along, as in PyTorch
@@ -339,9 +366,10 @@ class Module(HookMethods, StateMethods):
                     module._buffers[name] = buffers[b]
         return self
 
-    def to(self, *args: Any, device: DeviceLike = None, dtype: DTypeLike = None, non_blocking: bool = False,
+    def to(self, *args: Any, device: DeviceLike = None, dtype: DTypeLike = None, tensor: Tensor | None = None, non_blocking: bool = False,
            memory_format: Layout | None = None) -> Self:
-        """Move to a device, to a floating point dtype, or both: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`.
+        """Move to a device, to a floating point dtype, or both: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`, each also
+        with `non_blocking` behind it.
         Integer buffers keep their dtype. What has four or five dimensions is arranged in memory as `memory_format` says.
 
         Raises: DTypeError for a dtype that is not floating point; ArgumentError for a format of another number of dimensions;
@@ -350,7 +378,8 @@ class Module(HookMethods, StateMethods):
         >>> volta.nn.Conv2d(2, 3, 3).to(memory_format=volta.channels_last).weight.stride()
         (18, 1, 6, 2)
         """
-        place, kind, _, form = parse_to(*args, device=device, dtype=dtype, non_blocking=non_blocking, memory_format=memory_format)
+        place, kind, _, form = parse_to(*args, device=device, dtype=dtype, tensor=tensor, non_blocking=non_blocking,
+                                        memory_format=memory_format)
 
         def convert(t: Tensor) -> Tensor:
             dtype = kind if t.dtype.is_floating_point else None
@@ -386,6 +415,8 @@ class Module(HookMethods, StateMethods):
 
     def type(self, dst_type: DTypeLike) -> Self:
         """All parameters and buffers to another dtype, those of integers too."""
+        if dst_type is None:
+            raise CallError("Module.type: needs a dtype, got None")
         return self._apply(lambda t: t.type(dst_type))
 
     def float(self) -> Self:

@@ -230,9 +230,10 @@ def _matched(own, given, assign):
         if not isinstance(value, core.TensorBase) and hasattr(value, "detach") and hasattr(value, "numpy"):
             value = value.detach().cpu().numpy()            # another library's tensor
         if not isinstance(value, (core.TensorBase, np.ndarray, np.generic)):
-            problems.append(f'While copying the parameter named "{key}", expected a tensor from checkpoint but received {type(value)}')
+            problems.append(f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '
+                            f'but received {type(value)}')
             continue
-        if not target.shape and len(value.shape) == 1 and len(value):        # numbers of older files have a dimension
+        if not target.shape and tuple(value.shape) == (1,):        # numbers of older files have a dimension
             value = value[0]
         if tuple(value.shape) != target.shape:
             problems.append(f"size mismatch for {key}: copying a param with shape {tuple(value.shape)} from checkpoint, "

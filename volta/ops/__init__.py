@@ -42,10 +42,10 @@ def _as_operand(op, value, inputs):
     raise _DTypeError(f"{op.name}: {op.names[place]} must be a tensor or a number, got {type(value).__name__}")
 
 
-def _operand_of(other, x, reflected):
+def _operand_of(other, x):
     """What stands beside the tensor `x` in an operator and is neither a tensor nor a plain Python number, as an op takes it, or
     NotImplemented."""
-    if isinstance(other, _np.ndarray) or reflected and isinstance(other, _np.generic):
+    if isinstance(other, _np.ndarray):
         return from_data.tensor(other, device=x.device)
     return other if isinstance(other, _np.generic) or hasattr(type(other), "__volta_function__") or taking_over.takes_over(
         other) else NotImplemented

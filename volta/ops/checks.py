@@ -170,8 +170,9 @@ def settled(function: Callable, args: tuple, options: dict) -> tuple[tuple, dict
             one = one_or_more and (_is_tensor(v) and _is_index(v) or i > 0 and type(v) is bool)
             if not one and not any(test(v) for _, test, _ in allowed):
                 words = " or ".join(dict.fromkeys(words for _, _, words in allowed))
-                error = ArgumentError if name == "reduction" else NumberError if _is_beyond(v) else DTypeError    # as in PyTorch
-                raise error(f"{function.__name__}: {name} must be {words}, got {_described(v)}")
+                beyond = _is_beyond(v) and ("integer" in words or "number" in words)
+                error = ArgumentError if name == "reduction" else NumberError if beyond else DTypeError           # as in PyTorch
+                raise error(f"{function.__name__}: {name} must be {words}, got {'one of more than 64 bits' if beyond else _described(v)}")
         bound.arguments[name] = tuple([_plain(v, whole) for v in value]) if several else _plain(value, whole)
     return bound.args, bound.kwargs
 
@@ -190,8 +191,6 @@ def _is_beyond(value):
 
 
 def _described(value):
-    if _is_beyond(value):
-        return "one of more than 64 bits"
     if isinstance(value, (list, tuple, str, float)):
         try:
             text = repr(value)

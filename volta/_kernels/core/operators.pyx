@@ -35,7 +35,7 @@ cdef extern from "Python.h":
     void Py_CLEAR(PyObject*)
 
 cdef Primitive _add = None, _sub = None, _mul = None, _div = None
-cdef object _as_operand = None              # (other, tensor, reflected) -> what an op takes, or NotImplemented
+cdef object _as_operand = None              # (other, tensor) -> what an op takes, or NotImplemented
 
 
 def configure(Primitive add, Primitive sub, Primitive mul, Primitive div, as_operand):
@@ -55,7 +55,7 @@ cdef object _apply(Primitive op, object x, object other, bint reflected=False):
         if result is not NotImplemented:
             return result
     if not _is_common(other):
-        other = _as_operand(other, x, reflected)
+        other = _as_operand(other, x)
         if other is NotImplemented:
             return other
         if hasattr(type(other), "__torch_function__"):
@@ -80,7 +80,7 @@ cdef class Operator:
 
     def __call__(self, input, other, *more):
         if not _is_common(other):
-            other = _as_operand(other, input, self.reflected)
+            other = _as_operand(other, input)
             if other is NotImplemented:
                 return other
             if hasattr(type(other), "__torch_function__"):

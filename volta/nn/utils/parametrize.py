@@ -163,7 +163,7 @@ def _check_further(parametrization, now):
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     """Whether a tensor of the module, or any, is computed by parametrizations."""
-    registered = module._modules.get("parametrizations")
+    registered = getattr(module, "parametrizations", None)
     return isinstance(registered, ModuleDict) and (len(registered) > 0 if tensor_name is None else tensor_name in registered)
 
 

@@ -5,7 +5,7 @@ import warnings
 from typing import TypeVar
 
 from volta.autograd import no_grad
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, MissingNameError
 from volta.nn.functional import normalize
 from volta.nn.module import Module
 from volta.nn.parameter import Parameter
@@ -31,7 +31,7 @@ class _Recomputed:
             raise ArgumentError(f"{self.called}: module must be a Module, got {type(module).__name__}")
         found = module._parameters.get(name)
         if found is None:
-            raise ArgumentError(f"{self.called}: {type(module).__name__} has no parameter {name!r}")
+            raise MissingNameError(f"{self.called}: {type(module).__name__} has no parameter {name!r}")
         if any(isinstance(hook, _Recomputed) and hook.name == name for hook in module._forward_pre_hooks.values()):
             raise ArgumentError(f"{self.called}: {name!r} is computed from other parameters already")
         del module._parameters[name]

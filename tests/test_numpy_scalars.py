@@ -1,0 +1,17 @@
+"""A number of NumPy's beside a tensor counts as Python's, on either side of an operator."""
+import operator
+
+import numpy as np
+import pytest
+
+import volta
+
+
+@pytest.mark.parametrize("op", [operator.sub, operator.truediv, operator.floordiv, operator.mod, operator.pow])
+def test_on_the_left(op):
+    for shape in ((), (2,)):
+        integers, halves = volta.ones(shape, dtype=volta.int8), volta.ones(shape, dtype=volta.float16)
+        assert op(np.int64(2), integers).dtype == op(2, integers).dtype
+        assert op(np.float32(2), halves).dtype == volta.float16
+        assert op(np.float16(2), integers).dtype == volta.float32
+        assert op(np.int64(6), integers + 1).tolist() == op(6, integers + 1).tolist()
