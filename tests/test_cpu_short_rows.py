@@ -155,3 +155,15 @@ def test_rows_and_columns_beside_long_rows(shape, dtype):
             got = getattr(volta, name)(*[part(volta.tensor(x)) for part, x in zip(kinds, whole)])
             want = formula(*[np.float32(a) if dtype == "f2" else a for a in arrays]).astype(dtype)
             np.testing.assert_array_equal(got.numpy(), want)
+
+
+def test_columns_that_many_rows_repeat():
+    """Of a matrix that lies transposed, and in place."""
+    x = np.random.default_rng(0).standard_normal((600, 40)).astype("f4")
+    t = volta.tensor(x)
+    assert np.array_equal((t + t[:, :1]).numpy(), x + x[:, :1])
+    assert np.array_equal((t.t() * t[:, 3]).numpy(), x.T * x[:, 3])
+    turned = volta.tensor(x.T.copy()).t()
+    assert np.array_equal((turned - turned[:, 2:3]).numpy(), x - x[:, 2:3])
+    t.mul_(t[:, 1:2])
+    assert np.array_equal(t.numpy(), x * x[:, 1:2])

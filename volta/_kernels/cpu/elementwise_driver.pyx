@@ -31,6 +31,8 @@ cdef enum:
     TURNED_SIZE = 1024                          # or from here
     TURNED_MOST = 65536                         # to here, where rows are of at least
     TURNED_ROW = 32                             # elements; 16-bit floats
+    APART_SIZE = 512                            # elements from which what is repeated lies together first,
+    APART_TIMES = 16                            # if it is so often
     HALF_SIZE = 512                             # from here on, where rows are of less than
     HALF_ROW = 64                               # elements
     SAME_SETS = 1024                            # bytes by which elements lie apart that share few sets of a cache
@@ -282,8 +284,8 @@ cdef class Kernel:
         w.zero = NULL
 
     cdef TensorBase operand(self, TensorBase out, TensorBase x):
-        """x, or a copy of it where writing `out` would change it or reading it in rows would waste the cache."""
-        if clashes(out, x) or (x.size == out.size and x.size >= HALF_SIZE and is_transposed(x) and turned_first(x) and
+        """x, or a copy of it where writing `out` would change it or reading it in rows, or time and again from afar, would waste the cache."""
+        if clashes(out, x) or (not x.contiguous and x.size >= APART_SIZE and x.size * APART_TIMES <= out.size) or (x.size == out.size and x.size >= HALF_SIZE and is_transposed(x) and turned_first(x) and
                                not is_transposed(out)):
             return contiguous_copy(x)
         return x

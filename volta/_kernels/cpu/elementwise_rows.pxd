@@ -5,7 +5,6 @@
 # blocks of the loops' types.
 # Threads: none here. Sizes: the driver's.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from volta._kernels.cpu.fetch cimport fetch
 from volta._kernels.cpu.half_lines cimport half_line
 from volta._kernels.cpu.iteration cimport (
     BRAIN, OPERANDS, WHOLE, Cursor, Geometry, advance, advance_planes, advance_rows, move_elements, seek, staged, word)
@@ -48,7 +47,7 @@ cdef enum:
     WIDE = 128                                  # most elements of rows that are laid out,
     STRIDED = 64                                # where elements have to be gathered,
     NARROW = 12                                 # and of those that are laid out column by column
-    EARLY = 8                                   # rows by which what they repeat is asked for before its turn
+    DIRECT = 256                                # fewest bytes of rows that repeat an element and are given to the loops as they lie
     REPEATS = 256                               # fewest rows of 16 bits for which a longer one that they all repeat is
 
 
@@ -297,15 +296,12 @@ cdef inline int direct_mask(const Geometry* g, const Work* w) noexcept nogil:
 
 cdef inline Py_ssize_t run_direct(const Geometry* g, const Work* w, Cursor* c, int mask, Py_ssize_t length) noexcept nogil:
     """The same as run_rows, each row as it lies."""
-    cdef int last = g.rank - 1, k, second = 2 if w.swapped[mask] else 1, third = 3 - second
+    cdef int last = g.rank - 1, second = 2 if w.swapped[mask] else 1, third = 3 - second
     cdef Py_ssize_t n = g.shape[last], done = 0, rows, i
     cdef loop_t loop = w.loops[mask]
     while length - done >= n:
         rows = min((length - done) // n, g.shape[last - 1] - c.position[last - 1])
         for i in range(rows):
-            for k in range(1, w.count):         # of a column, each element may lie in a page of its own
-                if mask >> (k - 1) & 1:
-                    fetch(c.at[k] + (i + EARLY) * g.step[k][last - 1], 1)
             loop(c.at[0] + i * g.step[0][last - 1], c.at[second] + i * g.step[second][last - 1],
                  c.at[third] + i * g.step[third][last - 1] if w.count > third else NULL,
                  c.at[3] + i * g.step[3][last - 1] if w.count > 3 else NULL, c.at[4] + i * g.step[4][last - 1] if w.count > 4 else NULL, n)
@@ -329,6 +325,8 @@ cdef inline void run_range(const Geometry* g, const void* work, Py_ssize_t start
     cdef Py_ssize_t length
     cdef int k, last = g.rank - 1, mask = direct_mask(g, w)
     cdef Chunk chunk = chunk_of(g, w)
+    if mask > 0 and g.shape[last] * w.itemsize[2] >= DIRECT:
+        chunk.rows = 0
     for k in range(OPERANDS):
         step[k] = g.step[k][last] if k < g.count else 0
         c.at[k] = NULL
