@@ -167,3 +167,20 @@ def test_columns_that_many_rows_repeat():
     assert np.array_equal((turned - turned[:, 2:3]).numpy(), x - x[:, 2:3])
     t.mul_(t[:, 1:2])
     assert np.array_equal(t.numpy(), x * x[:, 1:2])
+
+
+@pytest.mark.parametrize("length", [255, 256, 287, 1024, 1055, 1056, 2500])
+def test_normalised_rows_of_float16(length):
+    """Far from 0, where a mean that is rounded early would show."""
+    F = volta.nn.functional
+    rng = np.random.default_rng(length)
+    x = volta.tensor(rng.standard_normal((3, length)).astype("f4") + 5).half()
+    w, b = volta.tensor(np.linspace(0.5, 2, length, dtype="f4")).half(), volta.tensor(np.linspace(-1, 1, length, dtype="f4")).half()
+    wide, u, c = (t.double().numpy() for t in (x, w, b))
+    away = wide - wide.mean(1, keepdims=True)
+    want = away / np.sqrt((away * away).mean(1, keepdims=True) + 1e-5) * u + c
+    np.testing.assert_allclose(F.layer_norm(x, (length,), w, b).double().numpy(), want, 2.0**-11, 1e-5)
+    want = wide / np.sqrt((wide * wide).mean(1, keepdims=True) + 1e-5) * u
+    np.testing.assert_allclose(F.rms_norm(x, (length,), w, 1e-5).double().numpy(), want, 2.0**-11, 1e-5)
+    x[1, -1] = float("inf")
+    assert volta.isnan(F.layer_norm(x, (length,), w, b)).all(1).tolist() == [False, True, False]
