@@ -180,7 +180,7 @@ cdef class Kernel:
         """Contiguous elements of this dtype, and numbers, of a dtype that has a line."""
         cdef int swapped = self.swapped[mask]
         if self.loops[code][mask] == NULL:
-            half_line(self.operation, code == BFLOAT16, <uint16_t*>out, at, n, mask)
+            half_line(self.operation, code == BFLOAT16, <uint16_t*>out, at, n, mask | -1 << self.arity)
         else:
             self.loops[code][mask](out, at[swapped], at[1 - swapped], at[2], at[3], n)
 

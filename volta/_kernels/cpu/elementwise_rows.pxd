@@ -132,7 +132,7 @@ cdef inline void run_half(const Work* w, char** p, Py_ssize_t n, int mask) noexc
         at[k] = p[k] if k < w.count else NULL
         if mask >> (k - 1) & 1 and w.half[k] != WHOLE:
             at[k] = staged(p[k], 0, 1, 2, w.half[k], <char*>&numbers[k])
-    half_line(w.operation, w.half[0] == BRAIN, <uint16_t*>p[0], at + 1, n, mask)
+    half_line(w.operation, w.half[0] == BRAIN, <uint16_t*>p[0], at + 1, n, mask | -1 << (w.count - 1))
 
 
 cdef inline void run_staged(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t n, int mask) noexcept nogil:
