@@ -1,5 +1,5 @@
-# Normalised rows of float16, widened in registers in three passes: through lines of float32 a row took up to twice as long where it came from
-# far away. Sums: float32 lanes over SUMMED elements, added in double. Threads: none. Builds without vectors for it do nothing.
+# Normalised rows of float16, widened in registers in three passes: through lines of float32 a row took up to twice as long where it
+# came from far away. Sums: float32 lanes over SUMMED elements, added in double. Threads: none. Builds without vectors for it do nothing.
 from libc.stdint cimport uint16_t
 from volta._kernels.cpu cimport fetch, half_lines               # for what the C below takes of them
 
@@ -59,5 +59,5 @@ cdef extern from * nogil:
     """
     const bint HALF_NORM                        # whether there is one
     # A row of at least one element. OUT: out, its mean (0 unless `centred`) and one over its deviation.
-    void half_norm "volta_half_norm"(const uint16_t* x, const float* w, const float* b, Py_ssize_t n, double eps, bint centred, uint16_t* out,
-                                     float* mean, float* rstd) noexcept nogil
+    void half_norm "volta_half_norm"(const uint16_t* x, const float* w, const float* b, Py_ssize_t n, double eps, bint centred,
+                                     uint16_t* out, float* mean, float* rstd) noexcept nogil

@@ -1,5 +1,5 @@
-# The gradient of softmax of a row of float16 or bfloat16, widened in registers in two passes: through lines of float32 a row took up to three
-# times as long where it came from far away. Threads: none. Sizes: any. Builds without vectors for it do nothing.
+# The gradient of softmax of a row of float16 or bfloat16, widened in registers in two passes: through lines of float32 a row took up to
+# three times as long where it came from far away. Threads: none. Sizes: any. Builds without vectors for it do nothing.
 from libc.stdint cimport uint16_t
 from volta._kernels.cpu cimport fetch, half_lines               # for what the C below takes of them
 
@@ -54,4 +54,5 @@ cdef extern from * nogil:
     """
     const bint HALF_SOFTMAX                     # whether there is one
     # out = y * (g - sum(g * y))
-    void half_softmax_grad "volta_half_softmax"(bint brain, uint16_t* out, const uint16_t* g, const uint16_t* y, Py_ssize_t n) noexcept nogil
+    void half_softmax_grad "volta_half_softmax"(bint brain, uint16_t* out, const uint16_t* g, const uint16_t* y,
+                                                Py_ssize_t n) noexcept nogil
