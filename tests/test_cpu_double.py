@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import volta
+from volta._kernels.cpu import elementwise
 
 rng = np.random.default_rng(5)
 NUMBERS = np.concatenate([rng.uniform(-745, 709.7, 20000), rng.standard_normal(20000) * 3, rng.standard_normal(9000) * 1e-3,
@@ -120,3 +121,21 @@ def test_inverses_of_the_error_function():
                                   [0, -0.0, np.inf, -np.inf, np.nan, np.nan])
     np.testing.assert_array_equal(volta.special.ndtri(volta.tensor(special, dtype=volta.float64)).numpy(),
                                   [-np.inf, -np.inf, np.inf, np.nan, np.nan, np.nan])
+
+
+@pytest.mark.parametrize("beta, most", [(-1.0, 3e38), (1.0, 20.0), (0.25, 3.0)])
+def test_softplus_grad(beta, most):
+    """Of special values, and the same wherever an element lies."""
+    rng = np.random.default_rng(2)
+    x = np.concatenate([[0.0, -0.0, np.inf, -np.inf, np.nan, 745.0, -745.0, 1e300, -1e300, 5e-324], rng.standard_normal(993) * 8])
+    g = np.concatenate([np.ones(10), rng.standard_normal(993)])
+    with np.errstate(all="ignore"):
+        z = x * beta
+        want = np.where(z > most, g, g * np.where(z < 0, np.exp(-abs(z)), 1) / (1 + np.exp(-abs(z))))
+    kernel = elementwise.KERNELS["softplus_grad"]
+    got = kernel(volta.tensor(g), volta.tensor(x), beta, most).numpy()
+    assert np.array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_array_max_ulp(np.nan_to_num(got), np.nan_to_num(want), maxulp=4)
+    for start, stop in ((1, 2), (3, 12), (500, 1003)):
+        part = kernel(volta.tensor(g[start:stop].copy()), volta.tensor(x[start:stop].copy()), beta, most).numpy()
+        assert np.array_equal(part, got[start:stop], equal_nan=True)

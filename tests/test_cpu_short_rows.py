@@ -1,6 +1,8 @@
 """CPU kernels with ways of their own for short rows, narrow matrices and repeated elements, at every size about their bounds."""
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -119,3 +121,66 @@ def test_integers_that_look_random(length, count):
                 assert np.array_equal(found.indices.numpy(), order) and np.array_equal(found.values.numpy(), line[order])
     finally:
         threads.set_num_threads(before)
+
+
+@pytest.mark.parametrize("length", [33, 65, 127, 128, 1024, 1055, 1056, 2500])
+@pytest.mark.parametrize("dtype", [volta.float16, volta.bfloat16])
+def test_gradient_of_softmax_of_16_bits(dtype, length):
+    """A row behind the last one keeps what it has."""
+    rng = np.random.default_rng(length)
+    x = volta.tensor(rng.standard_normal((5, length)).astype("f4") * 3).to(dtype)
+    g = volta.tensor(rng.standard_normal((5, length)).astype("f4")).to(dtype)
+    leaf = x.clone().requires_grad_()
+    y = volta.softmax(leaf, 1)
+    got = volta.autograd.grad(y, leaf, g)[0]
+    a, b = g.double().numpy(), y.detach().double().numpy()
+    want = b * (a - (a * b).sum(1, keepdims=True))
+    np.testing.assert_allclose(got.double().numpy(), want, 2.0**-8 if dtype is volta.bfloat16 else 2.0**-11, 1e-7)
+    g[2, -1] = float("nan")
+    assert volta.isnan(volta.autograd.grad(volta.softmax(leaf, 1), leaf, g)[0]).any(1).tolist() == [False, False, True, False, False]
+
+
+@pytest.mark.parametrize("shape", [(3, 129), (260, 200), (5, 3, 300)])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
+def test_rows_and_columns_beside_long_rows(shape, dtype):
+    """Columns as they lie in their matrix, rows, and both in each place."""
+    rng = np.random.default_rng(3)
+    whole = [rng.uniform(0.5, 1.5, shape).astype(dtype) for _ in range(3)]
+    parts = [lambda x: x, lambda x: x[..., :1], lambda x: x[..., :1, :], lambda x: x[..., 1:2]]
+    for name, formula in (("lerp", lambda a, b, c: np.where(abs(c) < 0.5, a + c * (b - a), b + (c - 1) * (b - a))),
+                          ("addcmul", lambda a, b, c: a + b * c), ("addcdiv", lambda a, b, c: a + b / c),
+                          ("clamp", lambda a, b, c: np.minimum(np.maximum(a, b), c))):
+        for kinds in itertools.product(parts, repeat=3):
+            arrays = [part(x) for part, x in zip(kinds, whole)]
+            got = getattr(volta, name)(*[part(volta.tensor(x)) for part, x in zip(kinds, whole)])
+            want = formula(*[np.float32(a) if dtype == "f2" else a for a in arrays]).astype(dtype)
+            np.testing.assert_array_equal(got.numpy(), want)
+
+
+def test_columns_that_many_rows_repeat():
+    """Of a matrix that lies transposed, and in place."""
+    x = np.random.default_rng(0).standard_normal((600, 40)).astype("f4")
+    t = volta.tensor(x)
+    assert np.array_equal((t + t[:, :1]).numpy(), x + x[:, :1])
+    assert np.array_equal((t.t() * t[:, 3]).numpy(), x.T * x[:, 3])
+    turned = volta.tensor(x.T.copy()).t()
+    assert np.array_equal((turned - turned[:, 2:3]).numpy(), x - x[:, 2:3])
+    t.mul_(t[:, 1:2])
+    assert np.array_equal(t.numpy(), x * x[:, 1:2])
+
+
+@pytest.mark.parametrize("length", [255, 256, 287, 1024, 1055, 1056, 2500])
+def test_normalised_rows_of_float16(length):
+    """Far from 0, where a mean that is rounded early would show."""
+    F = volta.nn.functional
+    rng = np.random.default_rng(length)
+    x = volta.tensor(rng.standard_normal((3, length)).astype("f4") + 5).half()
+    w, b = volta.tensor(np.linspace(0.5, 2, length, dtype="f4")).half(), volta.tensor(np.linspace(-1, 1, length, dtype="f4")).half()
+    wide, u, c = (t.double().numpy() for t in (x, w, b))
+    away = wide - wide.mean(1, keepdims=True)
+    want = away / np.sqrt((away * away).mean(1, keepdims=True) + 1e-5) * u + c
+    np.testing.assert_allclose(F.layer_norm(x, (length,), w, b).double().numpy(), want, 2.0**-11, 1e-5)
+    want = wide / np.sqrt((wide * wide).mean(1, keepdims=True) + 1e-5) * u
+    np.testing.assert_allclose(F.rms_norm(x, (length,), w, 1e-5).double().numpy(), want, 2.0**-11, 1e-5)
+    x[1, -1] = float("inf")
+    assert volta.isnan(F.layer_norm(x, (length,), w, b)).all(1).tolist() == [False, True, False]

@@ -31,6 +31,8 @@ cdef enum:
     TURNED_SIZE = 1024                          # or from here
     TURNED_MOST = 65536                         # to here, where rows are of at least
     TURNED_ROW = 32                             # elements; 16-bit floats
+    APART_SIZE = 512                            # elements from which what is repeated lies together first,
+    APART_TIMES = 16                            # if it is so often
     HALF_SIZE = 512                             # from here on, where rows are of less than
     HALF_ROW = 64                               # elements
     SAME_SETS = 1024                            # bytes by which elements lie apart that share few sets of a cache
@@ -178,7 +180,7 @@ cdef class Kernel:
         """Contiguous elements of this dtype, and numbers, of a dtype that has a line."""
         cdef int swapped = self.swapped[mask]
         if self.loops[code][mask] == NULL:
-            half_line(self.operation, code == BFLOAT16, <uint16_t*>out, at, n, mask)
+            half_line(self.operation, code == BFLOAT16, <uint16_t*>out, at, n, mask | -1 << self.arity)
         else:
             self.loops[code][mask](out, at[swapped], at[1 - swapped], at[2], at[3], n)
 
@@ -282,8 +284,8 @@ cdef class Kernel:
         w.zero = NULL
 
     cdef TensorBase operand(self, TensorBase out, TensorBase x):
-        """x, or a copy of it where writing `out` would change it or reading it in rows would waste the cache."""
-        if clashes(out, x) or (x.size == out.size and x.size >= HALF_SIZE and is_transposed(x) and turned_first(x) and
+        """x, or a copy of it where writing `out` would change it or reading it in rows, or time and again from afar, would waste the cache."""
+        if clashes(out, x) or (not x.contiguous and x.size >= APART_SIZE and x.size * APART_TIMES <= out.size) or (x.size == out.size and x.size >= HALF_SIZE and is_transposed(x) and turned_first(x) and
                                not is_transposed(out)):
             return contiguous_copy(x)
         return x

@@ -47,7 +47,8 @@ cdef enum:
     WIDE = 128                                  # most elements of rows that are laid out,
     STRIDED = 64                                # where elements have to be gathered,
     NARROW = 12                                 # and of those that are laid out column by column
-    REPEATS = 256                               # fewest rows for which a longer one that they all repeat is
+    DIRECT = 256                                # fewest bytes of rows that repeat an element and are given to the loops as they lie
+    REPEATS = 256                               # fewest rows of 16 bits for which a longer one that they all repeat is
 
 
 cdef struct Work:
@@ -131,7 +132,7 @@ cdef inline void run_half(const Work* w, char** p, Py_ssize_t n, int mask) noexc
         at[k] = p[k] if k < w.count else NULL
         if mask >> (k - 1) & 1 and w.half[k] != WHOLE:
             at[k] = staged(p[k], 0, 1, 2, w.half[k], <char*>&numbers[k])
-    half_line(w.operation, w.half[0] == BRAIN, <uint16_t*>p[0], at + 1, n, mask)
+    half_line(w.operation, w.half[0] == BRAIN, <uint16_t*>p[0], at + 1, n, mask | -1 << (w.count - 1))
 
 
 cdef inline void run_staged(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t n, int mask) noexcept nogil:
@@ -220,9 +221,9 @@ cdef inline Chunk chunk_of(const Geometry* g, const Work* w) noexcept nogil:
         size = max(size, w.itemsize[k])
         if g.step[k][last] != 0 and g.step[k][last] != w.itemsize[k] and n > STRIDED:
             return chunk
-        if n > WIDE and g.step[k][last - 1] == 0 and g.step[k][last] != 0 and g.shape[last - 1] < REPEATS:
+        if n > WIDE and g.step[k][last - 1] == 0 and g.step[k][last] != 0 and not (w.any_half and g.shape[last - 1] >= REPEATS):
             return chunk
-        if n > WIDE and g.step[k][last - 1] != 0 and g.step[k][last - 1] != n * w.itemsize[k]:
+        if n > WIDE and g.step[k][last - 1] != 0 and (g.step[k][last] == 0 or g.step[k][last - 1] != n * w.itemsize[k]):
             return chunk
     chunk.rows = TILE // (n * size)
     if last > 1:
@@ -324,6 +325,8 @@ cdef inline void run_range(const Geometry* g, const void* work, Py_ssize_t start
     cdef Py_ssize_t length
     cdef int k, last = g.rank - 1, mask = direct_mask(g, w)
     cdef Chunk chunk = chunk_of(g, w)
+    if mask > 0 and g.shape[last] * w.itemsize[2] >= DIRECT:
+        chunk.rows = 0
     for k in range(OPERANDS):
         step[k] = g.step[k][last] if k < g.count else 0
         c.at[k] = NULL

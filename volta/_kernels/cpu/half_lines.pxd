@@ -129,7 +129,6 @@ cdef extern from * nogil:
           const uint16_t *p[4] = {(const uint16_t *)at[0], (const uint16_t *)at[1], (const uint16_t *)at[2], (const uint16_t *)at[3]};
           uint16_t rest[5][HALF_TURN];
           int k;
-          for (k = 0; k < 4; k++) given |= (p[k] == NULL) << k;
           while (n > 0) {
               const Py_ssize_t whole = n & -HALF_TURN;
               if (whole == 0) {
@@ -156,6 +155,6 @@ cdef extern from * nogil:
     """
     # The number of an operation here, or -1.
     int half_operation "volta_half_operation"(const char* name)
-    # OUT: out, float16 or (`brain`) bfloat16. IN: at, n elements each, or one float32 where the bits of `given` say so, NULL where there
-    # is no operand.
+    # OUT: out, float16 or (`brain`) bfloat16. IN: at, n elements each, or one float32 where the bits of `given` say so; NULL, with its bit
+    # set, where there is no operand.
     void half_line "volta_half_line"(int operation, bint brain, uint16_t* out, char** at, Py_ssize_t n, int given)

@@ -15,7 +15,8 @@ from libc.stdlib cimport calloc, free, malloc
 from volta._kernels.core.base cimport FLOAT32, TensorBase, address, dtype_of, empty_host, empty_host_like
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.fetch cimport fetch
-from volta._kernels.cpu.iteration cimport WHOLE, narrow_line, staged, stored_as
+from volta._kernels.cpu.half_norm cimport HALF_NORM, half_norm
+from volta._kernels.cpu.iteration cimport HALF, WHOLE, narrow_line, staged, stored_as
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sums cimport line_away, line_dot, line_squares, line_sum
 from volta._kernels.core.views cimport float_code, same_type
@@ -136,6 +137,7 @@ cdef enum:
     FLUSH = 64
     HALVES = 2048               # elements of rows in 16 bits that are widened together, unless it is one row; of gradients, whose sums
     GRADIENTS = 8192            # are flushed each time, so many
+    FEWEST = 256                # elements of a row of float16 that stays in registers
 
 cdef struct Rows:
     Py_ssize_t rows, length, groups, channels, inner
@@ -185,6 +187,11 @@ cdef void forward_half_rows(Rows* p, const uint16_t* x, const float* weight, con
                             uint16_t* out, float* mean, float* rstd, float* room) noexcept nogil:
     """Rows in 16 bits, through `room`, in which rows lie as if those before them did, too."""
     cdef Py_ssize_t some = max(<Py_ssize_t>1, HALVES // p.length), r = first, at, n
+    if HALF_NORM and p.half == HALF and p.inner == 1 and p.length >= FEWEST:
+        for r in range(first, last):
+            at, n = r * p.length, r % p.groups * p.channels
+            half_norm(x + at, weight + n, bias + n, p.length, p.eps, p.centred, out + at, &mean[r], &rstd[r])
+        return
     while r < last:
         some = min(some, last - r)
         at, n = r * p.length, some * p.length

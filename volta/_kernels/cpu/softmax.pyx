@@ -15,7 +15,8 @@ from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host
 from volta._kernels.core.threads cimport PARALLEL_SIZE, threads_for
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.fetch cimport fetch      # part of a row each: what comes next lies far away
-from volta._kernels.cpu.iteration cimport WHOLE, narrow_line, staged, stored_as
+from volta._kernels.cpu.half_softmax cimport HALF_SOFTMAX, half_softmax_grad
+from volta._kernels.cpu.iteration cimport BRAIN, WHOLE, narrow_line, staged, stored_as
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.short_lines cimport SHORT, short_softmax, short_softmax_grad
 from volta._kernels.cpu.sums cimport (
@@ -31,6 +32,7 @@ cdef enum:
     BLOCKS = 64                 # blocks of columns or rows that there should be then
     HALVES = 16384              # most elements of columns in 16 bits that are widened together, unless they are FEWEST,
     HALF_ROWS = 2048            # and of rows, of which the nearest cache then holds all
+    LONG = 256                  # fewest elements of a row in 16 bits whose gradient stays in registers
     EXP_COST = 4                # one exp against one element of a cheap loop
     ROW_COST = 16               # a row's sums and largest element, in exps
 
@@ -220,6 +222,10 @@ cdef void half_task(const Lines* p, const uint16_t* g, const uint16_t* x, uint16
     cdef Py_ssize_t count = 1 if p.inner == 1 else p.length, some = size // count
     cdef Py_ssize_t at = first * p.length if p.inner == 1 else index // blocks * p.length * p.inner + first, i
     cdef Lines q = p[0]
+    if HALF_SOFTMAX and g != NULL and p.inner == 1 and p.kind == SOFTMAX and p.length >= LONG:
+        for i in range(n):
+            half_softmax_grad(p.half == BRAIN, out + at + i * p.length, g + at + i * p.length, x + at + i * p.length, p.length)
+        return
     q.outer, q.inner, q.width = n if p.inner == 1 else 1, 1 if p.inner == 1 else n, n
     for i in range(count):
         staged(<char*>(x + at + i * p.inner), 2, some, 2, p.half, <char*>(room + size + i * some))

@@ -286,6 +286,11 @@ cdef extern from * nogil:
           e = _mm512_div_ps(_mm512_mask_mul_ps(g, V_NEGATIVE(z), g, e), V_ADD(V_SET(1), e));
           return V_PICK(_mm512_cmp_ps_mask(z, V_SET(threshold), _CMP_GT_OQ), g, e);
       }
+      VOLTA_INLINE volta_w d_softplus_grad(volta_w g, volta_w x, double beta, double threshold) {
+          const volta_w z = W_MUL(x, W_SET(beta)), e = d_exp(W_SUB(W_SET(0), W_ABS(z)));
+          const volta_w slope = _mm512_div_pd(_mm512_mask_mul_pd(g, _mm512_movepi64_mask(_mm512_castpd_si512(z)), g, e), W_ADD(W_SET(1), e));
+          return W_PICK(_mm512_cmp_pd_mask(z, W_SET(threshold), _CMP_GT_OQ), g, slope);
+      }
       VOLTA_INLINE volta_v v_logit_grad(volta_v g, volta_v x) {
           const __mmask16 inside = _mm512_cmp_ps_mask(x, V_SET(0), _CMP_GE_OQ) & _mm512_cmp_ps_mask(x, V_SET(1), _CMP_LE_OQ);
           return V_PICK(inside, _mm512_div_ps(g, V_MUL(x, V_SUB(V_SET(1), x))), V_SET(NAN));
@@ -307,6 +312,8 @@ cdef extern from * nogil:
     VOLTA_LINE(volta_logit_grad_line, VOLTA_KEPT, v_logit_grad(v, VOLTA_BESIDE(b)))
     #define VOLTA_SLOPE const float *b, float beta, float threshold,
     VOLTA_LINE(volta_softplus_grad_line, VOLTA_SLOPE, v_softplus_grad(v, VOLTA_BESIDE(b), beta, threshold))
+    #define VOLTA_STEEP64 const double *b, double beta, double threshold,
+    VOLTA_LINE64(volta_softplus_grad_line64, VOLTA_STEEP64, d_softplus_grad(v, VOLTA_BESIDE64(b), beta, threshold))
     #endif
     """
     Py_ssize_t erfc_line64 "volta_erfc_line64"(double* out, const double* x, Py_ssize_t n)
@@ -322,3 +329,5 @@ cdef extern from * nogil:
     Py_ssize_t logit_grad_line "volta_logit_grad_line"(float* out, const float* g, const float* x, Py_ssize_t n)
     Py_ssize_t softplus_grad_line "volta_softplus_grad_line"(float* out, const float* g, const float* x, float beta, float threshold,
                                                              Py_ssize_t n)
+    Py_ssize_t softplus_grad_line64 "volta_softplus_grad_line64"(double* out, const double* g, const double* x, double beta,
+                                                                 double threshold, Py_ssize_t n)
