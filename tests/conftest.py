@@ -1,6 +1,7 @@
 """Fixtures of all tests: the device they run on, fixed seeds, the strict device rule, and a check of the GPU after each."""
 from __future__ import annotations
 
+import itertools
 import os
 import zlib
 
@@ -92,13 +93,20 @@ def ctx(folder, monkeypatch):
     return volta.gpu.context()
 
 
+def begin(text, rng=None) -> None:
+    """Random numbers start from a text: Volta's, NumPy's, and those of a test's generator."""
+    seed = zlib.crc32(text.encode())
+    volta.manual_seed(seed)
+    np.random.seed(seed)
+    if rng is not None:
+        rng.bit_generator.state = np.random.PCG64(seed).state
+
+
 @pytest.fixture(autouse=True)
 def strict(request):
     """Mixed devices are errors, the default dtype is float32, and random numbers start from the test's name."""
     previous = volta.set_mixed_device("error")
-    seed = zlib.crc32(request.node.nodeid.encode())
-    volta.manual_seed(seed)
-    np.random.seed(seed)
+    begin(request.node.nodeid)
     yield
     volta.set_default_dtype(volta.float32)
     volta.set_mixed_device(previous)
@@ -109,3 +117,24 @@ def strict(request):
 def rng(request) -> np.random.Generator:
     """NumPy's generator, seeded by the test's name."""
     return np.random.default_rng(zlib.crc32(request.node.nodeid.encode()))
+
+
+@pytest.fixture
+def each(request, rng):
+    """`each(check, *lists)` calls `check` with every combination of what the lists hold, as a test of its own would: random numbers
+    start anew, the GPU is looked at after it, and the others run on where one fails. The error names those that failed, and says why
+    each did. Thousands of tests of one small check each took as long to begin and to report as to run."""
+    def run(check, *lists):
+        failed = {}
+        for given in itertools.product(*map(enumerate, lists)):
+            begin("-".join([request.node.nodeid, *(str(i) for i, _ in given)]), rng)
+            try:
+                check(*(value for _, value in given))
+                volta.gpu.synchronize()
+            except (Exception, pytest.fail.Exception) as error:
+                name = ", ".join(f"{i}: {value}" for i, value in given)
+                error.add_note(f"of {name}")
+                failed[name] = error
+        if failed:
+            raise BaseExceptionGroup(f"{request.node.name} fails of {'; '.join(failed)}", list(failed.values()))
+    return run

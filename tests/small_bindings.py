@@ -1,6 +1,6 @@
 """Every record on a GPU that binds 4 KiB at once, compared with the CPU; run by test_gpu_large.py in a process of its own.
 
-Prints one line of JSON: {record: [error, ...]}, with an empty list where all cases agree.
+Prints for each record asked for a line of JSON: the list of its errors, empty where all cases agree.
 """
 from __future__ import annotations
 
@@ -256,33 +256,32 @@ def compare(op, one, dtype) -> str | None:
     return None
 
 
+def errors(name) -> list[str]:
+    """What differs, or fails, of a record's cases."""
+    op, found = RECORDS[name], []
+    chosen = cases(op)
+    for one, dtype in ((one, dtype) for one in chosen or () for dtype in dtypes(op)):
+        try:
+            wrong = compare(op, one, dtype)
+        except Exception as error:
+            wrong = f"{type(error).__name__}: {error}"
+            traceback.print_exc()
+        if wrong:
+            found.append(f"{dtype} {one.inputs} {one.params}: {wrong}"[:400])
+    return ["no case"] if chosen is None else found
+
+
 def main(names):
-    """Run the named records, or all."""
+    """Answer for the named records, or for those asked for on standard input."""
     def start(self, link, limits):
         limits["max-storage-buffer-binding-size"] = LIMIT
         runtime.Stream.start(self, link, limits)
 
     runtime.Context.start = start
     volta.set_mixed_device("error")
-    report = {}
-    for name, op in RECORDS.items():
-        if op.family in ("view", "transfer") or names and name not in names:
-            continue
-        errors = report[name] = []
-        chosen = cases(op)
-        if chosen is None:
-            errors.append("no case")
-        for one, dtype in ((one, dtype) for one in chosen or () for dtype in dtypes(op)):
-            try:
-                wrong = compare(op, one, dtype)
-            except Exception as error:
-                wrong = f"{type(error).__name__}: {error}"
-                if names:
-                    traceback.print_exc()
-            if wrong:
-                errors.append(f"{dtype} {one.inputs} {one.params}: {wrong}"[:400])
+    for name in names or map(str.strip, sys.stdin):
+        print(json.dumps(errors(name)), flush=True)
     volta.gpu.synchronize()
-    print(json.dumps(report))
 
 
 if __name__ == "__main__":

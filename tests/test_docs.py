@@ -32,21 +32,23 @@ def make():
     return module
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_examples(name):
-    failed, _ = doctest.testmod(importlib.import_module(name), extraglobs=NAMES, optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert not failed
+def test_examples(each):
+    def check(name):
+        failed, _ = doctest.testmod(importlib.import_module(name), extraglobs=NAMES, optionflags=doctest.NORMALIZE_WHITESPACE)
+        assert not failed
+    each(check, MODULES)
 
 
-@pytest.mark.parametrize("name", OPS)
-def test_examples_of_ops(name):
+def test_examples_of_ops(each):
     """doctest looks for functions and classes; ops are neither."""
-    op = FUNCTIONS[name]
-    example = doctest.DocTestParser().get_doctest(inspect.cleandoc(op.__doc__), dict(NAMES), name, None, None)
-    assert example.examples, f"{name} shows no example"
-    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
-    runner.run(example)
-    assert not runner.failures
+    def check(name):
+        op = FUNCTIONS[name]
+        example = doctest.DocTestParser().get_doctest(inspect.cleandoc(op.__doc__), dict(NAMES), name, None, None)
+        assert example.examples, f"{name} shows no example"
+        runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+        runner.run(example)
+        assert not runner.failures
+    each(check, OPS)
 
 
 @pytest.mark.parametrize("name", PUBLIC)

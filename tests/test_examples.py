@@ -1,4 +1,5 @@
 """The examples, as a user runs them: each with --quick on each device, and what train_digits.py promises about its steps."""
+import functools
 import os
 import re
 import subprocess
@@ -25,6 +26,7 @@ FIGURES = {         # what the last lines say; all but GPT-2's also end with cod
 
 def run(*arguments, before=(), name="train_digits"):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, before), str(ROOT), *sys.path])}
+    environment.pop("GALLIVM_PERF", None)       # a software GPU's shaders run here many times: optimising them pays
     return subprocess.run([sys.executable, str(FOLDER / f"{name}.py"), *map(str, arguments)], env=environment, capture_output=True,
                           text=True, timeout=600)
 
@@ -59,16 +61,22 @@ def test_a_checkpoint_of_pytorch_is_fine_tuned(tmp_path):
     assert done.returncode == 0 and "18 tensors; new: head.weight, head.bias" in done.stdout, done.stdout + done.stderr
 
 
-def train(device, out, *more):
-    done = run("--device", device, "--epochs", 2, "--out", out, "--losses", out / "losses.txt", *more)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout, np.loadtxt(out / "losses.txt")
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Two epochs of train_digits.py on a device: what it prints, the loss of each step, its folder."""
+    @functools.cache
+    def of(device):
+        out = tmp_path_factory.mktemp(device)
+        done = run("--device", device, "--epochs", 2, "--out", out, "--losses", out / "losses.txt", "--check-steps")
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout, np.loadtxt(out / "losses.txt"), out
+    return of
 
 
-def test_it_trains_saves_and_reloads(device, tmp_path):
-    text, losses = train(device, tmp_path, "--check-steps")
+def test_it_trains_saves_and_reloads(device, trained):
+    text, losses, out = trained(device)
     assert "reloaded, same predictions" in text and len(losses) == 44 and losses[-5:].mean() < 0.5 * losses[0]
-    state = volta.load(tmp_path / "digits.safetensors")
+    state = volta.load(out / "digits.safetensors")
     assert state["features.0.weight"].shape == (32, 1, 3, 3) and "features.1.num_batches_tracked" in state
     if device == "gpu":
         assert "44 passed without a transfer; from step 5 on 0 new buffers, new bind groups in " in text and text.endswith(": ok\n")
@@ -76,12 +84,8 @@ def test_it_trains_saves_and_reloads(device, tmp_path):
         assert "nothing to check on the CPU" in text
 
 
-def test_devices_agree_step_by_step(gpu, tmp_path):
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    _, on_cpu = train("cpu", tmp_path / "a")
-    _, on_gpu = train("gpu", tmp_path / "b")
-    np.testing.assert_allclose(on_gpu, on_cpu, rtol=1e-3)
+def test_devices_agree_step_by_step(gpu, trained):
+    np.testing.assert_allclose(trained("gpu")[1], trained("cpu")[1], rtol=1e-3)
 
 
 def test_without_matplotlib_it_goes_on(tmp_path):

@@ -2,7 +2,6 @@
 
 Every record under a limit of 4 KiB, in a process of its own; a few at the true limit of a software adapter, 128 MiB.
 """
-import functools
 import json
 import os
 import pathlib
@@ -26,20 +25,26 @@ MEGA = 1 << 20
 COMPUTED = [name for name, op in RECORDS.items() if op.family not in ("view", "transfer") and not op.details.cpu_only]
 
 
-@functools.cache
-def report() -> dict:
-    """What tests/small_bindings.py found, by record."""
+@pytest.fixture(scope="module")
+def small_bindings():
+    """The process of tests/small_bindings.py, as a function: what it finds of a record."""
     here = pathlib.Path(__file__).parent
     path = os.pathsep.join(filter(None, (str(pathlib.Path(volta.__file__).parents[1]), os.environ.get("PYTHONPATH"))))
-    done = subprocess.run([sys.executable, str(here / "small_bindings.py")], capture_output=True, text=True, check=False,
-                          env={**os.environ, "PYTHONPATH": path})
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    with subprocess.Popen([sys.executable, str(here / "small_bindings.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, "PYTHONPATH": path}) as process:
+        def ask(name) -> list:
+            print(name, file=process.stdin, flush=True)
+            answer = process.stdout.readline()
+            assert answer, "the process has ended; its last words are in what was written to stderr"
+            return json.loads(answer)
+        yield ask
+        process.stdin.close()
+        assert process.wait() == 0
 
 
 @pytest.mark.parametrize("name", COMPUTED)
-def test_every_record_under_a_small_limit(name, gpu):
-    assert report()[name] == []
+def test_every_record_under_a_small_limit(name, gpu, small_bindings):
+    assert small_bindings(name) == []
 
 
 @pytest.fixture
@@ -93,12 +98,12 @@ def test_matmul_of_a_batch():
                          ids=["max_pool2d", "batch_norm"])
 @pytest.mark.usefixtures("limit")
 def test_images(function):
-    both(function, data(3, 3, 2048, 2048))
+    both(function, data(3, 3, 2048, 1832))
 
 
 @pytest.mark.usefixtures("limit")
 def test_conv2d():
-    both(lambda x, w: F.conv2d(x, w, stride=2), data(3, 3, 2048, 2048), data(2, 3, 3, 3))
+    both(lambda x, w: F.conv2d(x, w, stride=4), data(3, 3, 2048, 1832), data(2, 3, 3, 3))
 
 
 @pytest.mark.usefixtures("limit")

@@ -16,32 +16,27 @@ BINARY = table.records(family={"binary", "comparison"})
 WITH_NUMBERS = [op for op in BINARY if "f" in op.details.kinds and op.tensors < 2]
 
 
-@pytest.mark.parametrize("layout", table.LAYOUTS)
 @pytest.mark.parametrize("op", [op for op in table.records() if op.details.cases], ids=lambda op: op.name)
-def test_strided_inputs(op, layout, device, rng):
-    for case in op.details.cases:
+def test_strided_inputs(op, device, rng, each):
+    def check(layout, case):
         arrays = table.sample(op, case, rng, table.kind_of(op))
         views = [table.LAYOUTS[layout](a, device) if isinstance(a, np.ndarray) and a.ndim else x
                  for a, x in zip(arrays, table.to_device(arrays, device))]
         checks.same_results(op, case, arrays, views, device)
+    each(check, table.LAYOUTS, op.details.cases)
 
 
-@pytest.mark.parametrize("layout", table.LAYOUTS)
 @pytest.mark.parametrize("op", table.records(family={"inplace", "update"}, in_place=True), ids=lambda op: op.name)
-def test_strided_targets(op, layout, device, rng):
+def test_strided_targets(op, device, rng, each):
     """In-place ops write where the strides point; views of one storage stay apart."""
-    def place(a):
-        if isinstance(a, list):
-            return [place(x) for x in a]
-        return table.LAYOUTS[layout](a, device) if isinstance(a, np.ndarray) and a.ndim else table.to_device([a], device)[0]
-
-    for case in op.details.cases:
+    def check(layout, case):
         arrays = table.sample(op, case, rng, volta.float32)
         references = [before if r is None else r for r, before in zip(table.expected(op, arrays, case.params), arrays)]
-        results = table.run(op, [place(a) for a in arrays], case.params, device)
+        results = table.run(op, checks.placed(arrays, device, table.LAYOUTS[layout]), case.params, device)
         for found, reference in zip(table.flat(results), table.flat(references)):
             if isinstance(found, volta.Tensor):
                 table.check(found, reference, op.details.rtol, f"{op.name} on {device}", table.magnitude(table.flat(arrays)))
+    each(check, table.LAYOUTS, op.details.cases)
 
 
 COUNTED = ("true_places", "true_values")       # whose cases count values
@@ -61,11 +56,9 @@ def test_expanded_inputs(op, device, rng):
 
 
 @pytest.mark.parametrize("op", table.composed(), ids=lambda op: op.name)
-def test_composed(op, device, rng):
+def test_composed(op, device, rng, each):
     """Functions of other ops: transposed, sliced, reversed and expanded inputs."""
-    for case in op.details.cases:
-        if checks.fits(case, device):
-            checks.layouts(op, case, device, rng)
+    each(lambda case: checks.layouts(op, case, device, rng), [case for case in op.details.cases if checks.fits(case, device)])
 
 
 @pytest.mark.parametrize("op", table.records(family=table.ELEMENTWISE), ids=lambda op: op.name)
@@ -190,19 +183,18 @@ def with_tensor_first(op, device):
 
 
 @pytest.mark.parametrize("op, name", forms(geometry=False))
-def test_in_place(op, name, device, rng):
+def test_in_place(op, name, device, rng, each):
     """`x.op_()` of any op, record or composed: value, storage, version, gradient, and what it refuses."""
     form = getattr(volta.Tensor, name + "_")
     assert isinstance(form, InPlace)
-    for case in with_tensor_first(op, device):
-        checks.in_place(form, op, case, device, rng)
-        checks.refused_in_place(form, op, case, device, rng)
+    each(lambda case: checks.in_place(form, op, case, device, rng), with_tensor_first(op, device))
+    each(lambda case: checks.refused_in_place(form, op, case, device, rng), with_tensor_first(op, device))
 
 
 @pytest.mark.parametrize("op, name", forms(geometry=True))
-def test_new_geometry(op, name, device, rng):
-    for case in with_tensor_first(op, device):
-        checks.new_geometry(getattr(volta.Tensor, name + "_"), op, case, device, rng)
+def test_new_geometry(op, name, device, rng, each):
+    form = getattr(volta.Tensor, name + "_")
+    each(lambda case: checks.new_geometry(form, op, case, device, rng), with_tensor_first(op, device))
 
 
 def test_into_leaves_the_rest_of_the_storage(device):

@@ -1,7 +1,7 @@
 """Every op of the op table, records and composed functions, on every device: values against NumPy in float64, dtypes, first and second
 derivatives.
 
-Nothing here names an op: a new one is tested as soon as it is declared. What is checked stands in op_checks.py.
+Nothing here names an op: a new one is tested as soon as it is declared. What is checked stands in volta/selftest/checks.py.
 """
 import inspect
 
@@ -14,15 +14,10 @@ from volta.selftest import cases as table
 from volta.selftest import checks
 from volta.testing import gradcheck, gradgradcheck
 
-
-def params(ops):
-    """(op, case) of every sample, with readable names."""
-    return [pytest.param(op, c, id=f"{op.name}-{i}") for op in ops for i, c in enumerate(op.details.cases)]
-
-
 EVERY = table.records(creation=True, in_place=True)
 FLOAT = [op for op in EVERY if "f" in op.details.kinds]
 DIFFERENTIABLE = [op for op in table.records() if checks.derivable(op)]
+SMOOTH = [op for op in DIFFERENTIABLE if op.details.smooth]
 FUSED = [op for op in table.records() if op.reference is not None]
 COMPOSED = table.composed()
 COMPOSED_OF_FLOATS = [op for op in COMPOSED if "f" in op.details.kinds]
@@ -48,96 +43,85 @@ def test_every_composed_op_of_tensors_has_a_reference_and_cases():
 
 
 # ---------------------------------------------------------------- values
-@pytest.mark.parametrize("op, case", params(FLOAT))
-def test_float32(op, case, device, rng):
-    checks.forward(op, case, device, volta.float32, rng)
+@pytest.mark.parametrize("op", FLOAT, **NAME)
+def test_float32(op, device, rng, each):
+    each(lambda case: checks.forward(op, case, device, volta.float32, rng), op.details.cases)
 
 
-@pytest.mark.parametrize("op, case", params(FLOAT))
-def test_float64(op, case, rng):
-    checks.forward(op, case, "cpu", volta.float64, rng)
+@pytest.mark.parametrize("op", FLOAT, **NAME)
+def test_float64(op, rng, each):
+    each(lambda case: checks.forward(op, case, "cpu", volta.float64, rng), op.details.cases)
 
 
-@pytest.mark.parametrize("op, case", params(FLOAT))
-def test_float16(op, case, device, rng):
+@pytest.mark.parametrize("op", FLOAT, **NAME)
+def test_float16(op, device, rng, each):
     """Stored in half precision, computed in float32."""
     if not table.has_dtype(device, volta.float16):
         pytest.skip("the adapter has no float16")
-    checks.forward(op, case, device, volta.float16, rng)
+    each(lambda case: checks.forward(op, case, device, volta.float16, rng), op.details.cases)
 
 
-@pytest.mark.parametrize("op, case", params([op for op in EVERY if "i" in op.details.kinds]))
-@pytest.mark.parametrize("dtype", [volta.int64, volta.int32], ids=lambda d: d.name)
-def test_integers(op, case, dtype, device, rng):
-    checks.forward(op, case, device, dtype, rng)
+@pytest.mark.parametrize("op", [op for op in EVERY if "i" in op.details.kinds], **NAME)
+def test_integers(op, device, rng, each):
+    """Small ones are computed in 32 bits and wrap at their own, on the GPU too, where an element has 32."""
+    each(lambda dtype, case: checks.forward(op, case, device, dtype, rng), checks.INTEGERS, op.details.cases)
 
 
-@pytest.mark.parametrize("op, case", params([op for op in EVERY if "i" in op.details.kinds]))
-def test_uint8(op, case, device, rng):
-    """Wraps at 8 bits, on the GPU too, where an element has 32."""
-    checks.forward(op, case, device, volta.uint8, rng)
-
-
-@pytest.mark.parametrize("op, case", params([op for op in EVERY if "i" in op.details.kinds]))
-def test_small_integers(op, case, device, rng):
-    """int8 and int16, which are computed in 32 bits and wrap at their own."""
-    for dtype in (volta.int8, volta.int16):
-        checks.forward(op, case, device, dtype, rng)
-
-
-@pytest.mark.parametrize("op, case", params([op for op in EVERY if "b" in op.details.kinds]))
-def test_bool(op, case, device, rng):
-    checks.forward(op, case, device, volta.bool, rng)
+@pytest.mark.parametrize("op", [op for op in EVERY if "b" in op.details.kinds], **NAME)
+def test_bool(op, device, rng, each):
+    each(lambda case: checks.forward(op, case, device, volta.bool, rng), op.details.cases)
 
 
 @pytest.mark.parametrize("op", [op for op in COMPOSED if op.details.numpy], **NAME)
-def test_composed(op, device, rng):
+def test_composed(op, device, rng, each):
     """Of every dtype that it takes; of elementwise ones with tensors that broadcast, too."""
-    for i, case in enumerate(op.details.cases):
-        for dtype in checks.dtypes_of(op, device):
-            if checks.fits(case, device):
-                checks.forward(op, case, device, dtype, rng, f"{op.name}, case {i}, of {dtype.name} on {device}")
-        if op.details.elementwise:
-            checks.broadcasts(op, case, device, rng)
+    cases = [case for case in op.details.cases if checks.fits(case, device)]
+    each(lambda dtype, case: checks.forward(op, case, device, dtype, rng), checks.dtypes_of(op, device), cases)
+    if op.details.elementwise:
+        each(lambda case: checks.broadcasts(op, case, device, rng), op.details.cases)
 
 
 # ---------------------------------------------------------------- derivatives
-@pytest.mark.parametrize("op, case", params([op for op in DIFFERENTIABLE if op.details.smooth]))
-def test_gradient(op, case, rng):
+@pytest.mark.parametrize("op", SMOOTH, **NAME)
+def test_gradient(op, rng, each):
     """Against finite differences. For a fused op without vjp this also compares its kernel with its reference."""
-    function, leaves = checks.as_function(op, case, table.sample(op, case, rng, volta.float64), "cpu")
-    assert gradcheck(function, leaves, fast_mode=True)
+    def check(case):
+        function, leaves = checks.as_function(op, case, table.sample(op, case, rng, volta.float64), "cpu")
+        assert gradcheck(function, leaves, fast_mode=True)
+    each(check, op.details.cases)
 
 
-@pytest.mark.parametrize("op, case", params([op for op in DIFFERENTIABLE if op.details.smooth]))
-def test_second_derivative(op, case, rng):
-    function, leaves = checks.as_function(op, case, table.sample(op, case, rng, volta.float64), "cpu")
-    assert gradgradcheck(function, leaves, fast_mode=True)
+@pytest.mark.parametrize("op", SMOOTH, **NAME)
+def test_second_derivative(op, rng, each):
+    def check(case):
+        function, leaves = checks.as_function(op, case, table.sample(op, case, rng, volta.float64), "cpu")
+        assert gradgradcheck(function, leaves, fast_mode=True)
+    each(check, op.details.cases)
 
 
-@pytest.mark.parametrize("op, case", params(DIFFERENTIABLE))
-def test_derivatives_in_float32(op, case, device, rng):
-    checks.derivatives_in_float32(op, case, device, rng)
+@pytest.mark.parametrize("op", DIFFERENTIABLE, **NAME)
+def test_derivatives_in_float32(op, device, rng, each):
+    each(lambda case: checks.derivatives_in_float32(op, case, device, rng), op.details.cases)
 
 
 @pytest.mark.parametrize("op", [op for op in COMPOSED_OF_FLOATS if op.details.smooth], **NAME)
-def test_derivatives_of_composed(op, rng):
-    for case in op.details.cases:
-        checks.finite_differences(op, case, rng)
+def test_derivatives_of_composed(op, rng, each):
+    each(lambda case: checks.finite_differences(op, case, rng), op.details.cases)
 
 
 @pytest.mark.parametrize("op", COMPOSED_OF_FLOATS, **NAME)
-def test_derivatives_of_composed_in_float32(op, device, rng):
-    for case in op.details.cases:
-        if checks.fits(case, device):
-            checks.derivatives_in_float32(op, case, device, rng)
+def test_derivatives_of_composed_in_float32(op, device, rng, each):
+    cases = [case for case in op.details.cases if checks.fits(case, device)]
+    each(lambda case: checks.derivatives_in_float32(op, case, device, rng), cases)
 
 
-@pytest.mark.parametrize("op, case", params(FUSED))
-def test_fused_equals_its_reference(op, case, device, rng):
-    arrays = table.sample(op, case, rng, volta.float32)
-    tensors = table.to_device(arrays, device)
-    fused = table.run(op, tensors, case.params, device)
-    composed = op.reference(*tensors, **case.params)
-    for a, b in zip(fused, composed if isinstance(composed, tuple) else (composed,)):
-        table.check(a, b.numpy().astype("float64"), 10 * op.details.rtol, f"{op.name} on {device}", table.magnitude(arrays))
+@pytest.mark.parametrize("op", FUSED, **NAME)
+def test_fused_equals_its_reference(op, device, rng, each):
+    def check(case):
+        arrays = table.sample(op, case, rng, volta.float32)
+        tensors = table.to_device(arrays, device)
+        fused = table.run(op, tensors, case.params, device)
+        composed = op.reference(*tensors, **case.params)
+        for a, b in zip(fused, composed if isinstance(composed, tuple) else (composed,)):
+            table.check(a, b.numpy().astype("float64"), 10 * op.details.rtol, f"{op.name} on {device}", table.magnitude(arrays))
+    each(check, op.details.cases)

@@ -1,4 +1,4 @@
-"""The checks of op_checks.py notice faults: each op here has one, and the check that is to find it must fail."""
+"""The checks of volta/selftest/checks.py notice faults: each op here has one, and the check that is to find it must fail."""
 import numpy as np
 import pytest
 from volta._kernels.core.inplace import InPlace
@@ -32,6 +32,22 @@ def test_what_is_right_passes(device, rng):
         checks.refused_in_place(InPlace("square_", good), good, each, device, rng)
         if device == "gpu":
             checks.no_transfers(good, each, device, rng)
+
+
+def test_every_case_that_fails_is_named(each):
+    """The others run all the same, each with random numbers of its own."""
+    seen = {}
+
+    def check(case, dtype):
+        seen[case, dtype] = volta.rand(()).item(), np.random.rand()
+        if case is ONE[1]:
+            with pytest.raises(ValueError):
+                assert dtype is volta.int32
+    with pytest.raises(BaseExceptionGroup) as caught:
+        each(check, ONE, (volta.float32, volta.int32))
+    assert "fails of 1: Case(((),), {}), 0: volta.float32; 1: Case(((),), {}), 1: volta.int32" in str(caught.value)
+    assert [type(error) for error in caught.value.exceptions] == [AssertionError, pytest.fail.Exception]
+    assert len(seen) == 4 and len(set(seen.values())) == 4
 
 
 def stacked(tensors):

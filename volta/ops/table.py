@@ -25,7 +25,13 @@ from volta.node_names import LABELS
 from volta.ops.without_out import WITHOUT_OUT
 
 
-class Labels:
+class Sample:
+    """What describes a sample, and is named by what it was made of where a test fails."""
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(str(value) for value in vars(self).values())})"
+
+
+class Labels(Sample):
     """A sample input of int64 values in [0, high)."""
     def __init__(self, shape: tuple[int, ...], high: int) -> None:
         self.shape, self.high = shape, high
@@ -35,25 +41,25 @@ class Definite(tuple):
     """The shape of sample matrices that are symmetric, positive definite and well-conditioned, with eigenvalues apart."""
 
 
-class Flags:
+class Flags(Sample):
     """A sample input of booleans."""
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape
 
 
-class Many:
+class Many(Sample):
     """A sample list of tensors of these shapes."""
     def __init__(self, shapes: tuple[tuple[int, ...], ...]) -> None:
         self.shapes = shapes
 
 
-class Derived:
+class Derived(Sample):
     """A sample input that follows from those before it: `make(*arrays)`. Gradients see it as a constant."""
     def __init__(self, make: Callable) -> None:
         self.make = make
 
 
-class Case:
+class Case(Sample):
     """A sample call: per input a shape (floats from the record's domain), Labels, Flags, Many, Derived, None or a number;
     and parameters. Of the family "creation" the inputs are the positional arguments as they are."""
     def __init__(self, inputs: tuple, params: dict) -> None:
