@@ -93,8 +93,8 @@ cdef bint _named(const Walk* w, const int64_t* index, int i) noexcept nogil:
 
 
 cdef int _average(const Walk* w, number* out, Py_ssize_t size, const int64_t* index, const number* source, bint alone) except -1:
-    """The sums, as `_combine` makes them, divided by how many elements they are of. IN: size elements of out; alone: what is there is none of
-    them."""
+    """The sums, as `_combine` makes them, divided by how many elements they are of. IN: size elements of out; alone: what is there is none
+    of them."""
     cdef Walk counting = w[0]
     cdef int32_t one = 1
     cdef int64_t of
@@ -131,8 +131,8 @@ def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce no
              bint alone=False):
     """x, or without `inside` a copy of it, whose elements are combined ("last", "sum", "prod", "amax", "amin", "mean") with those of the
     source that the index sends to them along dim; of equal places one after the other. With `slices` the index is a vector, or one number,
-    that names a slice for each of the source's; with `number` the source may be one; means may be of what comes `alone`. None where this is not for it: on a GPU, recorded or watched, many
-    elements, other dtypes than the commonest, and what does not fit or lies outside."""
+    that names a slice for each of the source's; with `number` the source may be one; means may be of what comes `alone`. None where this is
+    not for it: on a GPU, recorded or watched, many elements, other dtypes than the commonest, and what does not fit or lies outside."""
     cdef TensorBase at, of, out
     cdef Walk w
     cdef double real = 0
@@ -147,7 +147,8 @@ def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce no
         return None
     at = <TensorBase>index
     if at.dtype.code != INT64 or at.size == 0 or at.size > FEW or not bare_one(x) or not unseen_one(at) or (
-            (not inside or reduce == "mean") and x.size > SMALL or x.storage.version >= INFERRED or inside and same_bytes(x.storage, at.storage)):
+            (not inside or reduce == "mean") and x.size > SMALL or x.storage.version >= INFERRED
+            or inside and same_bytes(x.storage, at.storage)):
         return None
     w.rank = max(<int>len(x.shape), 1)
     w.dim = <int>(dim + w.rank if dim < 0 else dim)

@@ -284,9 +284,10 @@ cdef class Kernel:
         w.zero = NULL
 
     cdef TensorBase operand(self, TensorBase out, TensorBase x):
-        """x, or a copy of it where writing `out` would change it or reading it in rows, or time and again from afar, would waste the cache."""
-        if clashes(out, x) or (not x.contiguous and x.size >= APART_SIZE and x.size * APART_TIMES <= out.size) or (x.size == out.size and x.size >= HALF_SIZE and is_transposed(x) and turned_first(x) and
-                               not is_transposed(out)):
+        """x, or a copy where writing `out` would change it or reading it in rows, or time and again from afar, would waste the cache."""
+        cdef bint apart = not x.contiguous and x.size >= APART_SIZE and x.size * APART_TIMES <= out.size
+        if clashes(out, x) or apart or (x.size == out.size and x.size >= HALF_SIZE and is_transposed(x) and turned_first(x) and
+                                        not is_transposed(out)):
             return contiguous_copy(x)
         return x
 
