@@ -168,6 +168,13 @@ def test_empty_tensors_that_are_refused(call):
         call()
 
 
+def test_average_of_a_volume_smaller_than_its_kernel():
+    for batch in ((), (2,)):
+        with pytest.raises(ShapeError, match="avg_pool3d: an input of 3x5x5 is smaller than the kernel 4x2x2, whatever its padding"):
+            F.avg_pool3d(volta.ones(*batch, 2, 3, 5, 5), (4, 2, 2), padding=(2, 0, 0))
+    assert F.avg_pool2d(volta.ones(1, 3, 5), (4, 2), padding=(2, 0)).shape == (1, 1, 2)
+
+
 def test_empty_tensors_that_are_taken():
     assert F.adaptive_max_pool2d(volta.ones(0, 4, 4), 2).shape == (0, 2, 2)
     assert F.interpolate(volta.ones(2, 0, 4), 3, mode="area").shape == (2, 0, 3)

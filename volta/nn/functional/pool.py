@@ -100,6 +100,8 @@ def _window(op, rank, sizes, kernel_size, stride, padding, dilation, ceil_mode):
     stride = kernel if stride is None or stride in ((), []) else per_dim(op, "stride", stride, rank)
     padding, apart = per_dim(op, "padding", padding, rank, 0), per_dim(op, "dilation", 1 if dilation is None else dilation, rank)
     size = _pooled_size(op, sizes, kernel, stride, padding, apart, bool(ceil_mode))
+    if op == "avg_pool3d" and any(n < k for n, k in zip(sizes, kernel)):        # as in PyTorch, which asks this of no other pool
+        raise ShapeError(f"{op}: an input of {_by(sizes)} is smaller than the kernel {_by(kernel)}, whatever its padding; pad() it before")
     window = {"size": size, "kernel": kernel, "stride": stride, "padding": padding}
     return window if dilation is None else {**window, "dilation": apart}
 
