@@ -82,21 +82,23 @@ def test_composed(op, device, rng, each):
 
 
 # ---------------------------------------------------------------- derivatives
+def against_differences(agree, op, rng):
+    """A check of a case's derivatives in float64."""
+    def check(case):
+        function, leaves = checks.as_function(op, case, table.sample(op, case, rng, volta.float64), "cpu")
+        assert agree(function, leaves, fast_mode=True)
+    return check
+
+
 @pytest.mark.parametrize("op", SMOOTH, **NAME)
 def test_gradient(op, rng, each):
     """Against finite differences. For a fused op without vjp this also compares its kernel with its reference."""
-    def check(case):
-        function, leaves = checks.as_function(op, case, table.sample(op, case, rng, volta.float64), "cpu")
-        assert gradcheck(function, leaves, fast_mode=True)
-    each(check, op.details.cases)
+    each(against_differences(gradcheck, op, rng), op.details.cases)
 
 
 @pytest.mark.parametrize("op", SMOOTH, **NAME)
 def test_second_derivative(op, rng, each):
-    def check(case):
-        function, leaves = checks.as_function(op, case, table.sample(op, case, rng, volta.float64), "cpu")
-        assert gradgradcheck(function, leaves, fast_mode=True)
-    each(check, op.details.cases)
+    each(against_differences(gradgradcheck, op, rng), op.details.cases)
 
 
 @pytest.mark.parametrize("op", DIFFERENTIABLE, **NAME)
