@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import graph, indexing
+from volta._kernels.core import graph, indexing, reshaping
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import all_bare, bare, of_one_dtype
 from volta.dtypes import float16, result_type
@@ -180,7 +180,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         return flipped(input, (a, b)) if k else contiguous_op(input)
     turned = flipped(input, (b,) if k == 1 else (a,))
     order = exchanged("rot90", rank, a, b)
-    return indexing.permute_view(turned, dims=order) if bare(input) else permute_op(turned, dims=order)
+    return reshaping.permute_view(turned, dims=order) if bare(input) else permute_op(turned, dims=order)
 
 
 def _np_sum_to_size(x, *shape, size=()):

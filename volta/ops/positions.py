@@ -10,7 +10,7 @@ import operator
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import graph, indexing
+from volta._kernels.core import graph, indexing, reshaping
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.order import order_as
 from volta.device import mixed_devices
@@ -82,7 +82,7 @@ class Positions:
     def __init__(self, x, view, places):
         whole = view is None or view["sizes"] == x.shape and "axes" not in view and set(view["steps"]) <= {1}
         self.view = None if whole else view
-        shown = x if whole else indexing.slice_view(x, **view)
+        shown = x if whole else reshaping.slice_view(x, **view)
         self.unique = False
         self.dims, indices, lengths, scalars = [], [], [], []
         for first, item in places:
@@ -189,7 +189,7 @@ class Positions:
 
     def write(self, x, value):
         """x at these positions = value, in place; unrecorded."""
-        view = x if self.view is None else indexing.slice_view(x, **self.view)
+        view = x if self.view is None else reshaping.slice_view(x, **self.view)
         rows = contiguous_op(self.rows) if core.same_memory(self.rows, x) else self.rows
         if not isinstance(value, core.TensorBase):
             value = run_kernel(full_op, x.device, ((), value), {"dtype": x.dtype, "device": x.device})
@@ -203,7 +203,7 @@ class Positions:
                 value = self.entries(value, view.shape)
             value = contiguous_op(value) if core.same_memory(value, x) else value
         order = (*self.dims, *self.others)
-        target = view if order == tuple(range(len(order))) else indexing.permute_view(view, dims=order)
+        target = view if order == tuple(range(len(order))) else reshaping.permute_view(view, dims=order)
         run_kernel(index_put_op, x.device, (target, rows, value), {"rank": len(self.dims), "unique": self.unique})
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, host_sees, indexing, inplace, read_scalar, same_memory, stands_in
+from volta._kernels.core import TensorBase, host_sees, inplace, read_scalar, reshaping, same_memory, stands_in
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare, unseen
 from volta._kernels.core.entries import combined
@@ -340,7 +340,7 @@ def _copied(input, dim, index, source):
     out = target
     if d:
         dims = (d, *range(d), *range(d + 1, len(shape)))
-        target, source = indexing.permute_view(out, dims=dims), indexing.permute_view(source, dims=dims)
+        target, source = reshaping.permute_view(out, dims=dims), reshaping.permute_view(source, dims=dims)
     run_kernel(index_put_op, out.device, (target, index, source), _ROWS)
     if is_grad_enabled() and (input.requires_grad or given.requires_grad):
         custom_node(_Copied(d, index, (input.requires_grad, given.requires_grad)), (input, given), (out,))
@@ -382,7 +382,7 @@ def _put_slices(x, d, rows, source):
     inplace.check_elements("index_copy", x)
     if d:
         dims = (d, *range(d), *range(d + 1, x.ndim))
-        x, source = indexing.permute_view(x, dims=dims), indexing.permute_view(source, dims=dims)
+        x, source = reshaping.permute_view(x, dims=dims), reshaping.permute_view(source, dims=dims)
     run_kernel(index_put_op, x.device, (x, rows, source), {"rank": 1})
 
 
@@ -432,7 +432,7 @@ def _fill_slices(out, d, index, value):
     """A number in slices of a host tensor of which nobody records, in place. What setitem comes to, in fewer steps."""
     rows = positions("index_fill", as_vector(index), out._shape[d], wrap=True)
     number = run_kernel(full_op, out.device, ((), as_held(out, value)), {"dtype": out.dtype})
-    target = indexing.permute_view(out, dims=moved_one("index_fill", d, 0, out.ndim)) if d else out
+    target = reshaping.permute_view(out, dims=moved_one("index_fill", d, 0, out.ndim)) if d else out
     run_kernel(index_put_op, out.device, (target, rows, number), _ROWS)
     return out
 

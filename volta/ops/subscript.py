@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import graph, indexing, inplace
+from volta._kernels.core import graph, indexing, inplace, reshaping
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare, unwatched
 from volta._kernels.core.grad_mode import call_under
@@ -190,7 +190,7 @@ class _Slice:
 
     def write(self, x, value):
         """The view = value, in place; unrecorded."""
-        _write_view(indexing.slice_view(x, **self.params), value)
+        _write_view(reshaping.slice_view(x, **self.params), value)
 
 
 def _write_view(view, value):
@@ -291,7 +291,7 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
     if type(parsed) is dict:
         if x.requires_grad or (not number and value.requires_grad):
             return _assign(x, _Slice(parsed), value)
-        return _write_view(indexing.slice_view(x, **parsed), value)
+        return _write_view(reshaping.slice_view(x, **parsed), value)
     masks = parsed is not None and all(mask is True or mask is False or mask.dtype is bool_ for _, mask in parsed[1])
     if not number and kind is not x.dtype and not (masks and value._size == 1):
         raise DTypeError(f"setitem: at index tensors a value must have the dtype of the tensor, {x.dtype}, got {kind}; use .to(dtype)")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import graph
+from volta._kernels.core import graph, reshaping
 from volta._kernels.core import indexing as geometry
 from volta.errors import ArgumentError, DTypeError, ShapeError, warn_once
 from volta.ops.records.view import expand_op, permute_op, reshape_op, row_major, slice_op
@@ -17,7 +17,6 @@ from volta.shapes import (
     as_dims,
     as_order,
     broadcast_shapes,
-    exchanged,
     expanded,
     infer,
     listed,
@@ -25,7 +24,6 @@ from volta.shapes import (
     moved,
     moved_one,
     squeezed,
-    view_strides,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +46,7 @@ def reshape(input: Tensor, *sizes: int | Sequence[int], shape: Sequence[int] | N
     >>> volta.reshape(volta.arange(4), (2, -1)).tolist()
     [[0, 1], [2, 3]]
     """
-    return graph.call(reshape_op, (input,), {"shape": infer("reshape", input._size, listed_sizes("reshape", sizes, shape))})
+    return reshaping.reshape(reshape_op, input, sizes, shape)
 
 
 @composed(samples=(case((6,), size=(2, 3)), case((), size=(1,))), kinds="fib", view=True,
@@ -72,10 +70,7 @@ def view(input: Tensor, *shape: int | Sequence[int] | DType, size: Sequence[int]
         if shape or size is not None:
             raise ArgumentError(f"view: needs sizes or a dtype, got {shape or size} and {dtype}")
         return _reinterpreted(input, dtype)
-    new = infer("view", input._size, listed_sizes("view", shape, size))
-    if not input._contiguous and view_strides(input.shape, input._strides, new) is None:
-        raise ShapeError(f"view: shape {input.shape} with strides {input._strides} cannot be seen as {new} without a copy; use reshape")
-    return graph.call(reshape_op, (input,), {"shape": new})
+    return reshaping.view(reshape_op, input, shape, size)
 
 
 def _reinterpreted(input, dtype):
@@ -112,7 +107,7 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
     >>> volta.arange(4).view_as(volta.ones(2, 2)).tolist()
     [[0, 1], [2, 3]]
     """
-    return view(input, other.shape)
+    return reshaping.view(reshape_op, input, (other._shape,))
 
 
 @composed(samples=(case((6,), Derived(lambda x: np.zeros((2, 3)))),), kinds="fib", view=True, function=False,
@@ -180,7 +175,7 @@ def expand(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | Non
     >>> volta.arange(2).expand(2, 2).tolist()
     [[0, 1], [0, 1]]
     """
-    return graph.call(expand_op, (input,), {"shape": expanded(input._shape, listed_sizes("expand", shape, size))})
+    return reshaping.expand(expand_op, input, shape, size)
 
 
 @composed(samples=(case((3, 1), Derived(lambda x: np.zeros((2, 3, 4)))),), kinds="fib", view=True, function=False,
@@ -248,11 +243,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     >>> volta.unsqueeze(volta.arange(2), 1).tolist()
     [[0], [1]]
     """
-    shape = input._shape
-    d = as_dim("unsqueeze", dim, len(shape) + 1)
-    if input._size > 1 and (d < len(shape) or input._contiguous) and (1 not in shape or input._strides == core.strides_of(shape)):
-        return graph.call(reshape_op, (input,), {"shape": shape[:d] + (1,) + shape[d:]})
-    return graph.call(slice_op, (input,), geometry.unsqueezed(input, d))                 # strides that reshape would not keep
+    return reshaping.unsqueeze(reshape_op, slice_op, input, dim)
 
 
 @composed(samples=(case((1, 3, 1)), case((1, 3, 1), dim=0), case((2,), dim=0)), kinds="fib", geometry=True,
@@ -292,7 +283,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     >>> volta.transpose(volta.arange(4).reshape(2, 2), 0, 1).tolist()
     [[0, 2], [1, 3]]
     """
-    return graph.call(permute_op, (input,), {"dims": exchanged("transpose", len(input._shape), dim0, dim1)})
+    return reshaping.transpose(permute_op, input, dim0, dim1)
 
 
 @composed(samples=(case((2, 3)), case((3,)), case(())), kinds="fib", geometry=True, numpy=np.transpose)

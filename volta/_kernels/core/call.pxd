@@ -12,6 +12,14 @@ cdef extern from "Python.h":
 
 cdef int watching                           # how many observers there are, see Observer
 
+ctypedef TensorBase (*view_t)(TensorBase x, dict params)
+
+cdef class View:
+    # The kernel of a view, of a tensor on any device: a function of C, given the parameters without unpacking them.
+    cdef view_t shown
+
+cdef View as_view(view_t shown)
+
 cdef tuple before(tuple call)
 cdef int after(tuple present, tuple call, object result) except -1
 cdef bint is_stored(Primitive op, tuple inputs, dict params, int own) except -1
@@ -60,6 +68,8 @@ cdef inline object call_kernel(Primitive op, Device device, tuple inputs, dict p
     if own != STORED_MASK and (rare or not own >> FLOAT16 & 1 or device.is_gpu and params and not own >> BFLOAT16 & 1) and is_stored(
             op, inputs, params, own):
         result = widened(op, device, kernel, inputs, params, out)
+    elif op.is_view and type(kernel) is View:
+        result = (<View>kernel).shown(<TensorBase?>inputs[0], params)
     elif out is None:                               # without copying the parameters
         result = PyObject_Call(kernel, inputs, <PyObject*>params if params is not None and PyDict_GET_SIZE(params) else NULL)
     elif PyTuple_GET_SIZE(inputs) == 2:             # without packing the arguments twice

@@ -38,6 +38,17 @@ def configure(cast=None, contiguous=None, widened=None, narrowed=None, of_meta=N
     _cast, _widened, _narrowed, _of_meta = cast or _cast, widened or _widened, narrowed or _narrowed, of_meta or _of_meta
 
 
+cdef class View:
+    def __call__(self, TensorBase x not None, **params):
+        return self.shown(x, params)
+
+
+cdef View as_view(view_t shown):
+    cdef View view = View.__new__(View)
+    view.shown = shown
+    return view
+
+
 cdef object kernel_of_meta(Primitive op):
     """The kernel of tensors without data."""
     return _of_meta(op)

@@ -1,15 +1,16 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Strided views; the one parser of subscripts, `x[key]`; and index tensors of the host as positions.
+"""What strided views are made by; the one parser of subscripts, `x[key]`; and index tensors of the host as positions.
 
 Knows geometry only: what a view is to the graph is `graph.pyx`'s, what is done at the positions is `ops/positions.py`'s.
 """
 import warnings
 
 from cpython.object cimport PyObject
-from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE
+from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE, PyTuple_New
 
 from volta._kernels.core.base import dtype_from_code, host_sees
 from volta._kernels.core.base cimport BOOL, INT8, INT16, INT32, INT64, MAX_RANK, UINT8, TensorBase, address, empty_host, make_tensor
+from volta._kernels.core.shapes cimport put
 from volta._kernels.core.size cimport plain
 from volta.errors import IndexRangeError
 
@@ -25,32 +26,6 @@ cdef extern from "Python.h":
         PyObject* start
         PyObject* stop
         PyObject* step
-
-
-def slice_view(TensorBase x not None, *, tuple starts, sizes, tuple steps, tuple axes=None):
-    """Every steps[i]-th of sizes[i] elements of dimension i from starts[i] on. `axes` names the dimensions that stay, in order, with
-    -1 - i for a new one of size 1 before dimension i, around which it lies, as in PyTorch; dimensions that go have size 1."""
-    cdef tuple shape = plain(sizes), strides = x._strides
-    cdef Py_ssize_t i, n = len(x.shape), offset = x.offset
-    cdef bint stepped = False
-    for i in range(n):
-        offset += <Py_ssize_t>starts[i] * <Py_ssize_t>strides[i]
-        stepped = stepped or <Py_ssize_t>steps[i] != 1
-    offset = x.offset if 0 in shape else offset         # of nothing, the start may lie outside the storage
-    if stepped:
-        strides = tuple([<Py_ssize_t>steps[i] * <Py_ssize_t>x._strides[i] for i in range(n)])
-    if axes is None:
-        return make_tensor(x.storage, shape, strides, offset, x.dtype)
-    cdef list kept = [], steps_kept = []
-    for i in axes:
-        kept.append(1 if i < 0 else shape[i])
-        steps_kept.append(strides[i] if i >= 0 else _around(x, -1 - i))
-    return make_tensor(x.storage, tuple(kept), tuple(steps_kept), offset, x.dtype)
-
-
-cdef object _around(TensorBase x, Py_ssize_t d):
-    """The stride of a new dimension before dimension d."""
-    return 1 if d >= len(x.shape) else <Py_ssize_t>x.shape[d] * <Py_ssize_t>x._strides[d]
 
 
 def unsqueezed(TensorBase x not None, Py_ssize_t d):
@@ -92,9 +67,19 @@ def parts(TensorBase x not None, Py_ssize_t dim, Py_ssize_t size):
 
 def at(TensorBase x not None, Py_ssize_t dim, Py_ssize_t place):
     """What `slice_view` is given for the slice at a place of a dimension, without that dimension."""
-    cdef dict taken = part(x, dim, place, 1)
-    taken["axes"] = tuple([i for i in range(len(x.shape)) if i != dim])
-    return taken
+    return _at(x, dim, place)
+
+
+cdef dict _at(TensorBase x, Py_ssize_t dim, Py_ssize_t place):
+    cdef Py_ssize_t n = len(x.shape), i
+    cdef tuple starts = PyTuple_New(n), sizes = PyTuple_New(n), steps = PyTuple_New(n), axes = PyTuple_New(n - 1)
+    for i in range(n):
+        put(starts, i, place if i == dim else 0)
+        put(sizes, i, 1 if i == dim else x.shape[i])
+        put(steps, i, 1)
+        if i != dim:
+            put(axes, i - (i > dim), i)
+    return {"starts": starts, "sizes": sizes, "steps": steps, "axes": axes}
 
 
 def every(TensorBase x not None, Py_ssize_t dim):
@@ -121,21 +106,6 @@ def reversed_view(TensorBase x not None, tuple dims not None):
         offset += (<Py_ssize_t>x.shape[d] - 1) * <Py_ssize_t>x._strides[d]
         strides[d] = -<Py_ssize_t>x._strides[d]
     return make_tensor(x.storage, x.shape, tuple(strides), offset, x.dtype)
-
-
-def diagonal_view(TensorBase x not None, *, Py_ssize_t offset):
-    """The diagonal of the last two dimensions as the last one."""
-    cdef Py_ssize_t n = len(x.shape), rows = x.shape[n - 2], columns = x.shape[n - 1]
-    cdef Py_ssize_t row = x._strides[n - 2], column = x._strides[n - 1], length, start = x.offset
-    length = max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
-    if length:                          # a start beyond the last row or column may lie outside the storage
-        start += offset * column if offset > 0 else -offset * row
-    return make_tensor(x.storage, x.shape[:n - 2] + (length,), x._strides[:n - 2] + (row + column,), start, x.dtype)
-
-
-def permute_view(TensorBase x not None, *, tuple dims):
-    """Dimensions in another order."""
-    return make_tensor(x.storage, tuple([x.shape[i] for i in dims]), tuple([x._strides[i] for i in dims]), x.offset, x.dtype)
 
 
 def strided(TensorBase x not None, tuple size not None, tuple stride not None, Py_ssize_t offset):
@@ -255,6 +225,14 @@ cdef Py_ssize_t _covered(object item):
     return 0 if item is None or item is True or item is False else 1
 
 
+cdef inline Py_ssize_t _place(TensorBase x, Py_ssize_t d, object index) except -1:
+    """An index of dimension d as a place from its start on."""
+    cdef Py_ssize_t size = x.shape[d], place = PyNumber_AsSsize_t(index, NULL)
+    if place < -size or place >= size:
+        raise IndexRangeError(f"indexing: index {index} is out of range for dimension {d} of size {size}")
+    return place + size if place < 0 else place
+
+
 def parse(TensorBase x not None, key, bint quick=False):
     """The parameters of `slice_view` that x[key] stands for; where tensors or bools are part of the key, a pair of them and of what stands
     at which dimensions of that view: [(first dimension, index tensor, mask or bool), ...]. None where the key is one index tensor. With
@@ -262,10 +240,12 @@ def parse(TensorBase x not None, key, bint quick=False):
 
     Raises: IndexRangeError; ArgumentError for what is no index.
     """
-    cdef Py_ssize_t rank = len(x.shape), count, used = 0, d = 0, i, k, at, stop, step, size, dots = 0
+    cdef Py_ssize_t rank = len(x.shape), count, used = 0, d = 0, i, k, begin, stop, step, dots = 0
     cdef bint moved = False
     cdef object item
     cdef list places = None
+    if rank and PyLong_CheckExact(key):
+        return _at(x, 0, _place(x, 0, key))
     if quick and PyTuple_CheckExact(key):
         for i in range(PyTuple_GET_SIZE(key)):
             if isinstance(<object>(<tuple>key)[i], TensorBase):
@@ -311,17 +291,13 @@ def parse(TensorBase x not None, key, bint quick=False):
                 axes.append(d)
                 d += 1
         elif PyLong_CheckExact(item):
-            size, at = x.shape[d], PyNumber_AsSsize_t(item, NULL)
-            if at < -size or at >= size:
-                raise IndexRangeError(f"indexing: index {item} is out of range for dimension {d} of size {size}")
-            starts[d] = at + size if at < 0 else at
-            sizes[d] = 1
+            starts[d], sizes[d] = _place(x, d, item), 1
             moved = True
             d += 1
         elif PySlice_Check(item):
-            PySlice_Unpack(item, &at, &stop, &step)
-            sizes[d] = PySlice_AdjustIndices(x.shape[d], &at, &stop, step)
-            starts[d], steps[d] = at, step if sizes[d] > 1 or 0 < step < 1 << 31 else 1         # that of a single element may be huge
+            PySlice_Unpack(item, &begin, &stop, &step)
+            sizes[d] = PySlice_AdjustIndices(x.shape[d], &begin, &stop, step)
+            starts[d], steps[d] = begin, step if sizes[d] > 1 or 0 < step < 1 << 31 else 1         # that of a single element may be huge
             axes.append(d)
             d += 1
         else:

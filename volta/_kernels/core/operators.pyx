@@ -5,15 +5,22 @@ to Python, by NotImplemented: it may have the reflected operator, and `==` is fa
 import warnings
 
 from cpython.object cimport PyObject
+from cpython.slice cimport PySlice_Check
+from cpython.tuple cimport PyTuple_CheckExact
 
 from volta.errors import AutogradError, DTypeError
 from volta._kernels.core.base cimport TensorBase
 from volta._kernels.core.graph cimport apply, apply2
+from volta._kernels.core.indexing import parse
 from volta._kernels.core.overriding cimport overridden, overriding
 from volta._kernels.core.record cimport Op, Primitive
 
 cdef extern from "Python.h":
     object PyMethod_New(object function, object instance)
+    bint PyLong_CheckExact(object)
+    ctypedef object (*binaryfunc)(object, object)
+    ctypedef struct PyMappingMethods:
+        binaryfunc mp_subscript
     ctypedef struct PyNumberMethods:
         void* nb_add
         void* nb_subtract
@@ -25,6 +32,7 @@ cdef extern from "Python.h":
     ctypedef void (*destructor)(PyObject*) noexcept
     ctypedef struct PyTypeObject:
         PyNumberMethods* tp_as_number
+        PyMappingMethods* tp_as_mapping
         Py_ssize_t tp_dictoffset
         traverseproc tp_traverse
         inquiry tp_clear
@@ -34,14 +42,15 @@ cdef extern from "Python.h":
     void PyObject_GC_UnTrack(PyObject*)
     void Py_CLEAR(PyObject*)
 
-cdef Primitive _add = None, _sub = None, _mul = None, _div = None
+cdef Primitive _add = None, _sub = None, _mul = None, _div = None, _slice = None
 cdef object _as_operand = None              # (other, tensor) -> what an op takes, or NotImplemented
+cdef object _subscript = None               # (tensor, key) -> x[key]
 
 
-def configure(Primitive add, Primitive sub, Primitive mul, Primitive div, as_operand):
-    """Bind the arithmetic operators, and give this module the piece of a higher layer that it calls."""
-    global _add, _sub, _mul, _div, _as_operand
-    _add, _sub, _mul, _div, _as_operand = add, sub, mul, div, as_operand
+def configure(Primitive add, Primitive sub, Primitive mul, Primitive div, Primitive slice, as_operand, subscript):
+    """Bind the arithmetic operators and the record of slices, and give this module the pieces of higher layers that it calls."""
+    global _add, _sub, _mul, _div, _slice, _as_operand, _subscript
+    _add, _sub, _mul, _div, _slice, _as_operand, _subscript = add, sub, mul, div, slice, as_operand, subscript
 
 
 cdef inline bint _is_common(object other):
@@ -92,11 +101,28 @@ cdef class Operator:
 
 
 def use_c_operators(type cls not None):
-    """Let a subclass of `Operators` reach its arithmetic without a look-up by name, which a Python class would do in every call."""
+    """Let a subclass of `Operators` reach its arithmetic, and views by subscripts, without a look-up by name, which a Python class would do in every call."""
     cdef PyNumberMethods* own = (<PyTypeObject*>cls).tp_as_number
     cdef PyNumberMethods* base = (<PyTypeObject*>Operators).tp_as_number
     own.nb_add, own.nb_subtract = base.nb_add, base.nb_subtract
     own.nb_multiply, own.nb_true_divide = base.nb_multiply, base.nb_true_divide
+    (<PyTypeObject*>cls).tp_as_mapping.mp_subscript = _get
+
+
+cdef inline bint _names_view(object item):
+    return PyLong_CheckExact(item) or PySlice_Check(item) or item is None or item is Ellipsis
+
+
+cdef object _get(object x, object key):
+    """x[key]: here where it is a view."""
+    cdef object item
+    if PyTuple_CheckExact(key):
+        for item in <tuple>key:
+            if not _names_view(item):
+                return _subscript(x, key)
+    elif not _names_view(key):
+        return _subscript(x, key)
+    return apply(_slice, (x,), parse(x, key))
 
 
 cdef str _NO_LEAF = (

@@ -18,8 +18,9 @@ cdef extern from "Python.h":
     Py_ssize_t PyNumber_AsSsize_t(object, PyObject*) except? -1       # with NULL, a number out of range gives the nearest in range
 
 
-def listed(str op not None, tuple given not None, named=None):
+cpdef tuple listed(str op, object sizes, object named=None):
     """The sizes or dimensions of `f(x, 1, 2)`, `f(x, (1, 2))` or `f(x, name=(1, 2))`."""
+    cdef tuple given = plain(sizes)
     if named is not None:
         if PyTuple_GET_SIZE(given):
             raise ArgumentError(f"{op}: the sizes were given twice, as {given} and by name as {named!r}")
@@ -34,7 +35,7 @@ def listed(str op not None, tuple given not None, named=None):
         raise DTypeError(f"{op}: sizes must be integers, got {given[0]!r}") from None
 
 
-def listed_sizes(str op not None, tuple given not None, named=None):
+cpdef tuple listed_sizes(str op, object given, object named=None):
     """Sizes as ints, negative ones too, in the forms of `listed`.
 
     Raises: DTypeError for what is no integer.
@@ -100,13 +101,13 @@ def as_order(str op not None, tuple dims not None, Py_ssize_t rank):
     return tuple(order)
 
 
-def exchanged(str op not None, Py_ssize_t rank, dim0, dim1):
+cpdef tuple exchanged(str op, Py_ssize_t rank, object dim0, object dim1):
     """The order of dimensions in which two have changed places."""
     cdef Py_ssize_t a = as_dim(op, dim0, rank), b = as_dim(op, dim1, rank), i
     return tuple([b if i == a else a if i == b else i for i in range(rank)])
 
 
-def infer(str op not None, Py_ssize_t size, sizes):
+cpdef tuple infer(str op, Py_ssize_t size, object sizes):
     """A shape with a -1 replaced so that it holds `size` elements.
 
     Raises: ShapeError where no shape fits.
@@ -137,9 +138,9 @@ def infer(str op not None, Py_ssize_t size, sizes):
     return shape[:open] + (left,) + shape[open + 1:]
 
 
-def view_strides(sizes, tuple strides not None, new_sizes):
+cpdef tuple view_strides(object sizes, object steps, object new_sizes):
     """Strides that show the same elements under another shape, or None where only a copy can: PyTorch's, also of dimensions of size 1."""
-    cdef tuple shape = plain(sizes), new = plain(new_sizes)
+    cdef tuple shape = plain(sizes), strides = plain(steps), new = plain(new_sizes)
     cdef Py_ssize_t n = PyTuple_GET_SIZE(shape), m = PyTuple_GET_SIZE(new), i, k = m - 1
     cdef Py_ssize_t held = 1, shown = 1, step = 1       # elements of a run of dimensions that lie as one, and of what shows them
     cdef list out
@@ -165,12 +166,12 @@ def view_strides(sizes, tuple strides not None, new_sizes):
     return tuple(out) if k < 0 or not n else None
 
 
-def expanded(sizes, tuple given not None):
-    """The shape that `expand` to `given` has, where -1 stands for the size that is there.
+cpdef tuple expanded(object sizes, object wanted):
+    """The shape that `expand` to `wanted` has, where -1 stands for the size that is there.
 
     Raises: ShapeError where a size other than 1 would change.
     """
-    cdef tuple shape = plain(sizes)
+    cdef tuple shape = plain(sizes), given = plain(wanted)
     cdef Py_ssize_t n = PyTuple_GET_SIZE(shape), m = PyTuple_GET_SIZE(given), lead = m - n, i, old, new
     cdef list out = list(given)
     if lead < 0:
@@ -188,10 +189,10 @@ def expanded(sizes, tuple given not None):
     return tuple(out)
 
 
-def expand_strides(sizes, tuple strides not None, new_sizes):
+cpdef tuple expand_strides(object sizes, object steps, object new_sizes):
     """Strides of a tensor seen under a larger shape, along whose enlarged dimensions the same elements lie again; a new dimension of
     size 1 lies around what follows it, as in PyTorch."""
-    cdef tuple shape = plain(sizes), new = plain(new_sizes)
+    cdef tuple shape = plain(sizes), strides = plain(steps), new = plain(new_sizes)
     cdef Py_ssize_t m = PyTuple_GET_SIZE(new), lead = m - PyTuple_GET_SIZE(shape), i, length, step
     cdef Py_ssize_t around = m > lead       # the step of a new dimension; around a single element it is 0
     cdef list out = [0] * m

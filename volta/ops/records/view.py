@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import direct, indexing, reshaping
+from volta._kernels.core import direct, reshaping
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.order import dense_strides, outermost_first
-from volta._kernels.core.reshaping import expand_kernel, reshape_kernel
+from volta._kernels.core.reshaping import diagonal_view, expand_kernel, permute_view, reshape_kernel, slice_view
 from volta.ops.table import case, register
 
 _FEW = 1024                 # rows and columns of a matrix that the host fills at once
@@ -26,7 +26,7 @@ reshape_op = register(
     vjp=(lambda g, x_shape: reshape_op(g, shape=x_shape),),
     numpy=lambda x, shape: x.reshape(shape), cases=(case((2, 6), shape=(3, 4)), case((), shape=(1, 1)), case((0, 3), shape=(3, 0))))
 permute_op = register(
-    "permute", ("x",), family="view", takes="fib", kinds="fib", view=indexing.permute_view,
+    "permute", ("x",), family="view", takes="fib", kinds="fib", view=permute_view,
     vjp=(lambda g, dims: permute_op(g, dims=tuple(map(dims.index, range(len(dims))))),),
     numpy=lambda x, dims: x.transpose(dims), cases=(case((2, 3, 4), dims=(2, 0, 1)), case((3, 0), dims=(1, 0))))
 expand_op = register(
@@ -36,7 +36,7 @@ expand_op = register(
 
 # ---------------------------------------------------------------- parts
 slice_op = register(
-    "slice", ("x",), family="view", takes="fib", kinds="fib", view=indexing.slice_view,
+    "slice", ("x",), family="view", takes="fib", kinds="fib", view=slice_view,
     vjp=(lambda g, x_shape, starts, sizes, steps, axes: _unslice(g, x_shape, starts, sizes, steps, axes),), numpy=_np_slice,
     cases=(case((5, 6), starts=(1, 4), sizes=(2, 3), steps=(2, -2)), case((4,), starts=(0,), sizes=(0,), steps=(1,)),
            case((3, 4, 5), starts=(1, 0, 2), sizes=(1, 4, 2), steps=(1, 1, -1), axes=(-1, 1, 2))))
@@ -138,7 +138,7 @@ def on_diagonal(g, shape, offset):
 
 
 diagonal_op = register(
-    "diagonal", ("x",), family="view", takes="fib", kinds="fib", view=indexing.diagonal_view,
+    "diagonal", ("x",), family="view", takes="fib", kinds="fib", view=diagonal_view,
     numpy=lambda x, offset: np.diagonal(x, offset, -2, -1),
     vjp=(lambda g, x_shape, offset: on_diagonal(g, x_shape[-2:], offset),),
     cases=(case((3, 5), offset=0), case((2, 4, 3), offset=1), case((4, 3), offset=-2), case((2, 3), offset=5), case((0, 3), offset=0)))
