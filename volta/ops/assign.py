@@ -44,12 +44,13 @@ def copy_(input: Tensor, src: Tensor | Number, non_blocking: bool = False) -> Te
         raise ShapeError(f"copy_: shape {source.shape} cannot be repeated to the {input.shape} of the tensor written to")
     if source.dtype is not input.dtype or source.device is not input.device:
         source = to(source, input.device, input.dtype)
-    if graph.is_grad_enabled() and (source.requires_grad or input.requires_grad):
-        inplace.check_inplace("copy", input)
-        if source._shape != input._shape:
-            source = expand_op(source, shape=input._shape)
-        return inplace.overwrite(input, clone(source) if source.requires_grad else source)
-    inplace.check_elements("copy", input)
+    if not bare(input, source):
+        if graph.is_grad_enabled() and (source.requires_grad or input.requires_grad):
+            inplace.check_inplace("copy", input)
+            if source._shape != input._shape:
+                source = expand_op(source, shape=input._shape)
+            return inplace.overwrite(input, clone(source) if source.requires_grad else source)
+        inplace.check_elements("copy", input)
     copy_into(input, source)
     return input
 

@@ -249,7 +249,7 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
     >>> volta.arange(2).type_as(volta.ones(1)).tolist()
     [0.0, 1.0]
     """
-    return to(input, other)
+    return cast(input, other.dtype) if other.device is input.device else to(input, other)
 
 
 # ---------------------------------------------------------------- rearranged

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core.call import run_kernel
+from volta._kernels.core import checked_size, plain_sizes
+from volta._kernels.core.call import created
 from volta._kernels.core.order import dense_strides
 from volta._kernels.core.streams import draw, draw_into
 from volta.device import as_device
@@ -40,8 +41,8 @@ _made_as_this = composed(function=False, untested="as the function without new_"
 def _shape(op, given, named):
     """The shape of `f(2, 3)`, `f((2, 3))` or `f(size=(2, 3))`."""
     sizes = given[0] if len(given) == 1 and isinstance(given[0], tuple) else given
-    if named is None and core.plain_sizes(sizes):
-        core.checked_size(sizes)
+    if named is None and plain_sizes(sizes):
+        checked_size(sizes)
         return sizes
     return as_shape(*listed(op, given, named))
 
@@ -59,10 +60,8 @@ def empty(*sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype:
 
 
 def _undefined(shape, dtype, device):
-    dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
-    device = as_device(device)
-    params = {"dtype": dtype, "device": device}
-    return run_kernel(full_op, device, (shape, 0), params) if dtype is int64 else run_kernel(empty_op, device, (shape,), params)
+    dtype, device = None if dtype is None else as_dtype(dtype), None if device is None else as_device(device)
+    return created(full_op, (shape, 0), dtype, device) if dtype is int64 else created(empty_op, (shape,), dtype, device)
 
 
 @_made
@@ -92,9 +91,9 @@ def _full(shape, fill_value, dtype, device, requires_grad):
 
 
 def _filled(shape, value, dtype, device, requires_grad):
-    dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
-    device = as_device(device)
-    return finish(run_kernel(full_op, device, (shape, value), {"dtype": dtype, "device": device}), requires_grad)
+    dtype, device = None if dtype is None else as_dtype(dtype), None if device is None else as_device(device)
+    out = created(full_op, (shape, value), dtype, device)
+    return finish(out, True) if requires_grad else out
 
 
 @_made
@@ -147,12 +146,12 @@ def arange(start: Number | None = None, end: Number | None = None, step: Number 
     if step == 0 or (given[1] - given[0]) / given[2] < 0:
         raise ArgumentError(f"arange: from {given[0]} to {given[1]} cannot be walked in steps of {given[2]}")
     count = max(0, math.ceil((end - start) / step))
-    core.checked_size((count,))
+    checked_size((count,))
     if not dtype.is_floating_point:
         start, step = int(start), int(step)
         if max(abs(start), abs(step)) >= 1 << 63:
             raise ArgumentError(f"arange: {given[0]} and {given[2]} must fit into 64 bits")
-    return finish(create(arange_op, start, step, count, dtype=dtype, device=as_device(device)), requires_grad)
+    return finish(created(arange_op, (start, step, count), dtype, None if device is None else as_device(device)), requires_grad)
 
 
 def number(op, name, value, finite=True):
@@ -255,13 +254,15 @@ def randint(*bounds: int | Sequence[int], low: int = 0, high: int | None = None,
         low = given.pop()
     if given or size is None or high is None:
         raise ArgumentError(f"randint: needs (low, high, size) or (high, size), got {bounds}")
+    shape = _shape("randint", (size,), None)
+    if type(low) is type(high) is int and 0 <= low < high < 1 << 31 and dtype is None:          # most are
+        return finish(draw("randint", randint_op, shape, low, high, int64, device, generator), requires_grad)
     if not hasattr(low, "__index__") or not hasattr(high, "__index__") or not -1 << 63 <= low < high <= 1 << 63:
         raise CallError(f"randint: needs integers low < high within int64, got {low!r}, {high!r}")
     kind = int64 if dtype is None else as_dtype(dtype)
     least, most = _integers_of(kind)
     if most is not None and not least <= low < high <= most + 1:
         raise ArgumentError(f"randint: {low} to {high - 1} do not fit into {kind}")
-    shape = _shape("randint", (size,), None)
     return finish(draw_integers("randint", shape, low, high, kind, device, generator), requires_grad)
 
 
@@ -348,12 +349,11 @@ def _like(make, value=None):
                        numpy=np.zeros_like if make is zeros else np.ones_like)
 
 
-def _random_like(make):
-    made = make.function                # its arguments need no second check
-
+def _random_like(make, record, a, b):
     def function(input: Tensor, *, generator: Generator | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
                  requires_grad: bool = False, memory_format: Layout | None = None) -> Tensor:
-        like = made(input._shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device)
+        kind = floating_dtype(function.__name__, dtype or input.dtype)
+        like = draw(function.__name__, record, input._shape, a, b, kind, device or input.device, generator)
         return finish(_laid(function.__name__, like, input, memory_format), requires_grad)
     return _named_like(function, make)
 
@@ -366,7 +366,7 @@ def _named_like(function, make, **options):
 
 
 zeros_like, ones_like, empty_like = _like(zeros, 0), _like(ones, 1), _like(empty)
-rand_like, randn_like = _random_like(rand), _random_like(randn)
+rand_like, randn_like = _random_like(rand, uniform_op, 0.0, 1.0), _random_like(randn, normal_op, 0.0, 1.0)
 
 
 @composed(samples=(case((2, 3), 2),), kinds="fib", method=False, smooth=False, numpy=lambda x, value: np.full_like(x, value))
@@ -395,19 +395,18 @@ def randint_like(input: Tensor, *bounds: int, low: int = 0, high: int | None = N
     return finish(_laid("randint_like", like, input, memory_format), requires_grad)
 
 
-def _new(make):
-    made = make.function                # its arguments need no second check
-
+def _new(make, value=None):
     def function(self: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype: DTypeLike = None,
                  device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
-        return made(*sizes, size=size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+        shape, dtype, device = _shape(make.__name__, sizes, size), dtype or self.dtype, device or self.device
+        return finish(_undefined(shape, dtype, device) if value is None else _filled(shape, value, dtype, device, False), requires_grad)
     name = function.__name__ = function.__qualname__ = "new_" + make.__name__
     function.__doc__ = (f"`volta.{make.__name__}` with the dtype and device of this tensor.\n\n>>> volta.ones(2).{name}(3).shape\n"
                         "volta.Size([3])")
     return _made_as_this(function)
 
 
-new_zeros, new_ones, new_empty = _new(zeros), _new(ones), _new(empty)
+new_zeros, new_ones, new_empty = _new(zeros, 0), _new(ones, 1), _new(empty)
 
 
 @_made_as_this

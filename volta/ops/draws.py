@@ -17,7 +17,7 @@ from volta.dtypes import bool_, finfo, float32, float64, iinfo, int64
 from volta.errors import ArgumentError, CallError, DTypeError, ShapeError
 from volta.ops.assign import constant_of, redrawn
 from volta.ops.copy import copy_into
-from volta.ops.creation import draw_integers, floating_dtype, randn
+from volta.ops.creation import draw_integers, floating_dtype
 from volta.ops.from_data import finish
 from volta.ops.math import clamp
 from volta.ops.parts import narrow
@@ -30,7 +30,7 @@ from volta.ops.records.sort import searchsorted_op, sort_op
 from volta.ops.records.view import contiguous_op, row_major
 from volta.ops.table import composed
 from volta.ops.view import broadcast_tensors
-from volta.shapes import broadcast_shapes
+from volta.shapes import as_shape, broadcast_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,7 +125,8 @@ def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, size: Sequence
     if bool(given) == (size is not None) or given and (dtype is not None or device is not None):
         raise CallError("normal: needs tensors, or two numbers and a size, with dtype and device where they are wanted")
     if not given:
-        return finish(randn(size, generator=generator, dtype=dtype, device=device) * std + mean, requires_grad)
+        kind = floating_dtype("normal", dtype)
+        return finish(draw("normal", normal_op, as_shape(size), float(mean), float(std), kind, device, generator), requires_grad)
     shape = broadcast_shapes(*[x.shape for x in given])
     mean_now, std_now = (x.detach() if isinstance(x, TensorBase) else x for x in (mean, std))
     if isinstance(std, TensorBase):

@@ -8,9 +8,8 @@ import numpy as np
 from volta._kernels.core import graph
 from volta.dtypes import HALVES, float32, float64, int32, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError, warn_once
-from volta.ops.creation import new_empty
+from volta.ops.creation import new_empty, randn
 from volta.ops.decomposition import linalg_qr, linalg_svd
-from volta.ops.draws import randn
 from volta.ops.inverse import DECLARED, MATRICES, matrices, solve_triangular, square, succeeded
 from volta.ops.join import tril, triu
 from volta.ops.linalg import matmul

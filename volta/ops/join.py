@@ -101,6 +101,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         if all_bare(tensors):
             return run_kernel(cat_op, tensors[0].device, as_columns(tensors), {"dim": d})
         return cat_op(*[reshape_op(x, shape=(*shape, 1)) for x in tensors], dim=d)
+    if not shape and all_bare(tensors) and not any(x._shape or x.dtype is not tensors[0].dtype for x in tensors):
+        return run_kernel(cat_op, tensors[0].device, as_columns(tensors), {"dim": 0})
     if any(x._shape != shape for x in tensors):
         raise ShapeError(f"stack: shapes differ: {', '.join(str(x.shape) for x in tensors)}")
     return cat([reshape_op(x, shape=shape[:d] + (1,) + shape[d:]) for x in tensors], d)
@@ -113,6 +115,9 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
     >>> volta.hstack((volta.arange(2), volta.arange(2))).tolist()
     [0, 1, 0, 1]
     """
+    tensors = tuple(tensors)
+    if tensors and tensors[0]._shape and alike(tensors):
+        return _joined(tensors, 0 if len(tensors[0]._shape) == 1 else 1)
     tensors = [reshape_op(t, shape=(1,)) if t.ndim == 0 else t for t in tensors]
     return cat(tensors, 0 if tensors and tensors[0].ndim == 1 else 1)
 
@@ -125,6 +130,9 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
     >>> volta.vstack((volta.arange(2), volta.arange(2))).tolist()
     [[0, 1], [0, 1]]
     """
+    tensors = tuple(tensors)
+    if tensors and len(tensors[0]._shape) > 1 and alike(tensors):
+        return _joined(tensors, 0)
     return cat([reshape_op(t, shape=(1, t._size)) if t.ndim < 2 else t for t in tensors], 0)
 
 
@@ -135,6 +143,9 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     >>> volta.column_stack((volta.arange(2), volta.arange(2))).tolist()
     [[0, 0], [1, 1]]
     """
+    tensors = tuple(tensors)
+    if tensors and len(tensors[0]._shape) > 1 and alike(tensors):
+        return _joined(tensors, 1)
     return cat([reshape_op(t, shape=(t._size, 1)) if t.ndim < 2 else t for t in tensors], 1)
 
 

@@ -15,11 +15,11 @@ from volta._kernels.core.entries import combined
 from volta._kernels.core.order import dense_strides, outermost_first
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
-from volta.ops.copy import changed_by, fill_into
+from volta.ops.copy import changed_by, copy_into, fill_into
 from volta.ops.creation import arange, full
 from volta.ops.entries import alike, as_held
 from volta.ops.expanded import added, changed
-from volta.ops.indexing import as_vector, check_integers, coordinates, index_add, positions
+from volta.ops.indexing import as_vector, check_integers, coordinates, index_add, nonzero, positions
 from volta.ops.join import stack
 from volta.ops.parts import unbind
 from volta.ops.positions import Positions
@@ -211,7 +211,8 @@ def _np_nonzero_static(x, size, fill_value=-1):
 @composed(samples=(case((3, 4), size=20), case((2, 3, 4), size=5, fill_value=7), case((), size=2), case((0, 3), size=2)), kinds="fib",
           smooth=False, numpy=_np_nonzero_static)
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """The first `size` positions of non-zero elements, (size, rank) int64, with `fill_value` where there are fewer. It reads no values.
+    """The first `size` positions of non-zero elements, (size, rank) int64, with `fill_value` where there are fewer. It reads no values
+    of a GPU.
 
     Raises: ArgumentError for a negative size.
 
@@ -222,6 +223,12 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
         raise ArgumentError(f"nonzero_static: size must be >= 0, got {size}")
     if not input._size or not input.ndim:
         return full((size, input.ndim), fill_value, dtype=int64, device=input.device)
+    if host_sees(input):
+        found, out = nonzero.function(input), full((size, input.ndim), fill_value, dtype=int64)
+        held = (min(size, found._shape[0]), input.ndim)
+        if held[0]:
+            copy_into(view(out, held, out._strides, 0), view(found, held, found._strides, 0))
+        return out
     ends = cumsum(flat(input.detach() != 0), 0)
     at = searchsorted_op(ends, arange(1, size + 1, device=input.device), right=False)
     return stack([where_op(at < input._size, i, fill_value) for i in unravel_index(at, input.shape)], 1)

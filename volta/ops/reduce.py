@@ -349,8 +349,6 @@ def _correction(name, dim, unbiased, correction):
     """(dim, what is taken from the count) of PyTorch's three forms: correction=, (dim, unbiased), (unbiased)."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
-    if unbiased is None:
-        return dim, 1 if correction is None else correction
     if correction is not None:
         raise ArgumentError(f"{name}: give unbiased or correction, not both")
     return dim, int(unbiased)
@@ -362,7 +360,10 @@ def _np_var(x, dim=None, unbiased=True, keepdim=False, correction=None):
 
 def _moments(name, input, dim, unbiased, keepdim, correction):
     """(variance, mean) over `dim`."""
-    dim, correction = _correction(name, dim, unbiased, correction)
+    if unbiased is not None or isinstance(dim, bool):
+        dim, correction = _correction(name, dim, unbiased, correction)
+    elif correction is None:
+        correction = 1
     dims = as_dims(name, dim, input.ndim) or (0,)
     if input.ndim and input._size and dims[-1] - dims[0] < len(dims):
         out = var_op(input, dim=dims, keepdim=keepdim, correction=float(correction))
@@ -417,7 +418,7 @@ def std(input: Tensor, dim: int | Sequence[int] | bool | None = None, unbiased: 
     >>> volta.tensor([1.0, 3.0]).std(correction=0)
     tensor(1.)
     """
-    return root(_moments("std", input, dim, unbiased, keepdim, correction)[0], 0.5)
+    return root_op(_moments("std", input, dim, unbiased, keepdim, correction)[0])
 
 
 def _np_with_mean(function):

@@ -67,9 +67,9 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
 
 
 def _extremes(name, record, input, dim):
-    d = as_dim(name, dim, input.ndim)
-    if input.ndim:
-        return ValuesIndices(*record(input, dim=d))
+    d = as_dim(name, dim, len(input._shape))
+    if input._shape:
+        return tuple.__new__(ValuesIndices, record(input, dim=d))
     return ValuesIndices(*[reshape_op(x, shape=()) for x in record(reshape_op(input, shape=(1,)), dim=d)])
 
 

@@ -75,7 +75,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
     >>> volta.argsort(volta.tensor([3.0, 1.0, 2.0]))
     tensor([1, 2, 0])
     """
-    return sort(input, dim, descending).indices
+    return sort.function(input, dim, descending)[1]         # its arguments need no second check
 
 
 @composed(samples=(case((5, 3)), case((4,)), case(())), kinds="fib", numpy=lambda x: np.sort(x, 0) if x.ndim else x, domain=_FAR)
@@ -103,12 +103,15 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     >>> volta.topk(volta.tensor([3.0, 1.0, 2.0]), 2).values
     tensor([3., 2.])
     """
-    d = as_dim("topk", dim, input.ndim)
-    length = input.shape[d] if input.ndim else 1
+    shape = input._shape
+    d = as_dim("topk", dim, len(shape))
+    length = shape[d] if shape else 1
     if not 0 <= k <= length:
         raise ArgumentError(f"topk: k must be from 0 to {length}, the size of dimension {dim}, got {k}")
-    values, indices, _ = _sorted("topk", input, dim, largest, k if input.ndim else 1)
-    return ValuesIndices(values, indices) if input.ndim else ValuesIndices(reshape_op(values, shape=()), reshape_op(indices, shape=()))
+    if shape:
+        return tuple.__new__(ValuesIndices, sort_op(input, dim=d, descending=bool(largest), count=k))
+    values, indices, _ = _sorted("topk", input, dim, largest, 1)
+    return ValuesIndices(reshape_op(values, shape=()), reshape_op(indices, shape=()))
 
 
 # ---------------------------------------------------------------- one of a sorted line
@@ -148,7 +151,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     >>> volta.kthvalue(volta.tensor([3.0, 1.0, 2.0]), 2).values
     tensor(2.)
     """
-    if type(k) is int and type(dim) is int and (found := _at_place(input, k, dim, keepdim)) is not None:
+    if type(k) is int and type(dim) is int and (found := _at_place(input, k, dim, keepdim, place=k - 1)) is not None:
         return found
     if input.ndim or input.dtype.code:                  # of a number, also of bool, there is nothing to compare
         _check_line("kthvalue", input, dim)
@@ -169,13 +172,13 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     return ValuesIndices(*(clone(x, memory_format=contiguous_format) for x in found))      # a slice would keep all that was sorted
 
 
-def _at_place(input, k, dim, keepdim):
-    """`kthvalue` of what nobody records or watches, by one call of its kernel; else None."""
+def _at_place(input, k, dim, keepdim, **place):
+    """What stands at a place in the order of k elements or more that nobody records or watches, by one call of its kernel; else None."""
     shape, dtype = input._shape, input.dtype
     d = dim + len(shape) if dim < 0 else dim
     if dtype.itemsize < 4 and dtype is not uint8 or not 0 <= d < len(shape) or not 1 <= k <= shape[d] < 1 << 32 or not bare(input):
         return None
-    found = run_kernel(middle_op, input.device, (input,), {"dim": d, "place": k - 1})
+    found = run_kernel(middle_op, input.device, (input,), {"dim": d} | place)
     if not keepdim:
         shape = shape[:d] + shape[d + 1:]
         found = reshaped(found[0], shape), reshaped(found[1], shape)
@@ -189,6 +192,8 @@ def _in_the_middle(input, length):
 
 def _middle(name, input, dim, keepdim, skip):
     """The median along dim: the lower one of two; a NaN where there is one, or with `skip` that of the numbers."""
+    if type(dim) is int and (found := _at_place(input, 1, dim, keepdim, skip=skip)) is not None:
+        return found
     _check_line(name, input, dim)
     d = as_dim(name, dim, input.ndim)
     if _in_the_middle(input, input._shape[d] if input.ndim else 1):
@@ -315,16 +320,17 @@ def searchsorted(sorted_sequence: Tensor, input: Tensor | Number, *, out_int32: 
         raise ShapeError("searchsorted: sorted_sequence needs at least 1 dimension, got a 0-d tensor")
     if not isinstance(input, TensorBase):
         input = full((), input, device=sorted_sequence.device)
-    lines, shape = sorted_sequence.shape, input.shape
+    lines, shape = sorted_sequence._shape, input._shape
     if len(lines) > 1 and (len(lines) != len(shape) or lines[:-1] != shape[:-1]):
-        raise ShapeError(f"searchsorted: sorted_sequence {lines} must be a vector, or have the leading dimensions of input {shape}")
+        raise ShapeError(f"searchsorted: sorted_sequence {sorted_sequence.shape} must be a vector, or have the leading dimensions of input "
+                         f"{input.shape}")
     if sorter is not None:
-        if sorter.shape != lines or sorter.dtype is not int64:
-            raise ShapeError(f"searchsorted: sorter must be int64 and have the shape of sorted_sequence {lines}, got {sorter.dtype} "
-                             f"{sorter.shape}")
+        if sorter._shape != lines or sorter.dtype is not int64:
+            raise ShapeError(f"searchsorted: sorter must be int64 and have the shape of sorted_sequence {sorted_sequence.shape}, got "
+                             f"{sorter.dtype} {sorter.shape}")
         check_index("searchsorted", sorter, lines[-1])
         sorted_sequence = gather_op(sorted_sequence, sorter, dim=len(lines) - 1)
-    dtype = result_type(sorted_sequence, input)
+    dtype = input.dtype if input.dtype is sorted_sequence.dtype else result_type(sorted_sequence, input)
     if dtype is bool_ and not input._size:              # nothing to compare, which PyTorch takes of any dtype
         dtype = uint8
     out = searchsorted_op(_values(sorted_sequence, dtype), _values(input, dtype), right=bool(right or side == "right"))

@@ -69,7 +69,10 @@ def polygamma(n_or_input: int | Tensor | None = None, n: int | Tensor | None = N
     >>> volta.polygamma(1, volta.tensor([1.0, 2.0]))
     tensor([1.6449, 0.6449])
     """
-    given = [x for x in (n_or_input, n, input) if x is not None]
+    if type(n_or_input) is int and input is None and isinstance(n, TensorBase):
+        given = n, n_or_input
+    else:
+        given = [x for x in (n_or_input, n, input) if x is not None]
     if len(given) != 2:
         raise CallError("polygamma: takes the order n and a tensor")
     input, n = given if n_or_input is not None else reversed(given)
@@ -260,8 +263,10 @@ def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_un
     elif not isinstance(elements, TensorBase):
         found = any_of(r.eq(test_elements, elements))
     else:
-        dtype = result_type(elements, test_elements)
-        elements, tests = (cast(x, dtype).detach() for x in (elements, test_elements))
+        tests = test_elements
+        if elements.dtype is not tests.dtype or not bare(elements, tests):
+            dtype = result_type(elements, tests)
+            elements, tests = (cast(x, dtype).detach() for x in (elements, tests))
         if tests._size == 1 or 1 < tests._size <= 16 and elements._size <= 256:             # few pairs: compared at once
             tests, axes = reshape_op(tests, shape=(tests._size,)), (len(elements._shape),)
             found = any_op(r.eq(reshape_op(elements, shape=(*elements._shape, 1)), tests), dim=axes, keepdim=False)
@@ -269,7 +274,7 @@ def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_un
             found = full(elements.shape, False, dtype=bool_, device=elements.device)
         else:                       # the first test that is not smaller is the only one that can be equal
             tests = sort(reshape(tests, (-1,))).values
-            line = r.where_op(r.isnan(tests), math.inf, tests) if dtype.is_floating_point else tests        # NaN stands last
+            line = r.where_op(r.isnan(tests), math.inf, tests) if tests.dtype.is_floating_point else tests  # NaN stands last
             place = r.clamp_max(searchsorted_op(line, elements, right=False), tests.shape[0] - 1)
             found = r.eq(reshape(index_select_op(tests, reshape(place, (-1,)), dim=0), elements.shape), elements)
     return r.logical_not(found) if invert else found

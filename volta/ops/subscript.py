@@ -196,9 +196,9 @@ class _Slice:
 def _write_view(view, value):
     inplace.check_elements("setitem", view)
     if isinstance(value, core.TensorBase):
-        value = value if value.shape == view.shape else fitting(value, view.shape)
+        value = value if value._shape == view._shape else fitting(value, view.shape)
         if value._size == view._size:
-            value = value if value.shape == view.shape else expand_op(value, shape=view.shape)
+            value = value if value._shape == view._shape else expand_op(value, shape=view._shape)
             inplace.check_apart("setitem_", view, value)
         elif core.same_memory(value, view):         # x[:] = x[0]: what is repeated may be part of what is written, as in PyTorch
             value = clone(value)
@@ -266,6 +266,9 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
     AutogradError on a leaf that requires grad.
     """
     number = isinstance(value, (bool, int, float))
+    if not number and isinstance(key, core.TensorBase) and key.dtype is bool_ and key._shape == x._shape and isinstance(
+            value, core.TensorBase) and value._size == 1 and value.dtype is x.dtype and bare(x, value):
+        value, number = core.read_scalar(value), True
     if type(key) is list and (made := _of_list(key, x)) is not None:
         key = made
     if number and not -65504.0 <= value <= 65504.0 and x.dtype.itemsize > 2:    # 16 bits become infinite, as in PyTorch
@@ -289,7 +292,7 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
     if core.stands_in(x):
         return _set_in_batch(x, parsed, key, value)
     if type(parsed) is dict:
-        if x.requires_grad or (not number and value.requires_grad):
+        if not bare(x, None if number else value) and (x.requires_grad or not number and value.requires_grad):
             return _assign(x, _Slice(parsed), value)
         return _write_view(reshaping.slice_view(x, **parsed), value)
     masks = parsed is not None and all(mask is True or mask is False or mask.dtype is bool_ for _, mask in parsed[1])

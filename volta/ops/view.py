@@ -207,8 +207,8 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     >>> [x.shape for x in volta.broadcast_tensors(volta.ones(3, 1), volta.ones(2))]
     [volta.Size([3, 2]), volta.Size([3, 2])]
     """
-    shape = broadcast_shapes(*(t.shape for t in tensors))
-    return tuple([t if t.shape == shape else expand(t, shape) for t in tensors])
+    shape = broadcast_shapes(*[t.shape for t in tensors])
+    return tuple([t if t._shape == shape else graph.call(expand_op, (t,), {"shape": expanded(t._shape, shape)}) for t in tensors])
 
 
 @composed(samples=(case((3,), (2,)), case((3,), (2,), (1,), indexing="xy")), kinds="fib", method=False,
@@ -233,7 +233,8 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -
         grids = meshgrid(vectors[1], vectors[0], *vectors[2:], indexing="ij")
         return (grids[1], grids[0], *grids[2:])
     shape = tuple(t._size for t in vectors)
-    return tuple(expand(reshape_op(t, shape=(1,) * i + (t._size,) + (1,) * (len(shape) - i - 1)), shape) for i, t in enumerate(vectors))
+    lines = [reshape_op(t, shape=(1,) * i + (t._size,) + (1,) * (len(shape) - i - 1)) for i, t in enumerate(vectors)]
+    return tuple([graph.call(expand_op, (line,), {"shape": shape}) for line in lines])
 
 
 @composed(samples=(case((2, 3), dim=1), case((), dim=-1)), kinds="fib", geometry=True, numpy=lambda x, dim: np.expand_dims(x, dim))

@@ -7,6 +7,7 @@ Records no graph. A tape, a profiler, autocast and `selftest` watch here: see `O
 from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import ArgumentError, DTypeError, NumberError, ShapeError
+from volta._kernels.core.base import default_device
 from volta._kernels.core.base cimport (
     BOOL, BOOL_MASK, DTYPES, FLOAT16, FLOAT32, FLOAT_MASK, INT64, INTEGER_MASK, STORED_MASK, DType, Device, TensorBase, dtype_of,
     is_half, make_tensor, wider)
@@ -150,6 +151,12 @@ def run_kernel(Primitive op not None, Device device not None, tuple inputs not N
     if op.accepts != NULL:
         check_dtypes(op, inputs)
     return call_kernel(op, device, inputs, params, None)
+
+
+def created(Primitive op not None, tuple args not None, DType dtype=None, Device device=None):
+    """What an op without tensors makes of numbers: by default where and of the dtype that new tensors are."""
+    cdef Device place = default_device() if device is None else device
+    return call_kernel(op, place, args, {"dtype": dtype_of(_default) if dtype is None else dtype, "device": place}, None)
 
 
 cdef int count_writes(Primitive op, tuple inputs) except -1:

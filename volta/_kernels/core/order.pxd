@@ -25,6 +25,7 @@ cdef tuple pixel_strides(tuple shape)
 cdef bint pixelwise(TensorBase t) noexcept
 cdef bint suggest_pixels(int mask, tuple inputs) noexcept
 cdef int disown(tuple outs, tuple args, dict options) except -1
+cdef int given_by(object out, str name) except -1
 cdef int relabel(object out, tuple args, dict options, object label) except -1
 
 

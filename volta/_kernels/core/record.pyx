@@ -12,7 +12,7 @@ from libc.stdlib cimport calloc, free
 
 from volta.errors import ArgumentError, CallError, DTypeError, VoltaError
 from volta._kernels.core.base cimport BOOL_MASK, DTYPES, DType, Device, FLOAT32, FLOAT_MASK, INTEGER_MASK, TensorBase, dtype_of, is_half
-from volta._kernels.core.order cimport disown, relabel
+from volta._kernels.core.order cimport disown, given_by, relabel
 from volta._kernels.core.overriding cimport overridden, overriding, taken
 
 cdef extern from "Python.h":
@@ -275,8 +275,8 @@ cdef class Composed(Op):
             if (<TensorBase>out)._view is not None and not self.details.view:
                 disown((out,), args, options)
         elif isinstance(out, tuple):
-            if not PyTuple_CheckExact(out) and hasattr(out, "given_by"):
-                out.given_by = self.name
+            if not PyTuple_CheckExact(out):
+                given_by(out, self.name)
             if not self.details.view:
                 disown(<tuple>out, args, options)
         return out

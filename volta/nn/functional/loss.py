@@ -202,7 +202,7 @@ def _of_labels(x, labels, weight, ignore_index, reduction, picked):
 
 
 def _check_weight(name, weight, classes):
-    if weight is not None and weight.shape != (classes,):
+    if weight is not None and weight._shape != (classes,):
         raise ShapeError(f"{name}: weight must have shape ({classes},), one number for each class, got {weight.shape}")
 
 
@@ -288,8 +288,10 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     x, labels, shape = _batch("nll_loss", input, target)
     ignoring = _check_target("nll_loss", x, labels, ignore_index)
     classes = x._shape[1]
-    _check_weight("nll_loss", weight, classes)
-    labels = cast(labels, int64)
+    if weight is not None:
+        _check_weight("nll_loss", weight, classes)
+    if labels.dtype is not int64:
+        labels = cast(labels, int64)
     _check_reduction("nll_loss", reduction)
     if classes:
         losses = _of_labels(tied(x), labels, weight, ignore_index, reduction, False)

@@ -80,11 +80,13 @@ def by_batch(input, running_mean, running_var, weight, bias, training, momentum,
     """`batch_norm` with any eps, which only `nn.functional` looks at."""
     if input.ndim < 2 and input.shape != (0,):
         raise RankError(f"batch_norm: needs an input (N, C, ...), got {input.shape}")
-    channels = input.shape[1:2] or input.shape
+    channels = input._shape[1:2] or input._shape
     for name, v in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):
-        if v is not None and v.shape != channels:
-            raise ShapeError(f"batch_norm: {name} must have shape {channels} for input {input.shape}, got {v.shape}")
-        if v is not None and name.startswith("running") and v.device != input.device:
+        if v is None:
+            continue
+        if v._shape != channels:
+            raise ShapeError(f"batch_norm: {name} must have shape {input.shape[1:2] or input.shape} for input {input.shape}, got {v.shape}")
+        if name.startswith("running") and v.device != input.device:
             raise DeviceError(f"batch_norm: {name} must be on {input.device}, as the input is, got {v.device}; "
                               f"move it with .to({str(input.device)!r})")
     if (running_mean is None) != (running_var is None):
@@ -92,16 +94,17 @@ def by_batch(input, running_mean, running_var, weight, bias, training, momentum,
     if running_mean is not None and running_var.dtype is not running_mean.dtype:
         raise DTypeError(f"batch_norm: running_var must be {running_mean.dtype.name} as running_mean is, got {running_var.dtype.name}; "
                          f"convert it with .to({running_mean.dtype})")
-    if any(v is not None and v.dtype is not input.dtype for v in (weight, bias)):           # float32 beside halves
+    own = input.dtype
+    if weight is not None and weight.dtype is not own or bias is not None and bias.dtype is not own:        # float32 beside halves
         if running_mean is not None and running_mean.dtype is not float32:
             raise DTypeError(f"batch_norm: running statistics must be float32 as weight and bias are, got {running_mean.dtype.name}")
         wide = [v if v is None else cast(v, float32) for v in (input, weight, bias)]
         return cast(by_batch(wide[0], running_mean, running_var, *wide[1:], training, momentum, eps), input.dtype)
     if input.ndim < 2:
         return _of_nothing(input, weight, bias)
-    if input.ndim in (4, 5) and not input.is_contiguous():
+    if not input._contiguous and input.ndim in (4, 5):
         pixels = permute_op(input, dims=(0, *range(2, input.ndim), 1))
-        if pixels.is_contiguous():              # channels last: rows of channels, and the result lies so, too
+        if pixels._contiguous:                  # channels last: rows of channels, and the result lies so, too
             rows = reshape_op(pixels, shape=(input._size // input.shape[1], input.shape[1]))
             out = by_batch(rows, running_mean, running_var, weight, bias, training, momentum, eps)
             return permute_op(reshape_op(out, shape=pixels.shape), dims=(0, input.ndim - 1, *range(1, input.ndim - 1)))
