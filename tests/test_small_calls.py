@@ -5,7 +5,7 @@ import pytest
 
 import volta
 import volta.nn.functional as F
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 
 
 def both(function, x, *others):
@@ -195,3 +195,69 @@ def test_arrays_become_tensors(kind, rng):
 def test_what_is_beyond_float32_is_infinite():
     made = volta.tensor(np.array([1e300, -1e300, np.nan, 0.1]), dtype=volta.float32)
     assert made[:2].tolist() == [volta.inf, -volta.inf] and made[2].isnan() and made[3].item() == np.float32(0.1)
+
+
+@pytest.mark.parametrize("key", [0, -1, slice(1, 3), slice(None, None, 2), (slice(None), 1), (..., 0), (None, 2),
+                                 (slice(0, 2), slice(1, 4, 2))], ids=str)
+def test_parts_are_read_and_written(key, x):
+    part = both(lambda x: x[key], x)
+    assert part.tolist() == x.numpy()[key].tolist()
+    value, plain, recorded = volta.full(part.shape, 7.0), x.clone(), x.clone().requires_grad_() * 1
+    version = plain._version
+    plain[key] = value
+    recorded[key] = value
+    assert plain._version == version + 1 and plain.tolist() == recorded.tolist() != x.tolist()
+    plain[key] = x[key]                         # a view of other memory
+    plain[key] = plain[key]
+    assert plain.tolist() == x.tolist()
+
+
+def test_parts_that_are_not_written(x):
+    with pytest.raises(ShapeError, match=r"setitem: a value of shape \(3,\) does not broadcast"):
+        x[0] = volta.ones(3)
+    with pytest.raises(IndexError, match="index 4 is out of range for dimension 0"):
+        x[4] = volta.ones(5)
+    with pytest.raises(TypeError, match="does not support deleting"):
+        del x[0]
+    with pytest.raises(AutogradError, match="setitem_: unsupported operation: more than one element"):
+        x[:1].expand(2, 5)[:, 0] = volta.ones(2)
+    with pytest.raises(AutogradError, match="leaf tensor that requires grad"):
+        x.clone().requires_grad_()[0] = volta.ones(5)
+    with volta.inference_mode():
+        inferred = volta.zeros(2, 3)
+    with pytest.raises(AutogradError, match="outside InferenceMode"):
+        inferred[0] = volta.ones(3)
+
+
+@pytest.mark.parametrize("name", ["hstack", "vstack", "column_stack", "stack"])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 1, 3)], ids=str)
+def test_stacks_of_few_elements(name, shape, rng):
+    x, y = (volta.tensor(rng.standard_normal(shape), dtype=volta.float32) for _ in range(2))
+    found = both(lambda x: getattr(volta, name)([x, y]), x)
+    assert found.tolist() == getattr(np, name)([x.numpy(), y.numpy()]).tolist()
+
+
+def test_calls_by_position_are_those_by_name(x):
+    assert volta.transpose(x, 0, 1).tolist() == volta.transpose(input=x, dim0=0, dim1=1).tolist() == x.transpose(dim0=0, dim1=1).tolist()
+    assert volta.std(x, 1).tolist() == volta.std(x, dim=1).tolist() == volta.std(*(x, 1), **{}).tolist()
+    half = x.half()
+    assert volta.std(half, 1).tolist() == volta.std(input=half, dim=1).tolist() and volta.std(half, 1).dtype is volta.float16
+    with pytest.raises(DTypeError, match="std: "):
+        volta.std(x.long(), 1)
+    with pytest.raises(TypeError, match="transpose"):
+        volta.transpose(x, 0)
+    with pytest.raises(TypeError, match="dim0"):
+        volta.transpose(x, "first", 1)
+
+
+def test_one_number_behind_a_mask(x):
+    mask = x > 0
+    changed, wanted = x.clone(), x.tolist()
+    changed[mask] = volta.tensor(2.5)
+    assert changed.tolist() == [[2.5 if v > 0 else v for v in row] for row in wanted]
+    assert both(lambda x: x.index_put((mask,), volta.tensor([2.5])), x).tolist() == changed.tolist()
+    value = volta.tensor(2.5, requires_grad=True)
+    recorded = x.clone()
+    recorded[mask] = value
+    recorded.sum().backward()
+    assert recorded.tolist() == changed.tolist() and value.grad.item() == mask.sum().item()

@@ -61,5 +61,5 @@ _inplace.configure(cast=_copies.cast_op, contiguous=_views.contiguous_op, copy_i
                    as_operand=_as_operand, overwrite=subscript.Overwrite, expanded=expanded.changed, clone=copy.clone, as_dtype=_as_dtype)
 _engine.configure(add=_math.add_op, slice=_views.slice_op, joined=_copies.side_by_side, sum_to=_reductions.sum_to,
                   contiguous=_views.contiguous_op, in_order=_views.in_order, tie=_activations.tie, laid=copy.laid)
-_operators.configure(_math.add_op, _math.sub_op, _math.mul, _math.div_op, _views.slice_op, as_operand=_operand_of,
-                     subscript=subscript.getitem)
+_operators.configure(_math.add_op, _math.sub_op, _math.mul, _math.div_op, _views.slice_op, _copies.copy_into_op,
+                     as_operand=_operand_of, subscript=subscript.getitem)

@@ -267,9 +267,11 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     >>> volta.arange(4).unfold(0, 2, 1).tolist()
     [[0, 1], [1, 2], [2, 3]]
     """
-    d = as_dim("unfold", dimension, input.ndim)
-    n = input._shape[d] if input.ndim else 1
+    shape = input._shape
+    d = as_dim("unfold", dimension, len(shape))
+    n = shape[d] if shape else 1
     if not 0 <= size <= n or step < 1:
         raise ArgumentError(f"unfold: size {size} must be 0 to {n}, and step {step} positive")
-    x = input if input._shape else reshape_op(input, shape=(1,))
-    return unfold_op(x, dim=d, size=size, step=step) if input._shape else cut(x, 0, ((0, size),))[0]
+    if shape:
+        return graph.call(unfold_op, (input,), {"dim": d, "size": size, "step": step})
+    return cut(reshape_op(input, shape=(1,)), 0, ((0, size),))[0]

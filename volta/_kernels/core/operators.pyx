@@ -9,9 +9,12 @@ from cpython.slice cimport PySlice_Check
 from cpython.tuple cimport PyTuple_CheckExact
 
 from volta.errors import AutogradError, DTypeError
-from volta._kernels.core.base cimport TensorBase
+from volta._kernels.core.base cimport TensorBase, same_bytes
+from volta._kernels.core.call cimport View, call_kernel
+from volta._kernels.core.direct cimport bare_one
 from volta._kernels.core.graph cimport apply, apply2
 from volta._kernels.core.indexing import parse
+from volta._kernels.core.inplace import check_elements, check_inferred
 from volta._kernels.core.overriding cimport overridden, overriding
 from volta._kernels.core.record cimport Op, Primitive
 
@@ -19,8 +22,10 @@ cdef extern from "Python.h":
     object PyMethod_New(object function, object instance)
     bint PyLong_CheckExact(object)
     ctypedef object (*binaryfunc)(object, object)
+    ctypedef int (*objobjargproc)(PyObject*, PyObject*, PyObject*) except -1
     ctypedef struct PyMappingMethods:
         binaryfunc mp_subscript
+        objobjargproc mp_ass_subscript
     ctypedef struct PyNumberMethods:
         void* nb_add
         void* nb_subtract
@@ -42,15 +47,16 @@ cdef extern from "Python.h":
     void PyObject_GC_UnTrack(PyObject*)
     void Py_CLEAR(PyObject*)
 
-cdef Primitive _add = None, _sub = None, _mul = None, _div = None, _slice = None
+cdef Primitive _add = None, _sub = None, _mul = None, _div = None, _slice = None, _copy_into = None
 cdef object _as_operand = None              # (other, tensor) -> what an op takes, or NotImplemented
 cdef object _subscript = None               # (tensor, key) -> x[key]
+cdef object _write = None                   # (tensor, key, value): x[key] = value
 
 
-def configure(Primitive add, Primitive sub, Primitive mul, Primitive div, Primitive slice, as_operand, subscript):
-    """Bind the arithmetic operators and the record of slices, and give this module the pieces of higher layers that it calls."""
-    global _add, _sub, _mul, _div, _slice, _as_operand, _subscript
-    _add, _sub, _mul, _div, _slice, _as_operand, _subscript = add, sub, mul, div, slice, as_operand, subscript
+def configure(Primitive add, Primitive sub, Primitive mul, Primitive div, Primitive slice, Primitive copy_into, as_operand, subscript):
+    """Bind the arithmetic operators and the records of subscripts, and give this module the pieces of higher layers that it calls."""
+    global _add, _sub, _mul, _div, _slice, _copy_into, _as_operand, _subscript
+    _add, _sub, _mul, _div, _slice, _copy_into, _as_operand, _subscript = add, sub, mul, div, slice, copy_into, as_operand, subscript
 
 
 cdef inline bint _is_common(object other):
@@ -102,27 +108,57 @@ cdef class Operator:
 
 def use_c_operators(type cls not None):
     """Let a subclass of `Operators` reach its arithmetic, and views by subscripts, without a look-up by name, which a Python class would do in every call."""
+    global _write
     cdef PyNumberMethods* own = (<PyTypeObject*>cls).tp_as_number
     cdef PyNumberMethods* base = (<PyTypeObject*>Operators).tp_as_number
+    _write = cls.__setitem__
     own.nb_add, own.nb_subtract = base.nb_add, base.nb_subtract
     own.nb_multiply, own.nb_true_divide = base.nb_multiply, base.nb_true_divide
     (<PyTypeObject*>cls).tp_as_mapping.mp_subscript = _get
+    (<PyTypeObject*>cls).tp_as_mapping.mp_ass_subscript = _set
 
 
-cdef inline bint _names_view(object item):
+cdef inline bint _is_plain(object item):
     return PyLong_CheckExact(item) or PySlice_Check(item) or item is None or item is Ellipsis
+
+
+cdef bint _names_view(object key):
+    cdef object item
+    if not PyTuple_CheckExact(key):
+        return _is_plain(key)
+    for item in <tuple>key:
+        if not _is_plain(item):
+            return False
+    return True
 
 
 cdef object _get(object x, object key):
     """x[key]: here where it is a view."""
-    cdef object item
-    if PyTuple_CheckExact(key):
-        for item in <tuple>key:
-            if not _names_view(item):
-                return _subscript(x, key)
-    elif not _names_view(key):
-        return _subscript(x, key)
-    return apply(_slice, (x,), parse(x, key))
+    return apply(_slice, (x,), parse(x, key)) if _names_view(key) else _subscript(x, key)
+
+
+cdef int _set(PyObject* x, PyObject* key, PyObject* value) except -1:
+    """x[key] = value."""
+    if value == NULL:
+        raise TypeError("Tensor does not support deleting items")
+    if overriding or not isinstance(<object>value, TensorBase) or not _copied(<TensorBase>x, <object>key, <TensorBase>value):
+        _write(<object>x, <object>key, <object>value)
+    return 0
+
+
+cdef bint _copied(TensorBase x, object key, TensorBase value) except -1:
+    """Whether x[key] has become a tensor that fits as it is: a view, on the host, of other memory, while nobody records or watches."""
+    cdef TensorBase view
+    if value.dtype is not x.dtype or same_bytes(value.storage, x.storage) or not bare_one(x) or not bare_one(value) or not _names_view(key):
+        return False
+    if x._view is not None:
+        check_inferred(x)
+    view = (<View?>_slice.cpu).shown(x, parse(x, key))
+    if view.shape != value.shape:
+        return False
+    check_elements("setitem", view)
+    call_kernel(_copy_into, x.storage.device, (view, value), None, None)
+    return True
 
 
 cdef str _NO_LEAF = (

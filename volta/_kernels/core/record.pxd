@@ -72,10 +72,15 @@ cdef class Composed(Op):
     cdef bint leading                       # whether they are the first ones, in order
     cdef tuple kinds                        # per position: the bits of what may stand there; None before the first call
     cdef int more                           # the same of further positions
+    cdef bint shows                         # whether results are views: `details.view`
+    cdef void* vectorcall                   # set by calling.pyx
     cdef dict named                         # the same by name
     cdef bint typed(self, tuple args, dict options) except -1
     cdef object given(self, object out, tuple args, dict options)
     cdef int check(self, tuple args, dict options) except -1
+
+# The bit of an argument's type; 0 for any that has none, as lists have in lists in lists (which may contain themselves).
+cdef int kind_of(object x, int depth=*)
 
 cdef class Primitive(Op):
     cdef readonly str family

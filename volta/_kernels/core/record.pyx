@@ -130,8 +130,7 @@ cdef class Op:
         return None if self._signature is None else self._signature()
 
 
-cdef int _kind(object x, int depth=2):
-    """The bit of an argument's type; 0 for any that has none, as lists have in lists in lists (which may contain themselves)."""
+cdef int kind_of(object x, int depth=2):
     cdef int kind, overflow, one
     if isinstance(x, TensorBase):
         return TENSOR
@@ -154,7 +153,7 @@ cdef int _kind(object x, int depth=2):
         return 0
     kind = INTEGERS | TENSORS | LISTS | REALS | GAPS
     for each in x:
-        one = _kind(each, depth - 1)
+        one = kind_of(each, depth - 1)
         kind &= (INTEGERS | REALS | GAPS if one == INTEGER else REALS if one == REAL else TENSORS if one == TENSOR
                  else GAPS if one == NONE else LISTS if one & INTEGERS else 0)
     return kind
@@ -174,7 +173,7 @@ cdef class Composed(Op):
         self.function = function
         self.record = record
         self.in_float32 = in_float32
-        self.details = details
+        self.details, self.shows = details, details is not None and details.view
         self.first = parameters[0] if parameters else None
         if takes is not None:
             self.declared = Primitive(self.__name__, tuple(takes), takes=takes)
@@ -218,10 +217,10 @@ cdef class Composed(Op):
         if self.kinds is None:
             self.kinds, self.more, self.named = _kinds(self.function)
         for i in range(PyTuple_GET_SIZE(args)):
-            if not <int>(self.kinds[i] if i < PyTuple_GET_SIZE(self.kinds) else self.more) & (_kind(<object>args[i]) | UNKNOWN):
+            if not <int>(self.kinds[i] if i < PyTuple_GET_SIZE(self.kinds) else self.more) & (kind_of(<object>args[i]) | UNKNOWN):
                 return False
         for name in options:
-            if not <int>self.named.get(name, UNKNOWN) & (_kind(options[name]) | UNKNOWN):
+            if not <int>self.named.get(name, UNKNOWN) & (kind_of(options[name]) | UNKNOWN):
                 return False
         return True
 
@@ -272,12 +271,12 @@ cdef class Composed(Op):
         if self.label is not None:
             relabel(out, args, options, self.label)
         if isinstance(out, TensorBase):
-            if (<TensorBase>out)._view is not None and not self.details.view:
+            if (<TensorBase>out)._view is not None and not self.shows:
                 disown((out,), args, options)
         elif isinstance(out, tuple):
             if not PyTuple_CheckExact(out):
                 given_by(out, self.name)
-            if not self.details.view:
+            if not self.shows:
                 disown(<tuple>out, args, options)
         return out
 

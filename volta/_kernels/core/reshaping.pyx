@@ -93,8 +93,16 @@ cdef TensorBase _diagonal(TensorBase x, dict params):
     return make_tensor(x.storage, x.shape[:n - 2] + (length,), x._strides[:n - 2] + (row + column,), start, x.dtype)
 
 
+cdef TensorBase _unfolded(TensorBase x, dict params):
+    """Windows along a dimension, whose elements lie along a new last dimension."""
+    cdef Py_ssize_t d = params["dim"], size = params["size"], step = params["step"]
+    cdef Py_ssize_t count = (<Py_ssize_t>x.shape[d] - size) // step + 1, stride = x._strides[d]
+    return make_tensor(x.storage, x.shape[:d] + (count,) + x.shape[d + 1:] + (size,),
+                       x._strides[:d] + (stride * step,) + x._strides[d + 1:] + (stride,), x.offset, x.dtype)
+
+
 reshape_kernel, expand_kernel, permute_view = as_view(_reshaped), as_view(_expanded), as_view(_permuted)
-slice_view, diagonal_view = as_view(_sliced), as_view(_diagonal)
+slice_view, diagonal_view, unfold_view = as_view(_sliced), as_view(_diagonal), as_view(_unfolded)
 
 
 # ---------------------------------------------------------------- functions, given the record of their view

@@ -9,7 +9,7 @@ from volta._kernels import core
 from volta._kernels.core import direct, reshaping
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.order import dense_strides, outermost_first
-from volta._kernels.core.reshaping import diagonal_view, expand_kernel, permute_view, reshape_kernel, slice_view
+from volta._kernels.core.reshaping import diagonal_view, expand_kernel, permute_view, reshape_kernel, slice_view, unfold_view
 from volta.ops.table import case, register
 
 _FEW = 1024                 # rows and columns of a matrix that the host fills at once
@@ -144,13 +144,6 @@ diagonal_op = register(
     cases=(case((3, 5), offset=0), case((2, 4, 3), offset=1), case((4, 3), offset=-2), case((2, 3), offset=5), case((0, 3), offset=0)))
 
 
-def _unfold_kernel(x, *, dim, size, step):
-    """Windows along `dim`, whose elements lie along a new last dimension."""
-    count = (x.shape[dim] - size) // step + 1
-    return core.view(x, x.shape[:dim] + (count,) + x.shape[dim + 1:] + (size,),
-                     x._strides[:dim] + (x._strides[dim] * step,) + x._strides[dim + 1:] + (x._strides[dim],), x.offset)
-
-
 def _np_unfold(x, dim, size, step):
     windows = np.lib.stride_tricks.sliding_window_view(x, size, dim)
     return windows[(slice(None),) * dim + (slice(None, None, step),)]
@@ -176,6 +169,6 @@ def fold_windows(g, shape, dim, step):
 
 
 unfold_op = register(
-    "unfold", ("x",), family="view", takes="fib", kinds="fib", view=_unfold_kernel, numpy=_np_unfold,
+    "unfold", ("x",), family="view", takes="fib", kinds="fib", view=unfold_view, numpy=_np_unfold,
     vjp=(lambda g, x_shape, dim, step: fold_windows(g, x_shape, dim, step),),
     cases=(case((5,), dim=0, size=2, step=1), case((3, 7), dim=1, size=3, step=2), case((4, 3), dim=0, size=1, step=3)))
