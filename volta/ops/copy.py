@@ -183,7 +183,7 @@ def contiguous(input: Tensor, *, memory_format: Layout = contiguous_format) -> T
     >>> volta.ones(1, 2, 3, 4).contiguous(memory_format=volta.channels_last).stride()
     (24, 1, 8, 2)
     """
-    return arranged("contiguous", input, memory_format)
+    return input if memory_format is contiguous_format and input._contiguous else arranged("contiguous", input, memory_format)
 
 
 @composed(samples=(case((2, 3), dtype=int64),), kinds="fib", function=False, smooth=False,

@@ -467,6 +467,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
     input1, input2 = (cast(x, float32 if dtype in HALVES else dtype) for x in (input1, input2))
     size1, size2 = sum(input1 * input1, -1) + 1e-12, sum(input2 * input2, -1) + 1e-12
     cosine = sum(input1 * input2, -1) / (size1 * size2).sqrt()
-    losses = where_op(target == 1, 1.0 - cosine, 0.0) + where_op(target == -1, clamp_min(cosine - +margin, 0.0), 0.0)
+    beyond = clamp_min(cosine - +margin if margin else cosine, 0.0)
+    losses = where_op(target == 1, 1.0 - cosine, where_op(target == -1, beyond, 0.0))
     out = _reduce("cosine_embedding_loss", losses, reduction)
     return cast(out, dtype) if dtype in HALVES else out

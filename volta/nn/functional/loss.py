@@ -71,9 +71,9 @@ def _check_target(name, input, target, ignore_index):
     shape = input._shape
     if target._shape != shape[:1] + shape[2:]:
         raise ShapeError(f"{name}: target must have shape {input.shape[:1] + input.shape[2:]} for input {input.shape}, got {target.shape}")
-    if target.dtype in (int8, int16, int32):
+    if target.dtype is not int64 and target.dtype in (int8, int16, int32):
         raise DTypeError(f"{name}: target must be int64 or uint8, got {target.dtype.name}; convert it with .long()")
-    if len(shape) > 2 and target.dtype is uint8:
+    if target.dtype is uint8 and len(shape) > 2:
         raise DTypeError(f"{name}: target must be int64 for an input (N, C, ...), got uint8; convert it with .long()")
     return check_labels(name, shape[1], target, ignore_index)
 
