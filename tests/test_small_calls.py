@@ -238,6 +238,15 @@ def test_stacks_of_few_elements(name, shape, rng):
 
 
 def test_calls_by_position_are_those_by_name(x):
+    assert volta.sum(x, 1).tolist() == volta.sum(x, dim=1).tolist() == volta.sum(x, axis=1).tolist() == x.sum(dim=1).tolist()
+    out = volta.empty(0)
+    assert volta.cat(tensors=[x, x], dim=1, out=out) is out and out.tolist() == volta.cat([x, x], 1).tolist()
+    with pytest.raises(TypeError, match="dimension"):
+        volta.flatten(x, dimension=1)
+    with pytest.raises(DTypeError, match="flatten: "):
+        volta.flatten(x, start_dim="first")
+    with pytest.raises(TypeError, match="multiple values"):
+        volta.flatten(x, 0, start_dim=1)
     assert volta.transpose(x, 0, 1).tolist() == volta.transpose(input=x, dim0=0, dim1=1).tolist() == x.transpose(dim0=0, dim1=1).tolist()
     assert volta.std(x, 1).tolist() == volta.std(x, dim=1).tolist() == volta.std(*(x, 1), **{}).tolist()
     half = x.half()

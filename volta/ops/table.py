@@ -18,7 +18,7 @@ import numpy as np
 
 from volta._kernels.core import CPU, STORED, TensorBase
 from volta._kernels.core.call import run_kernel
-from volta._kernels.core.calling import by_position
+from volta._kernels.core.calling import as_they_lie
 from volta._kernels.core.record import Composed, Op, Primitive
 from volta.device import beyond_gpu
 from volta.errors import ArgumentError, AutogradError, DeviceError
@@ -178,7 +178,7 @@ def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str =
         op = Composed(name or function.__name__, function, record=places.get("record"), in_float32=in_float32 or not halves, takes=takes,
                       details=details)
         op.label = LABELS.get(op.name)
-        by_position(op)
+        as_they_lie(op)
         publish(op.name, op, Places(**places))
         return op
     return make
