@@ -235,4 +235,4 @@ def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -
     >>> volta.linalg.diagonal(volta.eye(2))
     tensor([1., 1.])
     """
-    return diagonal(A, offset, dim1, dim2)
+    return diagonal.function(A, offset, dim1, dim2)

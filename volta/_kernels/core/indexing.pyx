@@ -48,8 +48,13 @@ cdef tuple _with(tuple values, Py_ssize_t place, object value):
 
 def part(TensorBase x not None, Py_ssize_t dim, Py_ssize_t start, Py_ssize_t length):
     """What `slice_view` is given for `length` elements of a dimension from `start` on."""
-    cdef Py_ssize_t n = len(x.shape)
-    return {"starts": _with((0,) * n, dim, start), "sizes": _with(x.shape, dim, length), "steps": (1,) * n}
+    cdef Py_ssize_t n = len(x.shape), i
+    cdef tuple starts = PyTuple_New(n), sizes = PyTuple_New(n), steps = PyTuple_New(n)
+    for i in range(n):
+        put(starts, i, start if i == dim else 0)
+        put(sizes, i, length if i == dim else x.shape[i])
+        put(steps, i, 1)
+    return {"starts": starts, "sizes": sizes, "steps": steps}
 
 
 def parts(TensorBase x not None, Py_ssize_t dim, Py_ssize_t size):
