@@ -264,7 +264,9 @@ def test_one_number_behind_a_mask(x):
     changed, wanted = x.clone(), x.tolist()
     changed[mask] = volta.tensor(2.5)
     assert changed.tolist() == [[2.5 if v > 0 else v for v in row] for row in wanted]
-    assert both(lambda x: x.index_put((mask,), volta.tensor([2.5])), x).tolist() == changed.tolist()
+    for at in (mask, mask.t().contiguous().t()):
+        assert both(lambda x, at=at: x.index_put((at,), volta.tensor([2.5])), x).tolist() == changed.tolist()
+    assert x.index_put((mask,), volta.tensor(2.5), accumulate=True).tolist() == (x + 2.5 * mask).tolist()
     value = volta.tensor(2.5, requires_grad=True)
     recorded = x.clone()
     recorded[mask] = value

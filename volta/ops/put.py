@@ -60,14 +60,17 @@ def _put_expanded(input, indices, values, accumulate=False):
 
 
 def _added(input, indices, values, accumulate=False):
-    """`index_put` that adds one slice at each position of a vector, which is `index_add` (row-major, as `index_put` of such an input is);
-    else None."""
+    """`index_put` that adds one slice at each position of a vector, which is `index_add` (row-major, as `index_put` of such an input is),
+    or that has one number behind a mask; else None."""
     if isinstance(values, TensorBase) and values.dtype is input.dtype and input._contiguous and type(indices) in (tuple, list) and (
             input._shape and values.device is input.device and bare(input, values) and input.dtype.itemsize > 2):
         found = indexing.neighbours(input, tuple(indices))
         if found is not None and found[1] == 0 and len(found[3]) == 1 and values._size > 1 and (
                 values._shape == found[3] + input._shape[found[2]:]):
             return _put_rows(clone_op(input), values, accumulate, *found)
+        mask = indices[0] if len(indices) == 1 and not accumulate and values._size == 1 else None
+        if isinstance(mask, TensorBase) and mask.dtype.code == 0 and mask._shape == input._shape and mask._contiguous and bare(mask):
+            return run_kernel(where_op, input.device, (mask, reshaped(values, ()), input))
     if not accumulate or not input._contiguous or len(indices) != 1 or (
             not isinstance(values, TensorBase) or not isinstance(index := indices[0], TensorBase)):
         return None
