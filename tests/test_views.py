@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import volta
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta.ops.records import view as records
 
 
 def step(x, kind, argument):
@@ -285,3 +286,12 @@ def test_changes_of_expanded_tensors_that_pytorch_makes(device, dtype):
             x.add_(1)
     with pytest.raises(AutogradError, match="more than one element"):
         x.copy_(made().clone())
+
+
+def test_records_of_views_look_at_their_dimensions():
+    x = volta.ones(2, 3)
+    for dims in ((0, 2), (-1, 0), (1 << 40, 1)):
+        with pytest.raises(IndexError, match="view: there is no dimension"):
+            records.permute_op(x, dims=dims)
+    with pytest.raises(IndexError, match=r"view: there is no dimension 2 in shape \(2, 3\)"):
+        records.unfold_op(x, dim=2, size=1, step=1)

@@ -9,7 +9,7 @@ from volta._kernels.core.indexing import unsqueezed
 from volta._kernels.core.record cimport Primitive
 from volta._kernels.core.shapes cimport as_dim, exchanged, expand_strides, expanded, infer, listed_sizes, put, view_strides
 from volta._kernels.core.size cimport plain
-from volta.errors import ShapeError
+from volta.errors import IndexRangeError, ShapeError
 
 # ---------------------------------------------------------------- kernels
 
@@ -39,13 +39,20 @@ cdef TensorBase _expanded(TensorBase x, dict params):
     return make_tensor(x.storage, new, expand_strides(x.shape, x._strides, new), x.offset, x.dtype)
 
 
+cdef inline Py_ssize_t _within(TensorBase x, Py_ssize_t d) except -1:
+    """A dimension that x has, which the functions of views have made sure of."""
+    if d < 0 or d >= PyTuple_GET_SIZE(x.shape):
+        raise IndexRangeError(f"view: there is no dimension {d} in shape {x.shape}")
+    return d
+
+
 cdef TensorBase _permuted(TensorBase x, dict params):
     """Dimensions in another order."""
     cdef tuple dims = params["dims"]
     cdef Py_ssize_t i, d, n = PyTuple_GET_SIZE(dims)
     cdef tuple shape = PyTuple_New(n), strides = PyTuple_New(n)
     for i in range(n):
-        d = dims[i]
+        d = _within(x, dims[i])
         put(shape, i, x.shape[d])
         put(strides, i, x._strides[d])
     return make_tensor(x.storage, shape, strides, x.offset, x.dtype)
@@ -95,7 +102,7 @@ cdef TensorBase _diagonal(TensorBase x, dict params):
 
 cdef TensorBase _unfolded(TensorBase x, dict params):
     """Windows along a dimension, whose elements lie along a new last dimension."""
-    cdef Py_ssize_t d = params["dim"], size = params["size"], step = params["step"]
+    cdef Py_ssize_t d = _within(x, params["dim"]), size = params["size"], step = params["step"]
     cdef Py_ssize_t count = (<Py_ssize_t>x.shape[d] - size) // step + 1, stride = x._strides[d]
     return make_tensor(x.storage, x.shape[:d] + (count,) + x.shape[d + 1:] + (size,),
                        x._strides[:d] + (stride * step,) + x._strides[d + 1:] + (stride,), x.offset, x.dtype)
