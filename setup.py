@@ -56,7 +56,7 @@ UNIX_FLAGS = ["-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fn
 # fifth faster, without what it adds to -O2 but vectors; and x86-64's baseline, for processors older than 2013, is not worth a third of
 # the time of a build: with vectors, less than -O2 is as fast. Checks are run once by a few tests, in less time than more than -O1 takes
 # to compile.
-VECTORS = ["-ftree-vectorize", "-fvect-cost-model=dynamic"]
+VECTORS = ["-ftree-vectorize", "-fvect-cost-model=dynamic"]         # of GCC; Clang knows only the first
 LOOPS, MOVES, OLD, OTHERS, CHECKS = ["-O3"], ["-O2", *VECTORS], ["-O1", *VECTORS], ["-O2"], ["-O1"]
 MOVING = {"bag", "conv", "conv_depthwise", "conv_pixels", "conv_product", "conv_weight", "ctc", "glu", "index", "join", "scatter", "search",
           "update", "windowed"}
@@ -64,6 +64,7 @@ MOVING = {"bag", "conv", "conv_depthwise", "conv_pixels", "conv_product", "conv_
 APART, LEAN = ["--param=max-inline-insns-single=70"], {"lu"}
 UNROLLED = (".gemm", ".multiply")
 MSVC_FLAGS = ["/O2", "/fp:precise"]
+LIBOMP = "/opt/homebrew/opt/libomp", "/usr/local/opt/libomp"        # where Homebrew puts it on Apple's processors, and on Intel's
 # What most modules include, and takes longer to read than many of them to compile: GCC reads it once for each set of flags.
 HEADERS = '#define PY_SSIZE_T_CLEAN\n#include "Python.h"\n'
 # From which section of Cython's C on GCC optimises how: what fills a module runs once (tables of loops are long straight lines, which took
@@ -238,6 +239,7 @@ class BuildExt(build_ext):
     def build_extensions(self) -> None:
         generate_c(self.parallel)
         openmp = self.openmp_flags()
+        self.of_gcc = self.accepts("int main(void) { return 0; }\n", [*VECTORS, *APART], [])
         for extension in self.extensions:
             parts = extension.name.split(".")
             self.set_flags(extension, parts[3] if len(parts) == 5 else None, openmp)
@@ -303,7 +305,7 @@ class BuildExt(build_ext):
                     path.unlink()
         super().copy_extensions_to_source()
 
-    def set_flags(self, extension: Extension, variant: str | None, openmp: list[str]) -> None:
+    def set_flags(self, extension: Extension, variant: str | None, openmp: tuple[list[str], list[str]]) -> None:
         msvc = self.compiler.compiler_type == "msvc"
         flags = list(MSVC_FLAGS if msvc else UNIX_FLAGS)
         if variant:
@@ -312,30 +314,39 @@ class BuildExt(build_ext):
             name, old = extension.name.rpartition(".")[2], variant == "baseline" and "avx2" in variants()
             flags += CHECKS if CHECKED else OTHERS if variant is None else OLD if old else MOVES if name in MOVING else LOOPS
             flags += APART if variant and not old and name in LEAN and not CHECKED else []
+            flags = [flag for flag in flags if self.of_gcc or flag not in (*VECTORS, *APART)]
         if variant or extension.name == "volta._kernels.core.threads":
-            flags += openmp
-            extension.extra_link_args = [] if msvc else list(openmp)
+            flags += openmp[0]
+            extension.extra_link_args = list(openmp[1])
         if not msvc:
             extension.libraries = ["m"]
         if CHECKED:
             extension.define_macros = [("VOLTA_BOUNDSCHECK", "1")]
         extension.extra_compile_args = flags
 
-    def openmp_flags(self) -> list[str]:
-        """The compiler's OpenMP switch, or nothing where it cannot compile and link a file with it."""
-        msvc = self.compiler.compiler_type == "msvc"
-        flags = ["/openmp"] if msvc else ["-fopenmp"]
+    def openmp_flags(self) -> tuple[list[str], list[str]]:
+        """The switches for OpenMP, of compiler and linker; nothing where these cannot make a program with it. Apple's Clang has the pragmas
+        alone, Homebrew the library (`brew install libomp`)."""
+        ways = [(["/openmp"], [])] if self.compiler.compiler_type == "msvc" else [(["-fopenmp"], ["-fopenmp"])]
+        if sys.platform == "darwin":
+            ways += [(["-Xpreprocessor", "-fopenmp", f"-I{place}/include"], [f"-L{place}/lib", "-lomp"]) for place in LIBOMP]
+        for way in ways:
+            if self.accepts("#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n", *way):
+                return way
+        print("volta: this compiler has no OpenMP; CPU kernels will run on one thread")
+        return [], []
+
+    def accepts(self, program: str, compiling: list[str], linking: list[str]) -> bool:
+        """Whether compiler and linker make the program with these flags."""
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder, "probe.c")
-            source.write_text("#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n")
+            source.write_text(program)
             try:
-                objects = self.compiler.compile([str(source)], output_dir=folder, extra_postargs=flags)
-                self.compiler.link_executable(objects, "probe", output_dir=folder,
-                                              extra_postargs=[] if msvc else flags)
+                objects = self.compiler.compile([str(source)], output_dir=folder, extra_postargs=compiling)
+                self.compiler.link_executable(objects, "probe", output_dir=folder, extra_postargs=linking)
             except (CompileError, LinkError):
-                print("volta: this compiler has no OpenMP; CPU kernels will run on one thread")
-                return []
-        return flags
+                return False
+        return True
 
 
 class BuildPy(build_py):

@@ -44,18 +44,25 @@ cdef extern from *:
             }
         }
     }
+    #if defined(__clang__) || defined(__GNUC__) && __GNUC__ >= 12
+      #if VOLTA_WIDE == 64
+        #define VOLTA_EXCHANGED(v) __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6)
+      #elif VOLTA_WIDE == 32
+        #define VOLTA_EXCHANGED(v) __builtin_shufflevector(v, v, 1, 0, 3, 2)
+      #else
+        #define VOLTA_EXCHANGED(v) __builtin_shufflevector(v, v, 1, 0)
+      #endif
+    #endif
     /* Items by twos, each two in order: from the first one, or from the second. */
     static inline void volta_by_twos(uint64_t *a, Py_ssize_t n) {
         Py_ssize_t i = 0;
-    #if defined(__GNUC__)
+    #if defined(VOLTA_EXCHANGED)
         typedef uint64_t V __attribute__((vector_size(VOLTA_WIDE), aligned(8), may_alias));
         enum { LANES = VOLTA_WIDE / 8 };
-        V lane, turned, odd;
-        for (i = 0; i < LANES; i++) lane[i] = (uint64_t)i;
-        turned = lane ^ 1;
-        odd = -(lane & 1);
+        V odd;
+        for (i = 0; i < LANES; i++) odd[i] = -(uint64_t)(i & 1);
         for (i = 0; i + LANES <= n; i += LANES) {
-            V v = *(V*)(a + i), w = __builtin_shuffle(v, turned), other = (V)(v > w) ^ odd;
+            V v = *(V*)(a + i), w = VOLTA_EXCHANGED(v), other = (V)(v > w) ^ odd;
             *(V*)(a + i) = (w & other) | (v & ~other);
         }
     #endif
