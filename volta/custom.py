@@ -113,7 +113,7 @@ class FunctionCtx:
             some = next(g for g in grads if g is not None)
             grads = tuple(some.new_zeros(like[0], dtype=like[1], device=like[2]) if g is None and like else g
                           for g, like in zip(grads, self._outputs))
-        result = self.cls.backward(self, *grads)
+        result = (self.cls.backward if self.cls.vjp is Function.vjp else self.cls.vjp)(self, *grads)
         result = result if isinstance(result, tuple) else (result,)
         if len(result) > self.n_inputs and all(g is None for g in result[self.n_inputs:]):
             result = result[:self.n_inputs]         # None for optional arguments that forward was not given
@@ -207,6 +207,8 @@ class Function:
     @staticmethod
     def backward(ctx: Any, *grads: Any, **kwargs: Any) -> Any:
         raise NotImplementedError("Function: define a static backward(ctx, *grads)")
+
+    vjp = backward                          # its other name
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
