@@ -50,3 +50,10 @@ def test_arrays_for_tensors(each):
     each(check, [lambda: volta.add(X, array), lambda: volta.exp(array), lambda: X.clone().mul_(array), lambda: X.eq(array),
                  lambda: volta.pow(array, X)])
     assert (X + array).tolist() == (array + X).tolist() == [[2.0] * 3] * 2 and volta.add(X, np.float32(1)).tolist() == [[2.0] * 3] * 2
+
+
+def test_numbers_for_sequences(each):
+    def check(make, number):
+        refuses(f"the data must be a sequence, got {type(number).__name__}; write tensor\\(\\) of a number", lambda: make(number))
+    each(check, [volta.Tensor, volta.FloatTensor, volta.LongTensor], [2.5, np.float32(2.5), "2"])
+    assert volta.Tensor([2.5]).tolist() == [2.5] and volta.Tensor(2).shape == (2,)
