@@ -93,3 +93,22 @@ def test_vjp_is_another_name_of_backward():
     x, _ = start()
     Double.apply(x).sum().backward()
     assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_a_gradient_where_forward_was_given_no_tensor():
+    class Times(volta.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, n, mask):
+            return x * n
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2, *rest
+
+    x, mask = volta.ones(2, requires_grad=True), volta.ones(2)
+    rest = (None, volta.ones(2))                # of a tensor that wants none it is dropped
+    Times.apply(x, 2, mask).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0] and mask.grad is None
+    rest = (volta.ones(2), None)
+    with pytest.raises(AutogradError, match="Times: backward gave a gradient at 1, where forward was given no tensor; return None there"):
+        Times.apply(x, 2, mask).sum().backward()

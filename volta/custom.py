@@ -53,7 +53,8 @@ class FunctionCtx:
         self.n_inputs = len(inputs)
         self.needs_input_grad = tuple([isinstance(a, core.TensorBase) and a.requires_grad for a in inputs])
         needed = any(self.needs_input_grad)
-        self._likes = _likes([a if n else None for a, n in zip(inputs, self.needs_input_grad)]) if needed else (None,) * len(inputs)
+        self._likes = tuple([(a.shape, a.dtype, a.device) if n else None if isinstance(a, core.TensorBase) else False      # False: no tensor
+                             for a, n in zip(inputs, self.needs_input_grad)]) if needed else (None,) * len(inputs)
         self._saved: tuple | None = ()
         self._fixed: set[int] = set()
         self._dirty: set[int] = set()
@@ -120,6 +121,10 @@ class FunctionCtx:
         if len(result) != self.n_inputs:
             raise AutogradError(f"{self.cls.__name__}: backward gave {len(result)} gradients for {self.n_inputs} inputs of forward; "
                                 f"return None for those without one")
+        for i, (g, like) in enumerate(zip(result, self._likes)):
+            if g is not None and like is False:
+                raise AutogradError(f"{self.cls.__name__}: backward gave a gradient at {i}, where forward was given no tensor; return None "
+                                    f"there")
         return tuple([g if g is None or like is None or isinstance(g, core.TensorBase) and (g.shape, g.dtype, g.device) == like
                       else as_gradient(f"{self.cls.__name__}: gradient {i} of backward", g, *like)
                       for i, (g, like) in enumerate(zip(result, self._likes))])
