@@ -112,3 +112,37 @@ def test_a_gradient_where_forward_was_given_no_tensor():
     rest = (volta.ones(2), None)
     with pytest.raises(AutogradError, match="Times: backward gave a gradient at 1, where forward was given no tensor; return None there"):
         Times.apply(x, 2, mask).sum().backward()
+
+
+def test_what_changes_in_place_keeps_the_gradient_of_what_it_is_then():
+    x, y = start()
+    y.retain_grad()
+    y.mul_(3)
+    assert y.retains_grad
+    (y * 2).sum().backward()
+    assert y.grad.tolist() == [2.0, 2.0] and x.grad.tolist() == [18.0, 18.0]
+    a, b = volta.ones(4, requires_grad=True).mul(1).split(2)[0] * 1, volta.ones(2, requires_grad=True) * 1
+    a.retain_grad()
+    b.retain_grad()
+    a.mul_(b)                                   # the other one's stays where it is
+    a.sum().backward()
+    assert a.grad.tolist() == b.grad.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("given", [3, False, volta.ones(2), "a"])
+def test_hooks_after_a_gradient_give_none(given):
+    x, y = start()
+    x.register_post_accumulate_grad_hook(lambda leaf: given)
+    with pytest.raises((TypeError, RuntimeError), match="post_accumulate_grad_hook: a hook gave something, where it is to give None"):
+        y.sum().backward()
+
+
+def test_hooks_of_what_adds_to_a_leaf():
+    """What they give does not matter, and `grad`, which adds nothing, leaves nothing of its gradients behind."""
+    x, y = start()
+    seen = []
+    adding = y.grad_fn.next_functions[0][0]
+    adding.register_hook(lambda nothing, gradients: seen.append(gradients[0].tolist()) or 0)
+    volta.autograd.grad(y.sum(), x, retain_graph=True)
+    (y * 2).sum().backward()
+    assert seen == [[6.0, 6.0]]

@@ -53,7 +53,7 @@ class FunctionCtx:
         self.n_inputs = len(inputs)
         self.needs_input_grad = tuple([isinstance(a, core.TensorBase) and a.requires_grad for a in inputs])
         needed = any(self.needs_input_grad)
-        self._likes = tuple([(a.shape, a.dtype, a.device) if n else None if isinstance(a, core.TensorBase) else False      # False: no tensor
+        self._likes = tuple([(a.shape, a.dtype, a.device) if n else None if isinstance(a, core.TensorBase) else False    # False: no tensor
                              for a, n in zip(inputs, self.needs_input_grad)]) if needed else (None,) * len(inputs)
         self._saved: tuple | None = ()
         self._fixed: set[int] = set()

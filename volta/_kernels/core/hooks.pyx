@@ -89,6 +89,17 @@ cdef object shown(object node, type plain):
     return node
 
 
+cdef int retain_at(TensorBase t, object node, int index) except -1:
+    """Let a tensor that keeps its gradient keep that of another output from now on, which it becomes by a change in place."""
+    cdef object kept
+    if t._node is not None and t._node.retained is not None:
+        kept = [each for each in t._node.retained if each[1]() is t]
+        if kept:
+            t._node.retained = [each for each in t._node.retained if each[1]() is not t]
+            node.retained = (node.retained or []) + [(index, kept[0][1])]
+    return 0
+
+
 cdef int check_alone(TensorBase t, str what) except -1:
     """Raise for a view that one call gave with others, or a view of one."""
     view = t._view

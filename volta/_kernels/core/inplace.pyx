@@ -13,7 +13,7 @@ from volta._kernels import core as _core
 from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, PLAIN_MASK, DType, TensorBase, dtype_of, is_half, same_bytes
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted, refuse_dtype
 from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
-from volta._kernels.core.hooks cimport check_alone
+from volta._kernels.core.hooks cimport check_alone, retain_at
 from volta._kernels.core.graph import custom_node, of_recorded
 from volta._kernels.core.order cimport dense
 from volta._kernels.core.overriding cimport overridden, overriding
@@ -450,8 +450,8 @@ def take_history(TensorBase target not None, TensorBase result not None):
     in which the part that the view shows was overwritten; other views follow when they are used next."""
     cdef TensorBase base = target if target._base is None else target._base
     if base is target and result._requires_grad:
-        target._node = result._node
-        target._index = result._index
+        retain_at(target, result._node, result._index)
+        target._node, target._index = result._node, result._index
         target._requires_grad = True
         target._node_version = target.storage.version
     else:

@@ -4,7 +4,7 @@ import threading
 
 from cpython.ref cimport PyObject
 
-from volta.errors import AutogradError
+from volta.errors import AutogradError, GradientTypeError
 from volta._kernels.core.base cimport TensorBase, make_tensor
 from volta._kernels.core.base import strides_of
 from volta._kernels.core.call cimport call_kernel
@@ -99,4 +99,5 @@ cdef set_gradient(TensorBase leaf, object gradient, bint owned, bint create_grap
             leaf.grad = _contiguous(g) if leaf.contiguous else _laid(g, _wanted(leaf), create_graph)
     if leaf._arrived_hooks is not None:
         for hook in list(leaf._arrived_hooks.values()):
-            hook(leaf)
+            if hook(leaf) is not None:
+                raise GradientTypeError("register_post_accumulate_grad_hook: a hook gave something, where it is to give None; change .grad")
