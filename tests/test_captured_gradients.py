@@ -129,6 +129,17 @@ def test_what_changes_in_place_keeps_the_gradient_of_what_it_is_then():
     assert a.grad.tolist() == b.grad.tolist() == [1.0, 1.0]
 
 
+@pytest.mark.parametrize("change", ["t_", "squeeze_", "unsqueeze_"])
+def test_what_shows_its_data_in_another_way_keeps_the_gradient_of_that(change):
+    x = volta.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    y = x * 2
+    y.retain_grad()
+    getattr(y, change)(*(0,) * (change == "unsqueeze_"))
+    weights = volta.arange(4.0).reshape(y.shape)
+    (y * weights).sum().backward()
+    assert y.retains_grad and y.grad.tolist() == weights.tolist()
+
+
 @pytest.mark.parametrize("given", [3, False, volta.ones(2), "a"])
 def test_hooks_after_a_gradient_give_none(given):
     x, y = start()

@@ -92,7 +92,7 @@ cdef object shown(object node, type plain):
 cdef int retain_at(TensorBase t, object node, int index) except -1:
     """Let a tensor that keeps its gradient keep that of another output from now on, which it becomes by a change in place."""
     cdef object kept
-    if t._node is not None and t._node.retained is not None:
+    if t._node is not None and t._node.retained is not None and node is not None:
         kept = [each for each in t._node.retained if each[1]() is t]
         if kept:
             t._node.retained = [each for each in t._node.retained if each[1]() is not t]

@@ -486,15 +486,14 @@ def as_viewed(str name, TensorBase target not None):
 
 def show_as(TensorBase target not None, TensorBase result not None):
     """Let `target` show what `result` does, which is a view of `as_viewed(target)`: shape, strides and history."""
-    if result is target:
-        return target
-    if target.storage.version < 0:
-        return _shown(target, result)
+    if result is target or target.storage.version < 0:
+        return target if result is target else _shown(target, result)
     base, view = result._base, result._view
     _core.assign(target, result)
     target.storage.version += 1
     if target._requires_grad and target._node is None:              # a leaf, under no_grad
         return target
+    retain_at(target, result._node, result._index)
     target._node, target._index, target._requires_grad = result._node, result._index, result._requires_grad
     target._base, target._view, target._node_version = base, view, target.storage.version
     return target
