@@ -114,6 +114,15 @@ def test_a_gradient_where_forward_was_given_no_tensor():
         Times.apply(x, 2, mask).sum().backward()
 
 
+@pytest.mark.parametrize("change", [lambda y: y.mul_(3), lambda y: y.fill_(1.0), lambda y: y[:1].mul_(3), lambda y: y.zero_().add_(1)])
+def test_changes_in_place_of_what_keeps_its_gradient(change):
+    _, y = start()
+    y.retain_grad()
+    change(y)
+    (y * 2).sum().backward()
+    assert y.retains_grad and y.grad.tolist() == [2.0, 2.0]
+
+
 def test_what_changes_in_place_keeps_the_gradient_of_what_it_is_then():
     x, y = start()
     y.retain_grad()

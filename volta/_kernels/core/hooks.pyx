@@ -89,14 +89,14 @@ cdef object shown(object node, type plain):
     return node
 
 
-cdef int retain_at(TensorBase t, object node, int index) except -1:
-    """Let a tensor that keeps its gradient keep that of another output from now on, which it becomes by a change in place."""
+cdef int retain_after(TensorBase t, object before) except -1:
+    """Let a tensor that a change in place made the output of another node than `before` keep its gradient there, where it kept it."""
     cdef object kept
-    if t._node is not None and t._node.retained is not None and node is not None:
-        kept = [each for each in t._node.retained if each[1]() is t]
+    if before is not None and before.retained is not None and t._node is not None and t._node is not before:
+        kept = [each for each in before.retained if each[1]() is t]
         if kept:
-            t._node.retained = [each for each in t._node.retained if each[1]() is not t]
-            node.retained = (node.retained or []) + [(index, kept[0][1])]
+            before.retained = [each for each in before.retained if each[1]() is not t]
+            t._node.retained = (t._node.retained or []) + [(t._index, kept[0][1])]
     return 0
 
 
