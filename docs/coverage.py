@@ -65,7 +65,7 @@ REASONS_BY_MODULE = {
                          "of Valgrind, C++ and PyTorch's own tests"),),
     "autograd": ((r"NestedIOFunction|enforce_grad_.*|set_multithreading_enabled|variable|grad_mode", "of PyTorch's own engine"),),
     "autograd.graph": ((r"set_.*|region_.*", "of PyTorch's own engine"),),
-    "func": ((r"functionalize|debug_unwrap", "of PyTorch's own compiler"),),
+    "func": ((r"debug_unwrap", "of PyTorch's own compiler"),),
     "optim": ((r"swap_in_optimizer_params_and_state", "of PyTorch's own machinery"),),
     "profiler": ((r"ExecutionTraceObserver|register_optimizer.*|itt.*|DeviceType|RecordScope", "of PyTorch's own library"),),
     "random": ((r"thread_safe_generator", "of PyTorch's own compiler"),), "testing": ((r"FileCheck", "of TorchScript"),),

@@ -218,3 +218,20 @@ def test_vectors_of_two_dtypes_are_compared_in_the_wider(device):
     x, number = volta.ones(3, 5, dtype=narrow, device=device), volta.tensor(-1.5, dtype=wide, device=device)
     assert volta.cosine_similarity(x, number, 0).dtype is volta.cosine_similarity(number, x, 0).dtype is wide
     assert volta.cosine_similarity(x, number, 0).tolist() == pytest.approx([-1.0] * 5, rel=1e-6)
+
+
+def test_orders_of_matrix_norms_in_tensors():
+    x = volta.tensor([[4.0, -1.0], [1.0, 3.0]])
+    for order in (1, -1, math.inf):
+        for norm in (volta.linalg.norm, volta.linalg.matrix_norm, volta.linalg.cond):
+            assert norm(x, volta.tensor(order)).item() == norm(x, order).item()
+
+
+@pytest.mark.parametrize("dtype", [volta.int64, volta.bool])
+def test_cosines_of_integers_beside_floats(dtype):
+    whole, x = volta.tensor([[0, 1], [1, 1]], dtype=dtype), volta.tensor([[4.0, 1.0], [1.0, 3.0]], dtype=volta.float64)
+    expected = volta.cosine_similarity(whole.double(), x)
+    for found in (volta.cosine_similarity(whole, x), volta.cosine_similarity(x, whole)):
+        assert found.dtype is volta.float64 and found.tolist() == expected.tolist()
+    with pytest.raises(DTypeError, match="cosine_similarity: needs floating point tensors, got"):
+        volta.cosine_similarity(whole, whole)

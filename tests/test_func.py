@@ -202,3 +202,17 @@ def test_integers_have_no_derivative():
     for transform in (lambda f, x: volta.func.jacrev(f)(x), volta.func.vjp):
         with pytest.raises(DTypeError, match="what the function gives must be floating point tensors, got volta.int64; convert it"):
             transform(lambda x: x.long(), volta.ones(2))
+
+
+def test_functionalize_gives_the_function_itself():
+    """PyTorch's gives the same results, and changes what the function changes."""
+    def change(x):
+        x[:1].add_(1)
+        return x * 2
+
+    x = volta.zeros(2)
+    assert func.functionalize(change)(x).tolist() == [2.0, 0.0] and x.tolist() == [1.0, 0.0]
+    assert func.functionalize(change, remove="mutations_and_views")(x).tolist() == [4.0, 0.0]
+    assert func.grad(func.functionalize(lambda x: (x * 1).mul_(x).sum()))(volta.ones(3)).tolist() == [2.0, 2.0, 2.0]
+    with pytest.raises(ArgumentError, match="functionalize: remove must be 'mutations' or 'mutations_and_views', got 'views'"):
+        func.functionalize(change, remove="views")

@@ -16,14 +16,17 @@ REDUCTIONS = {"sum": np.sum, "mean": np.mean, "prod": np.prod, "amax": np.max, "
 def test_reductions(name, data, device):
     shape = data.draw(strategies.shapes(0, 5).filter(lambda s: 0 not in s or name not in ("amax", "amin", "mean")))
     dims = data.draw(st.one_of(st.none(),
-                               st.sets(st.integers(0, max(len(shape) - 1, 0)), min_size=1).map(sorted)) if shape else st.none())
+                               st.sets(st.integers(0, max(len(shape) - 1, 0)), min_size=1, max_size=1 if name == "prod" else None).map(
+                                   sorted)) if shape else st.none())
     keep = data.draw(st.booleans())
     array = np.random.default_rng(len(shape)).integers(-3, 4, shape).astype(np.float32)
     if dims is not None:
         dims = tuple(d - len(shape) if data.draw(st.booleans()) else d for d in dims)
+    keep = keep and (name != "prod" or dims is not None)
     with np.errstate(all="ignore"):
         expected = REDUCTIONS[name](array.astype(np.float64), axis=dims, keepdims=keep)
-    found = getattr(volta, name)(volta.tensor(array, device=device), dims, keep)
+    given = (dims, keep) if name != "prod" else () if dims is None else (dims[0], keep)         # one dimension, or all
+    found = getattr(volta, name)(volta.tensor(array, device=device), *given)
     assert found.shape == np.shape(expected) and found.dtype is (volta.bool if name in ("any", "all") else volta.float32)
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-6)
 

@@ -15,6 +15,9 @@ def test_classes_go_by_the_functions():
     assert [type(r).__name__ for r in (x.max(1), x.topk(1), x.kthvalue(1), x.mode(), x.cummax(0), volta.aminmax(x))] == [
         "max", "topk", "kthvalue", "mode", "cummax", "aminmax"]
     assert type(volta.linalg.qr(x)).__name__ == "linalg_qr"
+    one = volta.eye(1)
+    assert [type(r).__name__ for r in (volta.linalg.slogdet(one), volta.slogdet(one), one.slogdet())] == [
+        "linalg_slogdet", "slogdet", "slogdet"]
     values, indices = found
     assert found.values is values and found.indices is indices and found == (values, indices)
 

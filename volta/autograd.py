@@ -337,13 +337,8 @@ def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Tensor | Sequence
     for t in targets:
         if not t.requires_grad:
             raise AutogradError(f"backward: an input of shape {t.shape} does not require grad; call requires_grad_() on it first")
-    wanted, captures = (None, None) if inputs is None else _paths(roots, targets)
-    engine.run_backward(roots, seeds, retain, create_graph, wanted, captures)
-    for t in {id(t): t for t in targets}.values():
-        g = None if t._node is None else captures[t._node, t._index]
-        if g is not None:
-            own = core.TensorBase.grad.__get__(t)           # asked of a tensor that is no leaf, it would warn
-            t.grad = g if own is None else own + g
+        t.retain_grad()                     # from now on, as in PyTorch
+    engine.run_backward(roots, seeds, retain, create_graph, None if inputs is None else _paths(roots, targets)[0])
 
 
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor],

@@ -53,7 +53,8 @@ class FunctionCtx:
         self.n_inputs = len(inputs)
         self.needs_input_grad = tuple([isinstance(a, core.TensorBase) and a.requires_grad for a in inputs])
         needed = any(self.needs_input_grad)
-        self._likes = _likes([a if n else None for a, n in zip(inputs, self.needs_input_grad)]) if needed else (None,) * len(inputs)
+        self._likes = tuple([(a.shape, a.dtype, a.device) if n else None if isinstance(a, core.TensorBase) else False    # False: no tensor
+                             for a, n in zip(inputs, self.needs_input_grad)]) if needed else (None,) * len(inputs)
         self._saved: tuple | None = ()
         self._fixed: set[int] = set()
         self._dirty: set[int] = set()
@@ -113,13 +114,17 @@ class FunctionCtx:
             some = next(g for g in grads if g is not None)
             grads = tuple(some.new_zeros(like[0], dtype=like[1], device=like[2]) if g is None and like else g
                           for g, like in zip(grads, self._outputs))
-        result = self.cls.backward(self, *grads)
+        result = (self.cls.backward if self.cls.vjp is Function.vjp else self.cls.vjp)(self, *grads)
         result = result if isinstance(result, tuple) else (result,)
         if len(result) > self.n_inputs and all(g is None for g in result[self.n_inputs:]):
             result = result[:self.n_inputs]         # None for optional arguments that forward was not given
         if len(result) != self.n_inputs:
             raise AutogradError(f"{self.cls.__name__}: backward gave {len(result)} gradients for {self.n_inputs} inputs of forward; "
                                 f"return None for those without one")
+        for i, (g, like) in enumerate(zip(result, self._likes)):
+            if g is not None and like is False:
+                raise AutogradError(f"{self.cls.__name__}: backward gave a gradient at {i}, where forward was given no tensor; return None "
+                                    f"there")
         return tuple([g if g is None or like is None or isinstance(g, core.TensorBase) and (g.shape, g.dtype, g.device) == like
                       else as_gradient(f"{self.cls.__name__}: gradient {i} of backward", g, *like)
                       for i, (g, like) in enumerate(zip(result, self._likes))])
@@ -207,6 +212,8 @@ class Function:
     @staticmethod
     def backward(ctx: Any, *grads: Any, **kwargs: Any) -> Any:
         raise NotImplementedError("Function: define a static backward(ctx, *grads)")
+
+    vjp = backward                          # its other name
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:

@@ -5,6 +5,7 @@ another transform, or backward, can differentiate its result again; a result tha
 """
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,7 +25,7 @@ from volta.rearranging import rearrange
 from volta.tensor import Tensor
 from volta.trees import flatten
 
-__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "rearrange",
+__all__ = ["functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "rearrange",
            "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap"]
 
 
@@ -324,6 +325,16 @@ def hessian(func: Callable, argnums: int | tuple[int, ...] = 0) -> Callable:
 
 
 # ---------------------------------------------------------------- modules
+def functionalize(func: Callable, *, remove: str = "mutations") -> Callable:
+    """The function itself: what PyTorch makes of it, for compilers, gives the same results and changes the same inputs.
+
+    Raises: ArgumentError for another `remove` than "mutations" and "mutations_and_views".
+    """
+    if remove not in ("mutations", "mutations_and_views"):
+        raise ArgumentError(f"functionalize: remove must be 'mutations' or 'mutations_and_views', got {remove!r}")
+    return functools.wraps(func)(lambda *args, **kwargs: func(*args, **kwargs))
+
+
 def functional_call(module: Module, parameter_and_buffer_dicts: dict | list[dict] | tuple[dict, ...], args: Any = None,
                     kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False) -> Any:
     """`module(*args, **kwargs)` with these tensors in place of its parameters and buffers of the same names, for this call alone.

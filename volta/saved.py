@@ -77,9 +77,9 @@ class AccumulateGrad(Node):
 
     def register_hook(self, fn: Callable[[tuple, tuple], Any]) -> RemovableHandle:
         """Call `fn((), (gradient,))` after the gradient was added."""
-        seen: list = []
-        before = self.variable.register_hook(lambda g: seen.append(g))
-        after = self.variable.register_post_accumulate_grad_hook(lambda leaf: fn((), (seen.pop(),)) and None)
+        seen: list = [None]                     # the last one, which `grad` asks for without adding it
+        before = self.variable.register_hook(lambda g: seen.__setitem__(0, g))
+        after = self.variable.register_post_accumulate_grad_hook(lambda leaf: (fn((), (seen.pop(),)), seen.append(None))[1])
         return _Handles([before, after])
 
 

@@ -255,7 +255,7 @@ class Tensor(operators.Operators):
         """
         if not self.requires_grad:
             raise AutogradError("retain_grad: the tensor does not require grad, so that no gradient comes to it")
-        if self.grad_fn is not None:
+        if self.grad_fn is not None and not self.retains_grad:
             self._node.retained = (self._node.retained or []) + [(self._index, weakref.ref(self))]
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:

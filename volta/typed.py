@@ -28,6 +28,8 @@ def legacy_tensor(name: str, arguments: tuple, dtype: Any, device: Any = "cpu") 
         if arguments[0].dtype is not dtype and name != "Tensor":        # which takes a tensor over as it is
             raise DTypeError(f"{name}: needs a tensor of {dtype}, got one of {arguments[0].dtype}; write x.to({dtype})")
         return arguments[0].detach()
+    elif len(arguments) == 1 and isinstance(arguments[0], (float, str, np.floating)):
+        raise DTypeError(f"{name}: the data must be a sequence, got {type(arguments[0]).__name__}; write tensor() of a number")
     elif len(arguments) == 1 and (isinstance(arguments[0], np.ndarray) or not hasattr(arguments[0], "__index__")):
         return tensor(arguments[0], dtype=dtype, device=device)
     if not all(hasattr(n, "__index__") and not isinstance(n, bool) for n in arguments):

@@ -39,7 +39,8 @@ _LONGEST = 1 << 26                                      # of a pickle in such a 
 STORAGES = {"float64": "DoubleStorage", "float32": "FloatStorage", "float16": "HalfStorage", "bfloat16": "BFloat16Storage",
             "int64": "LongStorage", "int32": "IntStorage", "int16": "ShortStorage", "int8": "CharStorage", "uint8": "ByteStorage",
             "bool": "BoolStorage"}
-_VALUES = (core.TensorBase, np.ndarray, np.generic, str, int, float, bytes, type(None), core.DType, core.Device, Size, Op, type)
+_VALUES = (core.TensorBase, np.ndarray, np.generic, str, int, float, complex, bytes, bytearray, type(None), core.DType, core.Device, Size,
+           Op, type)
 
 
 def read(contents: Contents, place: Callable[[str], core.Device], resolve: Callable[[str, str], Any]) -> Any:
@@ -254,6 +255,18 @@ def _bytes(text, encoding):
     return text.encode("latin1")
 
 
+def _bytearray(data=b""):
+    if type(data) is not bytes:
+        raise ValueError("a bytearray has an unknown form")
+    return bytearray(data)
+
+
+def _complex(real, imag):
+    if type(real) is not float or type(imag) is not float:
+        raise ValueError("a complex number has an unknown form")
+    return complex(real, imag)
+
+
 class _ElementType:
     """numpy.dtype of numbers."""
 
@@ -321,5 +334,6 @@ _TABLE = {
     "torch._tensor._rebuild_from_type_v2": Constructor(_typed_tensor), "torch.Tensor": _PLAIN,
     "torch.Size": Constructor(lambda sizes: Size(_sizes(sizes))), "torch.device": Constructor(_device),
     "collections.OrderedDict": Constructor(lambda: OrderedDict()), "collections.Counter": Constructor(_counter),
-    "builtins.set": Constructor(_set), "builtins.bytes": Constructor(lambda: b""), **ARRAYS,
+    "builtins.set": Constructor(_set), "builtins.bytes": Constructor(lambda: b""), "builtins.bytearray": Constructor(_bytearray),
+    "builtins.complex": Constructor(_complex), **ARRAYS,
 }

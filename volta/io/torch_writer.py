@@ -257,13 +257,15 @@ def _host_bytes(data):
     return memoryview(data.storage)[:data.storage.nbytes // data.dtype.itemsize * data.dtype.itemsize]
 
 
-_SMALL = (type(None), bool, int, float, np.generic, core.DType)
+_SMALL = (type(None), bool, int, float, complex, np.generic, core.DType)
 _WRITERS: dict[type, Callable[[_Pickle, Any, str], object]] = {
     type(None): lambda self, value, path: self.parts.append(b"N"),
     bool: lambda self, value, path: self.parts.append(b"\x88" if value else b"\x89"),
     int: _Pickle.integer, str: _Pickle.text, float: lambda self, value, path: self.parts.append(struct.pack(">cd", b"G", value)),
     np.generic: lambda self, value, path: self.put(value.item(), path),
     bytes: lambda self, value, path: self.call("_codecs encode", value.decode("latin1"), "latin1"),
+    bytearray: lambda self, value, path: self.call("__builtin__ bytearray", bytes(value)),
+    complex: lambda self, value, path: self.call("__builtin__ complex", value.real, value.imag),
     tuple: _Pickle.tuple, list: _Pickle.list, dict: _Pickle.dict, OrderedDict: _Pickle.ordered,
     Counter: lambda self, value, path: self.call("collections Counter", dict(value), path=path),
     set: _Pickle.set,

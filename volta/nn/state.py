@@ -148,7 +148,8 @@ class StateMethods:
         own = {key: t for key, t in self._named_state("") if key.rpartition(".")[0] not in done}
         extra = {f"{path}.{_EXTRA}" if path else _EXTRA: module for path, module in modules
                  if path not in done and type(module).set_extra_state is not StateMethods.set_extra_state}
-        missing += [key for key in (*own, *extra) if key not in given]
+        places = {path: i for i, (path, _) in enumerate(modules)}           # a module's extra state is named behind its tensors
+        missing += sorted((key for key in (*own, *extra) if key not in given), key=lambda key: places[key.rpartition(".")[0]])
         unexpected += [key for key in given if key not in own and key not in extra and not (done and _owner(key, dict(modules)) in done)]
         values, misfits = _matched(own, given, assign)
         problems += misfits

@@ -33,7 +33,7 @@ def _as_operand(op, value, inputs):
     """A tensor from an operand that is neither a tensor nor a plain Python number."""
     if isinstance(value, (_np.generic, _np.ndarray)) and value.ndim == 0:
         return value.item()
-    if isinstance(value, (bool, int, float, _np.ndarray)):
+    if isinstance(value, (bool, int, float)):
         like = next((x for x in inputs or () if isinstance(x, _TensorBase)), None)
         return from_data.tensor(value, device=None if like is None else like.device)
     if op.name in ("add", "sub") and hasattr(value, "to_dense"):

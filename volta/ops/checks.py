@@ -83,7 +83,7 @@ KINDS = {
     "Number": (INTEGER | REAL | BOOLEAN, _is_number, "a number"),
     "float": (INTEGER | REAL | BOOLEAN, _is_number, "a number"),
     "int": (INTEGER, _is_integer, "an integer"),
-    "bool": (BOOLEAN, lambda value: isinstance(value, (bool, np.bool_)), "True or False"),
+    "bool": (BOOLEAN, lambda value: isinstance(value, bool), "True or False"),
     "str": (STRING, lambda value: isinstance(value, str), "a string"),
     "None": (NONE, lambda value: value is None, "None"),
     "Sequence[int]": (INTEGERS, _integers, "a sequence of integers"),
@@ -107,22 +107,31 @@ _TRUTHS = {"add_zero_attn", "center", "get_infos", "hard", "inplace", "recompute
 # By function: arguments that it judges itself, as its like in PyTorch does.
 _OWN = {"cdist": {"compute_mode"}, "embedding_bag": {"mode"}, "gaussian_nll_loss": {"full"}, "grid_sample": {"mode", "padding_mode"},
         "multi_head_attention_forward": {"training"}, "multi_margin_loss": {"p"}}
+# By function: arguments that may be left out but not be None.
+_GIVEN = {"cumulative_trapezoid": {"x"}, "eye": {"m"}, "max": {"dim_or_other", "dim", "keepdim"}, "median": {"dim"},
+          "min": {"dim_or_other", "dim", "keepdim"}, "nanmedian": {"dim"}, "prod": {"dim"}, "scatter": {"reduce"}, "squeeze": {"dim"},
+          "squeeze_copy": {"dim"}, "std": {"unbiased"}, "std_mean": {"unbiased"}, "trapezoid": {"x"}, "trapz": {"x"}, "var": {"unbiased"},
+          "var_mean": {"unbiased"}}
 
 
-def _allowed(parameter):
+def _allowed(function, parameter):
     """The entries of `KINDS` that an annotation names; None where it allows everything."""
+    if parameter.name in _OWN.get(function.__name__, ()):
+        return None
     names = re.split(r" \| (?![^\[]*\])", str(parameter.annotation))
     if "bool" in names and parameter.name in _TRUTHS:
         return None
+    if parameter.name in _GIVEN.get(function.__name__, ()):
+        names.remove("None")
     kinds = [KINDS.get(kind) for kind in (*names, "None") if kind != "None" or "None" in names or parameter.name == "requires_grad"]
     return None if None in kinds else kinds
 
 
 def kinds(function: Callable) -> tuple[tuple[int, ...], int, dict[str, int]]:
     """Bits of the types that a function takes: at each position, at further ones, and by name."""
-    bits, positions, more, own = {}, [], 0, _OWN.get(function.__name__, ())
+    bits, positions, more = {}, [], 0
     for name, parameter in inspect.signature(function).parameters.items():
-        allowed = None if name in own else _allowed(parameter)
+        allowed = _allowed(function, parameter)
         bits[name] = UNKNOWN if allowed is None else functools.reduce(operator.or_, [kind for kind, _, _ in allowed])
         if parameter.kind is parameter.VAR_POSITIONAL:
             more = bits[name]
@@ -144,7 +153,7 @@ def _rules(function):
     is a sequence, too, and whether only integers are."""
     signature, rules = inspect.signature(function), {}
     for name, parameter in signature.parameters.items():
-        allowed = _allowed(parameter)
+        allowed = _allowed(function, parameter)
         if allowed is not None:
             rules[name] = (allowed, parameter.kind is parameter.VAR_POSITIONAL, _ONE_OR_MORE <= {words for _, _, words in allowed},
                            all(kind in _WHOLE for kind in allowed))
@@ -197,4 +206,4 @@ def _described(value):
         except RecursionError:
             return f"a deeply nested {type(value).__name__}"
         return text if len(text) <= 60 else f"{text[:57]}..."
-    return type(value).__name__
+    return f"numpy.{type(value).__name__}" if isinstance(value, np.generic) else type(value).__name__

@@ -47,11 +47,11 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
     >>> volta.cosine_similarity(volta.tensor([[3.0, 4.0]]), volta.tensor([[6.0, 8.0]]))
     tensor([1.])
     """
-    if not x1.dtype.is_floating_point:
+    common = promote_types(x1.dtype, x2.dtype)              # of the dtypes alone, also beside a tensor without dimensions
+    if not common.is_floating_point:
         raise DTypeError(f"cosine_similarity: needs floating point tensors, got {x1.dtype}; convert them with .float()")
     if not eps >= 0:
         raise ArgumentError(f"cosine_similarity: eps must not be negative, got {eps}")
-    common = promote_types(x1.dtype, x2.dtype)              # of the dtypes alone, also beside a tensor without dimensions
     wide = float32 if common in HALVES else common
     return cast(_cosine(cast(x1, wide), cast(x2, wide), dim, eps), common)
 

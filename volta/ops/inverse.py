@@ -111,7 +111,19 @@ def det(input: Tensor) -> Tensor:
     return det_op(input)[0]
 
 
-@composed(samples=MATRICES, numpy=lambda a: tuple(np.linalg.slogdet(a)), aliases=("linalg.slogdet",), **DECLARED)
+@composed(name="linalg.slogdet", function=False, method=False, samples=MATRICES, numpy=lambda a: tuple(np.linalg.slogdet(a)), **DECLARED)
+def linalg_slogdet(A: Tensor) -> SignLogabsdet:
+    """`slogdet`.
+
+    >>> volta.linalg.slogdet(volta.tensor([[-1.0]])).sign
+    tensor(-1.)
+    """
+    square("linalg.slogdet", A)
+    size, sign = slogdet_op(A)[:2]
+    return SignLogabsdet(sign, size)
+
+
+@composed(samples=MATRICES, numpy=lambda a: tuple(np.linalg.slogdet(a)), **DECLARED)
 def slogdet(input: Tensor) -> SignLogabsdet:
     """The sign of the determinant of a square matrix, and the logarithm of its absolute value, on the CPU.
 
@@ -120,9 +132,7 @@ def slogdet(input: Tensor) -> SignLogabsdet:
     sign=tensor(-1.),
     logabsdet=tensor(0.))
     """
-    square("linalg.slogdet", input)
-    size, sign = slogdet_op(input)[:2]
-    return SignLogabsdet(sign, size)
+    return SignLogabsdet(*linalg_slogdet(input))
 
 
 @composed(samples=MATRICES, numpy=lambda a: np.linalg.slogdet(a)[1], **DECLARED)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import graph
+from volta._kernels.core import TensorBase, graph
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
 from volta.device import beyond_gpu
@@ -170,6 +170,8 @@ def matrix_norm(A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -
     >>> volta.linalg.matrix_norm(volta.tensor([[1.0, -2.0], [3.0, 4.0]]), 1)
     tensor(6.)
     """
+    if isinstance(ord, TensorBase):
+        ord = ord.item()
     if ord not in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
         raise ArgumentError(f"matrix_norm: ord must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, got {ord!r}")
     rank, own = len(A._shape), A.dtype is float32 or A.dtype is float64

@@ -145,9 +145,9 @@ def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = 
     return reshape_op(mean_op(reshape_op(input, shape=(1,)), dim=(0,), keepdim=False), shape=())
 
 
-@composed(out="dtype", samples=_CASES, numpy=np_reduced(np.prod), kinds="fib", domain=(0.5, 1.5))
-def prod(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
-    """Product over `dim`. Integers and bool multiply in int64, unless `dtype` says otherwise.
+@composed(out="dtype", samples=(*_ARGS, case((0, 3), dim=0)), numpy=np_reduced(np.prod), kinds="fib", domain=(0.5, 1.5))
+def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
+    """Product over `dim`, which is one, or of all elements. Integers and bool multiply in int64, unless `dtype` says otherwise.
 
     >>> volta.tensor([2, 3, 4]).prod()
     tensor(24)

@@ -231,6 +231,8 @@ cdef class _Engine:
         return tuple([None if x is None else self._observe(node, i, x) for i, x in enumerate(g)])
 
     cdef object _observe(self, Node node, int slot, object g):
+        """The gradient of an output of a node after its hooks. One that is asked for is, as in PyTorch, what arrived where the node runs."""
+        cdef object arrived = g if self.captures is not None and (node, slot) in self.captures and self._leads_on(node) else None
         for index, hook in list(node.hooks.values()) if node.hooks is not None else ():
             if index == slot:
                 changed = hook(g)
@@ -243,7 +245,7 @@ cdef class _Engine:
                 else:
                     tensor.grad = _add(tensor.grad, g)
         if self.captures is not None and (node, slot) in self.captures:
-            self.captures[node, slot] = g
+            self.captures[node, slot] = g if arrived is None else arrived
         return g
 
     cdef object _before_hooks(self, Node node, object g):
@@ -474,7 +476,7 @@ def run_backward(list roots, list gradients, bint retain_graph, bint create_grap
     try:
         engine.walk, engine.slots, engine.heap, engine.complete = _walks, [], [], []
         engine.create_graph, engine.retain_graph = create_graph, retain_graph
-        engine.wanted, engine.captures, engine.collected = wanted, captures, collected
+        engine.wanted, engine.captures, engine.collected = wanted, captures or None, collected
         engine.run(roots, gradients)
     finally:
         _running.engine = outer

@@ -470,10 +470,10 @@ cdef _refuse_view(TensorBase base):
 cdef bint renew(TensorBase t) except -1:
     """Whether a gradient is to flow to this view, which first gets the history of what it shows now if its base was changed in place."""
     cdef TensorBase fresh
-    cdef int previous
-    if t._base._base is not None:
-        t._base = t._base._base
-    if t._node_version != t.storage.version and t._base._requires_grad:
+    t._base = t._base if t._base._base is None else t._base._base
+    if t._node_version == t.storage.version:        # a view that was made before its base became a leaf is one itself, as in PyTorch
+        t._requires_grad = t._requires_grad or t._base._requires_grad
+    elif t._base._requires_grad:
         check_alone(t, "it, or another view of its base, was")
         previous = switch_grad_mode(1)
         try:

@@ -89,6 +89,17 @@ cdef object shown(object node, type plain):
     return node
 
 
+cdef int retain_after(TensorBase t, object before) except -1:
+    """Let a tensor that a change in place made the output of another node than `before` keep its gradient there, where it kept it."""
+    cdef object kept
+    if before is not None and before.retained is not None and t._node is not None and t._node is not before:
+        kept = [each for each in before.retained if each[1]() is t]
+        if kept:
+            before.retained = [each for each in before.retained if each[1]() is not t]
+            t._node.retained = (t._node.retained or []) + [(t._index, kept[0][1])]
+    return 0
+
+
 cdef int check_alone(TensorBase t, str what) except -1:
     """Raise for a view that one call gave with others, or a view of one."""
     view = t._view

@@ -13,7 +13,7 @@ from volta._kernels import core as _core
 from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, PLAIN_MASK, DType, TensorBase, dtype_of, is_half, same_bytes
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted, refuse_dtype
 from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
-from volta._kernels.core.hooks cimport check_alone
+from volta._kernels.core.hooks cimport check_alone, retain_after
 from volta._kernels.core.graph import custom_node, of_recorded
 from volta._kernels.core.order cimport dense
 from volta._kernels.core.overriding cimport overridden, overriding
@@ -449,9 +449,9 @@ def take_history(TensorBase target not None, TensorBase result not None):
     """Give `target`, whose data has just become those of `result`, the history of `result`. Where it is a view, its base gets one
     in which the part that the view shows was overwritten; other views follow when they are used next."""
     cdef TensorBase base = target if target._base is None else target._base
+    cdef object before = base._node
     if base is target and result._requires_grad:
-        target._node = result._node
-        target._index = result._index
+        target._node, target._index = result._node, result._index
         target._requires_grad = True
         target._node_version = target.storage.version
     else:
@@ -459,6 +459,7 @@ def take_history(TensorBase target not None, TensorBase result not None):
         custom_node(_overwrite(target._view, base._strides, needs), (as_before(base), result), (base,))
         if base is not target:
             target._node_version = -1                   # its history is a part of that of the base from now on
+    retain_after(base, before)
     return target
 
 
@@ -486,15 +487,14 @@ def as_viewed(str name, TensorBase target not None):
 
 def show_as(TensorBase target not None, TensorBase result not None):
     """Let `target` show what `result` does, which is a view of `as_viewed(target)`: shape, strides and history."""
-    if result is target:
-        return target
-    if target.storage.version < 0:
-        return _shown(target, result)
-    base, view = result._base, result._view
+    if result is target or target.storage.version < 0:
+        return target if result is target else _shown(target, result)
+    base, view, before = result._base, result._view, target._node
     _core.assign(target, result)
     target.storage.version += 1
     if target._requires_grad and target._node is None:              # a leaf, under no_grad
         return target
     target._node, target._index, target._requires_grad = result._node, result._index, result._requires_grad
     target._base, target._view, target._node_version = base, view, target.storage.version
+    retain_after(target, before)
     return target

@@ -4,7 +4,7 @@ import threading
 
 from cpython.ref cimport PyObject
 
-from volta.errors import AutogradError
+from volta.errors import AutogradError, GradientTypeError
 from volta._kernels.core.base cimport TensorBase, make_tensor
 from volta._kernels.core.base import strides_of
 from volta._kernels.core.call cimport call_kernel
@@ -86,17 +86,18 @@ cdef set_gradient(TensorBase leaf, object gradient, bint owned, bint create_grap
             if not isinstance(leaf.grad, TensorBase) and not getattr(leaf.grad, "is_sparse", False):
                 raise AutogradError(f"backward: .grad of a leaf of shape {leaf.shape} must be a tensor or None, it is "
                                     f"{type(leaf.grad).__name__}")
-            if create_graph or not isinstance(leaf.grad, TensorBase) or (<TensorBase>leaf.grad)._requires_grad:
+            if create_graph or not isinstance(leaf.grad, TensorBase):
                 leaf.grad = sum_of(leaf.grad, gradient)
             else:
                 accumulate(<TensorBase>leaf.grad, gradient)
         elif not isinstance(gradient, TensorBase):
             leaf.grad = gradient if create_graph else gradient.clone()
         elif (g.contiguous if leaf.contiguous else g._strides == _wanted(leaf)) and (
-                create_graph or owned or Py_REFCNT(<PyObject*>g) <= 3 and _is_sole(g)):
+                owned or Py_REFCNT(<PyObject*>g) <= 3 and _is_sole(g)):
             leaf.grad = g
         else:
             leaf.grad = _contiguous(g) if leaf.contiguous else _laid(g, _wanted(leaf), create_graph)
     if leaf._arrived_hooks is not None:
         for hook in list(leaf._arrived_hooks.values()):
-            hook(leaf)
+            if hook(leaf) is not None:
+                raise GradientTypeError("register_post_accumulate_grad_hook: a hook gave something, where it is to give None; change .grad")
