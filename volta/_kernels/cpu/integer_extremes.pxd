@@ -20,6 +20,14 @@ cdef extern from *:
         #define VOLTA_BEST_i32(a, b, NAME) (V)_mm256_##NAME##_epi32((__m256i)(a), (__m256i)(b))
         #define VOLTA_BEST_i64(a, b, NAME) VOLTA_PICKED(V, a, b, NAME)
         #define VOLTA_BEST_u8(a, b, NAME) (V)_mm256_##NAME##_epu8((__m256i)(a), (__m256i)(b))
+      #elif defined(__SSE2__) && defined(__GNUC__)                             /* which does not compare 64 bits */
+        #include <emmintrin.h>
+        #define VOLTA_BEST(a, b, s, NAME) VOLTA_BEST_##s(a, b, NAME)
+        #define VOLTA_BEST_i32(a, b, NAME) VOLTA_PICKED(V, a, b, NAME)
+        #define VOLTA_BEST_i64(a, b, NAME) ({                                                                       \\
+            const V x_ = (a), y_ = (b);                                                                             \\
+            (V){VOLTA_OVER_##NAME(x_[0], y_[0]) ? x_[0] : y_[0], VOLTA_OVER_##NAME(x_[1], y_[1]) ? x_[1] : y_[1]}; })
+        #define VOLTA_BEST_u8(a, b, NAME) (V)_mm_##NAME##_epu8((__m128i)(a), (__m128i)(b))
       #else
         #define VOLTA_BEST(a, b, s, NAME) VOLTA_PICKED(V, a, b, NAME)
       #endif

@@ -82,33 +82,53 @@ cdef extern from *:
         return j;
     }
     #if defined(__GNUC__) || defined(__clang__)
-      /* L: as many elements as there are lanes. */
-      #define VOLTA_TOTAL_VECTORS(T)                                                                                \\
-        typedef int64_t V __attribute__((vector_size(VOLTA_WIDE), aligned(8), may_alias));                          \\
-        typedef T L __attribute__((vector_size(VOLTA_WIDE / 8 * sizeof(T)), aligned(sizeof(T)), may_alias));        \\
-        typedef int64_t Q __attribute__((vector_size(16), aligned(8), may_alias));                                  \\
-        enum { WIDTH = VOLTA_WIDE / 8 };                                                                            \\
+      #define VOLTA_TOTAL_TYPES(S, T)                                                                               \\
+        typedef S V __attribute__((vector_size(VOLTA_WIDE), aligned(sizeof(T)), may_alias));                        \\
+        typedef S Q __attribute__((vector_size(16), aligned(8), may_alias));                                        \\
+        enum { WIDTH = VOLTA_WIDE / 8 };
+      #define VOLTA_TOTAL_LANES(v)                                                                                  \\
+        q = ((Q*)&v)[0];                                                                                            \\
+        _Pragma("GCC unroll 4") for (k = 1; k < WIDTH / 2; k++) q += ((Q*)&v)[k];
+      #define VOLTA_TOTAL_int64_t                                                                                   \\
+        VOLTA_TOTAL_TYPES(int64_t, int64_t)                                                                         \\
         if (n >= WIDTH) {                                                                                           \\
             V v[4] = {{0}};                                                                                         \\
             Q q;                                                                                                    \\
             int k;                                                                                                  \\
             for (; i + 4 * WIDTH <= n; i += 4 * WIDTH)                                                              \\
-                _Pragma("GCC unroll 4") for (k = 0; k < 4; k++) v[k] += __builtin_convertvector(*(const L*)(x + i + k * WIDTH), V); \\
+                _Pragma("GCC unroll 4") for (k = 0; k < 4; k++) v[k] += *(const V*)(x + i + k * WIDTH);             \\
             v[0] += v[1];                                                                                           \\
             v[2] += v[3];                                                                                           \\
-            for (; i + WIDTH <= n; i += WIDTH) v[0] += __builtin_convertvector(*(const L*)(x + i), V);              \\
+            for (; i + WIDTH <= n; i += WIDTH) v[0] += *(const V*)(x + i);                                          \\
             v[0] += v[2];                                                                                           \\
-            q = ((Q*)v)[0];                                                                                         \\
-            _Pragma("GCC unroll 4") for (k = 1; k < WIDTH / 2; k++) q += ((Q*)v)[k];                                \\
+            VOLTA_TOTAL_LANES(v[0])                                                                                 \\
             total += q[0] + q[1];                                                                                   \\
         }
+      /* Pairs of elements as numbers without signs, 2**31 above what they are: not all instruction sets widen those with signs. */
+      #define VOLTA_TOTAL_int32_t                                                                                   \\
+        VOLTA_TOTAL_TYPES(uint64_t, int32_t)                                                                        \\
+        if (n >= 2 * WIDTH) {                                                                                       \\
+            const V above = (V){0} + 0x8000000080000000u;                                                           \\
+            V low = {0}, high = {0};                                                                                \\
+            Q q;                                                                                                    \\
+            int k;                                                                                                  \\
+            for (; i + 2 * WIDTH <= n; i += 2 * WIDTH) {                                                            \\
+                const V pair = *(const V*)(x + i) ^ above;                                                          \\
+                low += pair & 0xffffffffu;                                                                          \\
+                high += pair >> 32;                                                                                 \\
+            }                                                                                                       \\
+            low += high;                                                                                            \\
+            VOLTA_TOTAL_LANES(low)                                                                                  \\
+            total += (int64_t)(q[0] + q[1] - ((uint64_t)i << 31));                                                  \\
+        }
     #else
-      #define VOLTA_TOTAL_VECTORS(T)
+      #define VOLTA_TOTAL_int32_t
+      #define VOLTA_TOTAL_int64_t
     #endif
     #define VOLTA_TOTAL(NAME, T)                                                                                    \\
     static int64_t NAME(int64_t total, const T *x, Py_ssize_t n) {                                                  \\
         Py_ssize_t i = 0;                                                                                           \\
-        VOLTA_TOTAL_VECTORS(T)                                                                                      \\
+        VOLTA_TOTAL_##T                                                                                             \\
         for (; i < n; i++) total += x[i];                                                                           \\
         return total;                                                                                               \\
     }
@@ -118,7 +138,8 @@ cdef extern from *:
     # total times the product of x[:n]
     double product_f32 "volta_product32"(double total, const float* x, Py_ssize_t n) noexcept nogil
     double product_f64 "volta_product64"(double total, const double* x, Py_ssize_t n) noexcept nogil
-    # acc[j] *= the product over `rows` rows, `step` bytes apart, of their elements j, for as many of the n columns as it takes, which it gives
+    # acc[j] *= the product over `rows` rows, `step` bytes apart, of their elements j, for as many of the n columns as it takes, which it
+    # gives
     Py_ssize_t column_products32 "volta_column_products32"(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows,
                                                            Py_ssize_t n) noexcept nogil
     # total and the sum of x[:n]

@@ -12,7 +12,8 @@ cdef extern from *:
     """
     #ifndef VOLTA_TURN_BYTES
     #define VOLTA_TURN_BYTES
-    /* out[i][j] = x[j][i] for 16 x 16 bytes, or 8 x 8 pairs of them: of each register's number and each byte's place, one bit after the other changes sides. */
+    /* out[i][j] = x[j][i] for 16 x 16 bytes, or 8 x 8 pairs of them: of each register's number and each place in it, one bit after the
+       other changes sides. */
     #if defined(__GNUC__) && (__GNUC__ >= 12 || defined(__clang__))
     typedef uint8_t volta_b16 __attribute__((vector_size(16), aligned(1), may_alias));
     static inline void volta_turn16(const char* x, Py_ssize_t ldx, char* out, Py_ssize_t ldo) {
@@ -79,15 +80,16 @@ cdef inline void turn_square(const char* x, Py_ssize_t x_step, char* out, Py_ssi
 cdef inline void _turn_tile(char* out, Py_ssize_t out_step, char* x, Py_ssize_t x_step, Py_ssize_t rows,
                             Py_ssize_t columns, word kind) noexcept nogil:
     """out[i, j] = x[j, i] for a tile of at most LINE bytes each way, whose rows i of out and j of x are contiguous."""
-    cdef Py_ssize_t square = 16 if word is uint8_t else 4 if word is uint64_t else 8, i = 0, j, k
+    cdef Py_ssize_t square = 16 if word is uint8_t else 4 if word is uint64_t else 8, i, j = 0
     cdef Py_ssize_t high = rows // square * square, wide = columns // square * square
-    while i < high:
-        for j in range(columns // square):
-            turn_square(x + j * square * x_step + i * sizeof(word), x_step, out + i * out_step + j * square * sizeof(word), out_step, <word>0)
+    while j < wide:
+        for i in range(rows // square):
+            turn_square(x + j * x_step + i * square * sizeof(word), x_step, out + i * square * out_step + j * sizeof(word), out_step,
+                        <word>0)
+        j += square
+    for i in range(high):
         for j in range(wide, columns):
-            for k in range(i, i + square):
-                (<word*>(out + k * out_step))[j] = (<word*>(x + j * x_step))[k]
-        i += square
+            (<word*>(out + i * out_step))[j] = (<word*>(x + j * x_step))[i]
     for i in range(high, rows):
         for j in range(columns):
             (<word*>(out + i * out_step))[j] = (<word*>(x + j * x_step))[i]
