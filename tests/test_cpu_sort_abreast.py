@@ -65,3 +65,20 @@ def test_medians_at_the_ends_of_integers():
         found = volta.median(volta.tensor(x), 1)
         assert found.values.tolist() == [high, low] * 4 and found.indices.tolist() == [0, 4] * 4
         assert volta.nanmedian(volta.tensor(x)).item() == np.sort(x, None)[19]
+
+
+@pytest.mark.parametrize("n", [17, 64, 65, 300, 513, 1000, 5000])
+def test_wide_keys_that_share_their_upper_bits(n):
+    random = np.random.default_rng(n)
+    near = random.permutation(n) * 1e-15 + 1.0                  # some of which differ in the last bits alone
+    far = near.copy()
+    far[n // 2] = 1e300                                         # beside which all others look alike
+    few = random.integers(0, 3, n).astype(np.float64)
+    none = np.where(random.random(n) < 0.2, np.nan, random.standard_normal(n))
+    close = random.integers(0, n, n)
+    wide = random.integers(-2**63, 2**63 - 1, n)
+    for x in (near, far, few, none, close, wide, np.full(n, -0.0)):
+        order = np.argsort(x, kind="stable")
+        found = volta.sort(volta.tensor(x), stable=True)
+        np.testing.assert_array_equal(found.indices.numpy(), order)
+        np.testing.assert_array_equal(found.values.numpy(), x[order])

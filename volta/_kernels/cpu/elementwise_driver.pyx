@@ -35,7 +35,6 @@ cdef enum:
     APART_TIMES = 16                            # if it is so often
     HALF_SIZE = 512                             # from here on, where rows are of less than
     HALF_ROW = 64                               # elements
-    SAME_SETS = 1024                            # bytes by which elements lie apart that share few sets of a cache
 
 
 # ---------------------------------------------------------------- kernels
@@ -63,15 +62,14 @@ cdef inline int put_operand(char* out, int code, object value, Kernel kernel) ex
 
 
 cdef bint turned_first(TensorBase x) noexcept:
-    """Whether a transposed operand is read faster when its tiles have been turned: element by element, each from a line of its own, it also
-    depends on where the operands lie how long that takes. A copy that leaves no room in the caches takes longer."""
-    cdef Py_ssize_t rank = len(x.shape), row = x.shape[rank - 1], apart = x._strides[rank - 1] * x.dtype.itemsize
+    """Whether a transposed operand is read faster when its tiles have been turned: element by element, each comes from a line of its
+    own. A copy that leaves no room in the caches takes longer."""
+    cdef Py_ssize_t rank = len(x.shape), row = x.shape[rank - 1]
     if x.size >= TRANSPOSED_SIZE:
         return True
     if x.dtype.code == FLOAT16 or x.dtype.code == BFLOAT16:
         return row < HALF_ROW
-    return TURNED_SIZE <= x.size <= TURNED_MOST and row >= TURNED_ROW and (
-        x.dtype.itemsize == 4 or x.dtype.itemsize == 8 and apart % SAME_SETS == 0)
+    return TURNED_SIZE <= x.size <= TURNED_MOST and row >= TURNED_ROW
 
 
 cdef tuple broadcast_shape(str name, tuple a, tuple b):

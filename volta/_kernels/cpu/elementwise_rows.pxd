@@ -47,7 +47,7 @@ cdef enum:
     WIDE = 128                                  # most elements of rows that are laid out,
     STRIDED = 64                                # where elements have to be gathered,
     NARROW = 12                                 # and of those that are laid out column by column
-    DIRECT = 256                                # fewest bytes of rows that repeat an element and are given to the loops as they lie
+    DIRECT = 256                                # fewest bytes of rows that are given to the loops as they lie
     REPEATS = 256                               # fewest rows of 16 bits for which a longer one that they all repeat is
 
 
@@ -281,6 +281,15 @@ cdef inline Py_ssize_t run_rows(const Geometry* g, const Work* w, Cursor* c, Chu
     return done
 
 
+cdef inline bint repeats_rows(const Geometry* g) noexcept nogil:
+    """Whether all rows see one row of an operand."""
+    cdef int k
+    for k in range(1, g.count):
+        if g.step[k][g.rank - 2] == 0:
+            return True
+    return False
+
+
 cdef inline int direct_mask(const Geometry* g, const Work* w) noexcept nogil:
     """Which operands each row repeats, where the loops take rows as they lie and there are several; else -1."""
     cdef int last = g.rank - 1, k, mask = 0
@@ -325,7 +334,7 @@ cdef inline void run_range(const Geometry* g, const void* work, Py_ssize_t start
     cdef Py_ssize_t length
     cdef int k, last = g.rank - 1, mask = direct_mask(g, w)
     cdef Chunk chunk = chunk_of(g, w)
-    if mask > 0 and g.shape[last] * w.itemsize[2] >= DIRECT:
+    if mask >= 0 and g.shape[last] * w.itemsize[2] >= DIRECT and (mask > 0 or not repeats_rows(g)):
         chunk.rows = 0
     for k in range(OPERANDS):
         step[k] = g.step[k][last] if k < g.count else 0

@@ -26,7 +26,7 @@ cdef enum:
     SEEN = 512                  # elements of a line that are sorted first, where it has LARGE of them,
     FEW_SEEN = 128              # or so many,
     LARGE = 32768
-    SEEN_OF = 1024              # and none of less
+    SEEN_OF = 512               # and none of less
 
 cdef extern from *:
     """

@@ -64,7 +64,9 @@ cdef inline void fold_lines(const Plan* p, char* x, char* acc, Py_ssize_t n, Py_
             rest = n - done
             while i < rows and rest > 0:
                 some = min(rows - i, (BLOCK * 4 - rest) // (2 * rest))
-                for k in range(some):
+                if step == 2 and apart == 2 * rest:
+                    staged(x + <Py_ssize_t>c.at[0] + done * step + i * apart, step, some * rest, p.itemsize, p.half, buffer)
+                for k in range(0 if step == 2 and apart == 2 * rest else some):
                     staged(x + <Py_ssize_t>c.at[0] + done * step + (i + k) * apart, step, rest, p.itemsize, p.half,
                            buffer + k * rest * sizeof(float))
                 p.fold.lines(acc + done * p.acc_size, buffer, rest * sizeof(float), some, rest)
@@ -91,3 +93,19 @@ cdef inline void fold_short(const Plan* p, char* x, char* acc, Py_ssize_t apart,
         p.fold.rows(acc, x + <Py_ssize_t>c.at[0], apart, n, length)
         start += length
         advance(&p.reduced, &c, length)
+
+
+cdef inline void fold_half_rows(const Plan* p, char* x, char* acc, Py_ssize_t apart, Py_ssize_t n, Py_ssize_t length) noexcept nogil:
+    """Fold rows of at most BLOCK contiguous elements of 16 bits under n outputs, `apart` bytes from each other, into acc[:n]: several rows
+    are widened together."""
+    cdef char buffer[BLOCK * 8]
+    cdef Py_ssize_t i = 0, k, some
+    while i < n and length > 0:
+        some = min(n - i, BLOCK // length)
+        if apart == 2 * length:
+            staged(x + i * apart, 2, some * length, p.itemsize, p.half, buffer)
+        else:
+            for k in range(some):
+                staged(x + (i + k) * apart, 2, length, p.itemsize, p.half, buffer + k * length * sizeof(float))
+        p.fold.rows(acc + i * p.acc_size, buffer, length * sizeof(float), some, length)
+        i += some

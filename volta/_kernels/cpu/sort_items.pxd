@@ -7,16 +7,19 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from volta._kernels.cpu.real cimport number
-from volta._kernels.cpu.sort_words cimport bits_of, insertion, item, sort_digits, sort_even, sort_words, spread_evenly
+from volta._kernels.cpu.sort_words cimport (
+    Wide, bits_of, insertion, item, sort_digits, sort_even, sort_words, spread_evenly)
 
 cdef enum:
     FEWEST = 2                  # elements up to which a line of words is sorted by insertion
-    FEW = 64                    # elements up to which a line of wide keys is sorted by insertion
+    TINY = 16                   # elements up to which a line of wide keys is sorted by insertion
+    FEW = 64                    # elements from which one digit of narrow ones is looked at
     LONG = 65536                # elements from which threads share a line; one thread parts lines of four times as many
     MOST_THREADS = 64
     MANY = 512                  # elements up to which insertion may do the rest behind one digit,
     CROWD = 8                   # if no more keys than this share it
     LARGE = 8192                # elements from which digits have 11 bits where three do
+    NEAR = 4                    # places by which wide keys may be off on average when they are in the order of 32 bits of each
 
 
 cdef inline item as_item(number v, Py_ssize_t place, bint descending, item kind) noexcept nogil:
@@ -98,18 +101,50 @@ cdef inline Py_ssize_t place_digits(Py_ssize_t* counts, int threads, int digits)
     return most
 
 
+cdef inline bint sort_near(Wide* a, char* spare, Py_ssize_t n) noexcept nogil:
+    """Sorts wide keys by the 32 highest bits in which they differ, and the few that these leave out of order by insertion. Whether they
+    were few: else a is in another order, equal keys as before."""
+    cdef uint64_t* words = <uint64_t*>spare
+    cdef uint64_t* keys = words + n             # the memory for the words, when they are in order
+    cdef uint64_t least = a[0].key, most = a[0].key, key, place
+    cdef Py_ssize_t i, k, left = NEAR * n
+    cdef int bits = 0, less
+    for i in range(n):
+        least, most = min(least, a[i].key), max(most, a[i].key)
+    while bits < 64 and (most - least) >> bits:
+        bits += 1
+    less = max(bits - 32, 0)
+    for i in range(n):
+        words[i] = (a[i].key - least) >> less << 32 | <uint64_t>i
+    sort_items(words, keys, n, min((bits + 7) // 8 * 8, 32))
+    for i in range(n):
+        k = <uint32_t>words[i]
+        keys[i], words[i] = a[k].key, a[k].place
+    for i in range(n):
+        key, place, k = keys[i], words[i], i
+        while k > 0 and a[k - 1].key > key and left > 0:
+            a[k] = a[k - 1]
+            k -= 1
+            left -= 1
+        a[k].key, a[k].place = key, place
+    return left > 0
+
+
 cdef inline void sort_items(item* a, item* spare, Py_ssize_t n, int bits) noexcept nogil:
     """Sorts a in place, by the lowest `bits` bits of its keys; the others are equal."""
     cdef Py_ssize_t counts[256]
     cdef bint narrow = item is uint64_t
-    if n <= (FEWEST if narrow else FEW) or bits == 0:
+    if n <= (FEWEST if narrow else TINY) or bits == 0:
         insertion(a, n)
         return
+    if item is not uint64_t:
+        if n <= LONG and sort_near(a, <char*>spare, n):
+            return
     if item is uint64_t:
         if (MANY if bits == 32 else FEW) < n <= LONG and bits >= 11 and spread_evenly(a, n, bits):
             sort_even(a, spare, n, bits)
             return
-    if FEW < n <= MANY and (bits < 32 or not narrow):
+    if FEW < n <= MANY and narrow and bits < 32:
         count_digits(a, n, bits - 8, 255, counts)
         if place_digits(counts, 1, 256) <= CROWD:
             move_by_digit(a, spare, n, bits - 8, 255, counts)

@@ -155,61 +155,6 @@ cdef extern from *:
             }                                                                                                       \\
         }                                                                                                           \\
     }
-    /* NAME: total *= the product of as many of the n elements from x on as are a multiple of PRODUCT_LANES; gives how many. Compilers keep
-       lanes in memory. Other builds take none. */
-    #if defined(__AVX2__) && defined(__GNUC__)
-      #if defined(__AVX512F__)
-        #define VOLTA_WIDE_OF(name) _mm512_##name
-        #define VOLTA_WIDE_AT_float(x) _mm512_cvtps_pd(_mm256_loadu_ps(x))
-        typedef __m512d volta_wide;
-      #else
-        #define VOLTA_WIDE_OF(name) _mm256_##name
-        #define VOLTA_WIDE_AT_float(x) _mm256_cvtps_pd(_mm_loadu_ps(x))
-        typedef __m256d volta_wide;
-      #endif
-      #define VOLTA_WIDE_AT_double(x) VOLTA_WIDE_OF(loadu_pd)(x)
-      #define VOLTA_EIGHT _Pragma("GCC unroll 8") for (k = 0; k < 8; k++)
-      enum { WIDE_LANES = sizeof(volta_wide) / sizeof(double), PRODUCT_LANES = 8 * WIDE_LANES };
-      #define VOLTA_PRODUCT(NAME, T)                                                                                \\
-      static Py_ssize_t NAME(double *total, const T *x, Py_ssize_t n) {                                             \\
-          double lanes[WIDE_LANES];                                                                                 \\
-          volta_wide v[8];                                                                                          \\
-          Py_ssize_t i = 0;                                                                                         \\
-          int k, width;                                                                                             \\
-          if (n < PRODUCT_LANES) return 0;                                                                          \\
-          VOLTA_EIGHT v[k] = VOLTA_WIDE_OF(set1_pd)(1);                                                             \\
-          for (; i + PRODUCT_LANES <= n; i += PRODUCT_LANES)                                                        \\
-              VOLTA_EIGHT v[k] = VOLTA_WIDE_OF(mul_pd)(v[k], VOLTA_WIDE_AT_##T(x + i + k * WIDE_LANES));            \\
-          for (k = 0; k < 4; k++) v[k] = VOLTA_WIDE_OF(mul_pd)(v[k], v[k + 4]);                                     \\
-          v[0] = VOLTA_WIDE_OF(mul_pd)(VOLTA_WIDE_OF(mul_pd)(v[0], v[2]), VOLTA_WIDE_OF(mul_pd)(v[1], v[3]));       \\
-          VOLTA_WIDE_OF(storeu_pd)(lanes, v[0]);                                                                    \\
-          for (width = WIDE_LANES / 2; width; width /= 2) for (k = 0; k < width; k++) lanes[k] *= lanes[k + width]; \\
-          *total *= lanes[0];                                                                                       \\
-          return i;                                                                                                 \\
-      }
-    #else
-      #define VOLTA_PRODUCT(NAME, T) static Py_ssize_t NAME(double *total, const T *x, Py_ssize_t n) { return 0; }
-    #endif
-    VOLTA_PRODUCT(volta_product32, float)
-    VOLTA_PRODUCT(volta_product64, double)
-    /* acc[j] *= the product over `rows` rows, `step` bytes apart, of their elements j, for as many of the n columns as it takes, which it
-       gives. */
-    static Py_ssize_t volta_column_products32(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) {
-        Py_ssize_t j = 0;
-    #if defined(__AVX2__) && defined(__GNUC__)
-        for (; rows > 0; rows -= 16, x += 16 * step)
-            for (j = 0; j + PRODUCT_LANES <= n; j += PRODUCT_LANES) {
-                const char *at = x + j * sizeof(float), *end = at + (rows < 16 ? rows : 16) * step;
-                volta_wide v[8];
-                int k;
-                VOLTA_EIGHT v[k] = VOLTA_WIDE_OF(loadu_pd)(acc + j + k * WIDE_LANES);
-                for (; at != end; at += step)
-                    VOLTA_EIGHT v[k] = VOLTA_WIDE_OF(mul_pd)(v[k], VOLTA_WIDE_AT_float((const float *)at + k * WIDE_LANES));
-                VOLTA_EIGHT VOLTA_WIDE_OF(storeu_pd)(acc + j + k * WIDE_LANES, v[k]);
-            }
-    #endif
-        return j;
-    }
     VOLTA_SUMS(float, 32)
     VOLTA_SUMS(double, 64)
     """
@@ -221,10 +166,6 @@ cdef extern from *:
     double squares64 "volta_squares64"(const double* x, double mean, Py_ssize_t n) noexcept nogil
     double dot32 "volta_dot32"(const float* x, const float* y, float mean, Py_ssize_t n) noexcept nogil
     double dot64 "volta_dot64"(const double* x, const double* y, double mean, Py_ssize_t n) noexcept nogil
-    Py_ssize_t product32 "volta_product32"(double* total, const float* x, Py_ssize_t n) noexcept nogil
-    Py_ssize_t product64 "volta_product64"(double* total, const double* x, Py_ssize_t n) noexcept nogil
-    Py_ssize_t column_products32 "volta_column_products32"(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows,
-                                                           Py_ssize_t n) noexcept nogil
     # acc[r] += the sum of x[:n] in row r, whose start is r * step bytes from x
     void row_sums32 "volta_row_sums32"(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) noexcept nogil
     void row_sums64 "volta_row_sums64"(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) noexcept nogil

@@ -4,16 +4,16 @@
 
 from cython.parallel cimport prange
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.iteration cimport Geometry, word
-from volta._kernels.cpu.turn cimport turn8, turn8_double
+from volta._kernels.cpu.turn cimport turn4_double, turn8
 
 cdef extern from *:
     """
     #ifndef VOLTA_TURN_BYTES
     #define VOLTA_TURN_BYTES
-    /* out[i][j] = x[j][i] for 16 x 16 bytes: of each register's number and each byte's place, four times one bit changes sides. */
+    /* out[i][j] = x[j][i] for 16 x 16 bytes, or 8 x 8 pairs of them: of each register's number and each place in it, one bit after the
+       other changes sides. */
     #if defined(__GNUC__) && (__GNUC__ >= 12 || defined(__clang__))
     typedef uint8_t volta_b16 __attribute__((vector_size(16), aligned(1), may_alias));
     static inline void volta_turn16(const char* x, Py_ssize_t ldx, char* out, Py_ssize_t ldo) {
@@ -32,7 +32,25 @@ cdef extern from *:
         }
         for (i = 0; i < 16; i++) *(volta_b16*)(out + i * ldo) = r[i];
     }
+    typedef uint16_t volta_h8 __attribute__((vector_size(16), aligned(1), may_alias));
+    static inline void volta_turn8_short(const char* x, Py_ssize_t ldx, char* out, Py_ssize_t ldo) {
+        volta_h8 r[8], s[8];
+        int i, k;
+        for (i = 0; i < 8; i++) s[i] = *(const volta_h8*)(x + i * ldx);
+        for (k = 0; k < 3; k++) {
+            for (i = 0; i < 8; i++) r[i] = s[i];
+            for (i = 0; i < 4; i++) {
+                s[2 * i] = __builtin_shufflevector(r[i], r[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
+                s[2 * i + 1] = __builtin_shufflevector(r[i], r[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
+            }
+        }
+        for (i = 0; i < 8; i++) *(volta_h8*)(out + i * ldo) = s[i];
+    }
     #else
+    static inline void volta_turn8_short(const char* x, Py_ssize_t ldx, char* out, Py_ssize_t ldo) {
+        int i, j;
+        for (i = 0; i < 8; i++) for (j = 0; j < 8; j++) ((uint16_t*)(out + i * ldo))[j] = ((const uint16_t*)(x + j * ldx))[i];
+    }
     static inline void volta_turn16(const char* x, Py_ssize_t ldx, char* out, Py_ssize_t ldo) {
         int i, j;
         for (i = 0; i < 16; i++) for (j = 0; j < 16; j++) out[i * ldo + j] = x[j * ldx + i];
@@ -41,52 +59,38 @@ cdef extern from *:
     #endif
     """
     void turn16 "volta_turn16"(const char* x, Py_ssize_t ldx, char* out, Py_ssize_t ldo) noexcept nogil
+    void turn8_short "volta_turn8_short"(const char* x, Py_ssize_t ldx, char* out, Py_ssize_t ldo) noexcept nogil
 
 cdef enum:
     LINE = 64                                   # bytes of a cache line
-    SQUARE = 16                                 # bytes each way that are turned in registers
+
+
+cdef inline void turn_square(const char* x, Py_ssize_t x_step, char* out, Py_ssize_t out_step, word kind) noexcept nogil:
+    """As many words each way as are turned in registers."""
+    if word is uint8_t:
+        turn16(x, x_step, out, out_step)
+    elif word is uint16_t:
+        turn8_short(x, x_step, out, out_step)
+    elif word is uint32_t:
+        turn8(<const float*>x, x_step // 4, <float*>out, out_step // 4)
+    else:
+        turn4_double(<const double*>x, x_step // 8, <double*>out, out_step // 8)
 
 
 cdef inline void _turn_tile(char* out, Py_ssize_t out_step, char* x, Py_ssize_t x_step, Py_ssize_t rows,
                             Py_ssize_t columns, word kind) noexcept nogil:
     """out[i, j] = x[j, i] for a tile of at most LINE bytes each way, whose rows i of out and j of x are contiguous."""
-    cdef word tile[LINE * LINE]                 # side * side of them are used
-    cdef Py_ssize_t i, j, k
-    cdef Py_ssize_t side = LINE // sizeof(word), whole = 0
-    if word is uint8_t:
-        whole = rows // SQUARE * SQUARE
-        for i in range(rows // SQUARE):
-            for j in range(columns // SQUARE):
-                turn16(x + j * SQUARE * x_step + i * SQUARE, x_step, out + i * SQUARE * out_step + j * SQUARE, out_step)
-            for j in range(columns // SQUARE * SQUARE, columns):
-                for k in range(SQUARE):
-                    out[(i * SQUARE + k) * out_step + j] = x[j * x_step + i * SQUARE + k]
-        rows -= whole
-        out += whole * out_step
-        x += whole
-    elif word is uint32_t:
-        whole = rows // 8 * 8
-        for j in range(columns // 8):
-            for i in range(rows // 8):
-                turn8(<const float*>(x + j * 8 * x_step) + i * 8, x_step // 4, <float*>(out + i * 8 * out_step) + j * 8, out_step // 4)
-        for i in range(whole):
-            for j in range(columns // 8 * 8, columns):
-                (<word*>(out + i * out_step))[j] = (<word*>(x + j * x_step))[i]
-        for i in range(whole, rows):
-            for j in range(columns):
-                (<word*>(out + i * out_step))[j] = (<word*>(x + j * x_step))[i]
-        return
-    elif word is uint64_t and rows == side and columns == side:
-        turn8_double(<const double*>x, x_step // 8, <double*>out, out_step // 8)
-        return
-    elif rows == side and columns == side:        # sizes that the compiler knows
-        for j in range(side):
-            memcpy(&tile[j * side], x + j * x_step, LINE)
-        for i in range(side):
-            for j in range(side):
-                (<word*>(out + i * out_step))[j] = tile[j * side + i]
-        return
-    for i in range(rows):
+    cdef Py_ssize_t square = 16 if word is uint8_t else 4 if word is uint64_t else 8, i, j = 0
+    cdef Py_ssize_t high = rows // square * square, wide = columns // square * square
+    while j < wide:
+        for i in range(rows // square):
+            turn_square(x + j * x_step + i * square * sizeof(word), x_step, out + i * square * out_step + j * sizeof(word), out_step,
+                        <word>0)
+        j += square
+    for i in range(high):
+        for j in range(wide, columns):
+            (<word*>(out + i * out_step))[j] = (<word*>(x + j * x_step))[i]
+    for i in range(high, rows):
         for j in range(columns):
             (<word*>(out + i * out_step))[j] = (<word*>(x + j * x_step))[i]
 

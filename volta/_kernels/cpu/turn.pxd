@@ -61,6 +61,10 @@ cdef extern from *:
         volta_turn4_double(x + 4 * ldx + 4, ldx, out + 4 * ldo + 4, ldo);
     }
     #else
+    static inline void volta_turn4_double(const double* x, Py_ssize_t ldx, double* out, Py_ssize_t ldo) {
+        int i, j;
+        for (i = 0; i < 4; i++) for (j = 0; j < 4; j++) out[i * ldo + j] = x[j * ldx + i];
+    }
     static inline void volta_turn8_double(const double* x, Py_ssize_t ldx, double* out, Py_ssize_t ldo) {
         int i, j;
         for (i = 0; i < 8; i++) for (j = 0; j < 8; j++) out[i * ldo + j] = x[j * ldx + i];
@@ -84,6 +88,7 @@ cdef extern from *:
     #endif
     """
     void turn8 "volta_turn8"(const float* x, Py_ssize_t ldx, float* out, Py_ssize_t ldo) noexcept nogil
+    void turn4_double "volta_turn4_double"(const double* x, Py_ssize_t ldx, double* out, Py_ssize_t ldo) noexcept nogil
     void turn8_double "volta_turn8_double"(const double* x, Py_ssize_t ldx, double* out, Py_ssize_t ldo) noexcept nogil
     void turn_few "volta_turn_few"(Py_ssize_t rows, Py_ssize_t columns, const float* x, Py_ssize_t ldx, float* out,
                                    Py_ssize_t ldo) noexcept nogil
