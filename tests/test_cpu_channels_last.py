@@ -112,7 +112,7 @@ def test_interpolate(mode, size, channels, device):
 
 @pytest.mark.parametrize("channels", [8, 21, 70])
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "trilinear"])
-@pytest.mark.parametrize("size", [(8, 10, 12), (2, 7, 3), (4, 5, 17), (9, 2, 6)])
+@pytest.mark.parametrize("size", [(8, 10, 12), (2, 7, 3), (4, 5, 17), (9, 2, 6), (4, 15, 19)])
 def test_interpolate_volumes(mode, size, channels, device):
     rng = np.random.default_rng(0)
     x = volta.tensor(rng.standard_normal((2, channels, 4, 5, 6), dtype=np.float32), device=device)
@@ -132,3 +132,17 @@ def test_interpolate_volumes(mode, size, channels, device):
     for a, b, c in zip(*(tuple(x.cpu().numpy() for x in each) for each in found)):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
         assert np.array_equal(b, c), "results depend on the number of threads"
+
+
+@pytest.mark.parametrize("shape, size", [((2, 16, 33, 40), (66, 80)), ((1, 300, 30, 9), (71, 20)), ((2, 9, 40, 30), (17, 90)),
+                                         ((70, 19, 1, 1), (13, 11))])
+def test_lines_of_the_same_sources_are_copied(shape, size):
+    """Also where a thread begins or ends in the middle of a line."""
+    x = volta.tensor(np.random.default_rng(0).standard_normal(shape, dtype=np.float32))
+    want, threads = F.interpolate(x, size), volta.get_num_threads()
+    try:
+        for count in (1, 3, 7):
+            volta.set_num_threads(count)
+            assert np.array_equal(F.interpolate(last(x), size).numpy(), want.numpy())
+    finally:
+        volta.set_num_threads(threads)

@@ -13,8 +13,9 @@ from libc.string cimport memset
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_taps import input_gradient_by_taps
 
+from volta._kernels.cpu.conv_band cimport load_band
 from volta._kernels.cpu.conv_plan cimport (
-    BAND_LIMIT, TARGET, Chunk, Piece, Plan, band_size, ceil_div, chunk_at, finite, form_columns, items_of, join_rows, load_band,
+    BAND_LIMIT, TARGET, Chunk, Piece, Plan, band_size, ceil_div, chunk_at, finite, form_columns, items_of, join_rows,
     make_tables, pixels_in, pixels_out, set_chunk, set_geometry, threads_of, transpose)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.conv_blocks cimport convolve_by_blocks

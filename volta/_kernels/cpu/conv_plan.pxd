@@ -14,7 +14,7 @@ from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.cpu.conv_tile cimport copy_even, runs_of_taps
+from volta._kernels.cpu.conv_tile cimport runs_of_taps
 from volta._kernels.cpu.gemm cimport pack, turn
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.tile cimport copy_run, zero_run
@@ -382,68 +382,7 @@ cdef inline Storage make_tables(Plan* p, Py_ssize_t channels, Py_ssize_t banded,
     return storage
 
 
-# ---------------------------------------------------------------- bands and columns
-
-cdef inline void load_row(Plan* p, const real* line, const real* end, real* out) noexcept nogil:
-    """A row of the band. IN: line, the row of the input; `end` the end of its memory."""
-    cdef Py_ssize_t stretch = p.stretch, stride = p.w.stride, step = p.w.skip * stride, remainder, first = p.w.first, low, high, i
-    if stride > 2 and first >= 0 and first + p.pitch <= p.w.source:         # no padding: element by element
-        for i in range(stretch):
-            for remainder in range(stride):
-                out[remainder * stretch + i] = line[first + i * stride + remainder]
-        return
-    for remainder in range(stride):
-        first = p.w.first + remainder                       # the element that comes first in this stretch
-        low = min(stretch, -first if step == 1 else ceil_div(-first, step)) if first < 0 else 0
-        high = p.w.source - first
-        if step > 1 and high > 0:
-            high = ceil_div(high, step)
-        high = max(low, min(stretch, high))
-        if low > 0:
-            zero_run(out, low)
-        if step == 1 and high > low and line + first + high + p.lanes <= end:
-            copy_run(out + low, line + first + low, high - low)
-        elif step == 2:
-            copy_even(out + low, line + first + 2 * low, high - low)
-        else:
-            for i in range(low, high):
-                out[i] = line[first + i * step]
-        if high < stretch:
-            zero_run(out + high, stretch - high)
-        out += stretch
-
-
-cdef inline void load_band(Plan* p, Chunk* chunk, const real* x, const real* end, Py_ssize_t channels, Py_ssize_t room,
-                           real* band) noexcept nogil:
-    """The padded input of a chunk: `channels` channels, where the band has room for `room`.
-
-    IN: x, the first channel of image 0; `end` the end of its memory; room for one vector more. What vectors see past the last row is 0:
-    left from before it could be denormal, and sums that nobody reads would take forty times as long.
-    """
-    cdef Py_ssize_t i, c, s, r, z, y, plane = p.h.source * p.w.source, skip = p.h.skip, first = chunk.y * p.h.stride * skip + p.h.first
-    cdef Py_ssize_t slices = (chunk.slices - 1) * p.d.stride + p.d.reach, rows = (chunk.rows - 1) * p.h.stride + p.h.reach
-    cdef Py_ssize_t low = max(0, min(rows, ceil_div(-first, skip))) if first < 0 else 0         # rows low .. high lie in the input
-    cdef Py_ssize_t high = max(low, min(rows, ceil_div(p.h.source - first, skip))) if first < p.h.source else low
-    cdef const real* line
-    cdef real* out
-    x += chunk.image * p.groups * p.c * p.d.source * plane
-    for i in range(chunk.images):
-        for c in range(channels):
-            for s in range(slices):
-                z = chunk.z * p.d.stride * p.d.skip + p.d.first + s * p.d.skip
-                out = band + ((i * room + c) * p.d.band + s) * p.h.band * p.pitch
-                if z < 0 or z >= p.d.source:
-                    zero_run(out, rows * p.pitch)
-                else:
-                    line = x + ((i * p.groups * p.c + c) * p.d.source + z) * plane + first * p.w.source
-                    if low > 0:
-                        zero_run(out, low * p.pitch)
-                    for r in range(low, high):
-                        load_row(p, line + r * skip * p.w.source, end, out + r * p.pitch)
-                    if high < rows:
-                        zero_run(out + high * p.pitch, (rows - high) * p.pitch)
-                zero_run(out + rows * p.pitch, p.lanes)
-
+# ---------------------------------------------------------------- columns and pixels
 
 cdef inline void form_columns(Plan* p, Chunk* chunk, const Py_ssize_t* offsets, Py_ssize_t count, Py_ssize_t vector, Py_ssize_t vectors,
                               const real* band, real* out, Py_ssize_t stride) noexcept nogil:

@@ -112,6 +112,17 @@ cdef extern from *:
     }
     VOLTA_EVEN(volta_even32, float)
     VOLTA_EVEN(volta_even64, double)
+    /* out[j * row + i] = x[4 * i + j] for i < n and j < 4, which the compiler makes shuffles of */
+    #define VOLTA_FOURTHS(NAME, T)                                                                                  \\
+    static inline void NAME(T* __restrict out, Py_ssize_t row, const T* __restrict x, Py_ssize_t n) {               \\
+        Py_ssize_t i;                                                                                               \\
+        for (i = 0; i < n; i++) {                                                                                   \\
+            out[i] = x[4 * i], out[row + i] = x[4 * i + 1];                                                         \\
+            out[2 * row + i] = x[4 * i + 2], out[3 * row + i] = x[4 * i + 3];                                       \\
+        }                                                                                                           \\
+    }
+    VOLTA_FOURTHS(volta_fourths32, float)
+    VOLTA_FOURTHS(volta_fourths64, double)
     /* out[k * stride + columns[j]] = the vector b[taps[k] + places[j]] for k < count and j < n, in this order; without `whole`, of each
        vector lengths[j] lanes. */
     #define VOLTA_COLUMNS(NAME, S, T, V, N)                                                                         \\
@@ -176,6 +187,8 @@ cdef extern from *:
                                      Py_ssize_t stride) noexcept nogil
     void even32 "volta_even32"(float* out, const float* x, Py_ssize_t n) noexcept nogil
     void even64 "volta_even64"(double* out, const double* x, Py_ssize_t n) noexcept nogil
+    void fourths32 "volta_fourths32"(float* out, Py_ssize_t row, const float* x, Py_ssize_t n) noexcept nogil
+    void fourths64 "volta_fourths64"(double* out, Py_ssize_t row, const double* x, Py_ssize_t n) noexcept nogil
     void put32 "volta_strided_put32"(Py_ssize_t n, const float* x, float bias, bint add, float* y, Py_ssize_t step) noexcept nogil
     void put64 "volta_strided_put64"(Py_ssize_t n, const double* x, double bias, bint add, double* y, Py_ssize_t step) noexcept nogil
 
@@ -218,6 +231,14 @@ cdef inline void runs_of_taps(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize
         columns32(count, taps, n, places, columns, lengths, whole, b, out, stride)
     else:
         columns64(count, taps, n, places, columns, lengths, whole, b, out, stride)
+
+
+cdef inline void copy_fourths(real* out, Py_ssize_t row, const real* x, Py_ssize_t n) noexcept nogil:
+    """out[j * row + i] = x[4 * i + j] for i < n and j < 4."""
+    if real is float:
+        fourths32(out, row, x, n)
+    else:
+        fourths64(out, row, x, n)
 
 
 cdef inline void copy_even(real* out, const real* x, Py_ssize_t n) noexcept nogil:

@@ -15,9 +15,10 @@ from cython.parallel cimport prange, threadid
 from libc.string cimport memcpy, memset
 
 from volta._kernels.cpu.dealing cimport Ranges, deal, take
+from volta._kernels.cpu.conv_band cimport load_band
 from volta._kernels.cpu.conv_plan cimport (
     BAND_LIMIT, TARGET, Chunk, Plan, add_slices, band_size, ceil_div, channel_in, channel_out, chunk_at, form_columns, items_of,
-    join_rows, load_band, load_pixels, make_tables, pixel_out, pixels_in, pixels_out, set_chunk, set_geometry, slices_of, threads_of)
+    join_rows, load_pixels, make_tables, pixel_out, pixels_in, pixels_out, set_chunk, set_geometry, slices_of, threads_of)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage, make_tensor
 from volta._kernels.cpu.conv_depthwise cimport weight_depthwise
 from volta._kernels.cpu.conv_product cimport thinned, weight_by_product

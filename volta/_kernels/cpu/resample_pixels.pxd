@@ -111,6 +111,36 @@ cdef inline void resample_line(Axis* y, const real* x, Py_ssize_t upper, Py_ssiz
         out += n
 
 
+cdef inline void take_pixels(Grid* p, const real* x, Py_ssize_t start, Py_ssize_t stop, const int* index, real* out) noexcept nogil:
+    """Rows start .. stop of the output where each has one source: of a line of them whose sources were those of the line before, a copy."""
+    cdef Axis* z = &p.axis[0]
+    cdef Axis* y = &p.axis[1]
+    cdef Py_ssize_t n = p.axis[2].size, oy = start % y.length, oz = start // y.length % z.length, o, count
+    cdef const real* line
+    cdef const real* before = NULL                  # the sources of the whole line that was written last
+    x += start // y.length // z.length * z.size * y.size * n
+    out += start * n
+    while start < stop:
+        count = min(y.length - oy, stop - start)
+        line = x + index[z.first + oz] * y.size * n
+        if line == before:
+            memcpy(out, out - y.length * n, count * n * sizeof(real))
+            out += count * n
+        else:
+            before = line if oy == 0 else NULL
+            for o in range(oy, oy + count):
+                if n <= SHORT_LINE:
+                    copy_line(out, line + index[y.first + o] * n, n, n)
+                else:
+                    memcpy(out, line + index[y.first + o] * n, n * sizeof(real))
+                out += n
+        start += count
+        oy, oz = 0, oz + 1
+        if oz == z.length:
+            oz = 0
+            x += z.size * y.size * n
+
+
 cdef inline void resample_pixels(Grid* p, const real* x, Py_ssize_t start, Py_ssize_t stop, const int* index, const real* weight,
                                  Py_ssize_t* at, real* f, real* out) noexcept nogil:
     """Rows start .. stop of the output. IN: at, f, room for the sources of one."""
@@ -118,6 +148,9 @@ cdef inline void resample_pixels(Grid* p, const real* x, Py_ssize_t start, Py_ss
     cdef Axis* y = &p.axis[1]
     cdef Py_ssize_t n = p.axis[2].size, row, i, j, count, oy = start % y.length, oz = start // y.length % z.length, line
     cdef real factor
+    if z.taps * y.taps == 1:
+        take_pixels(p, x, start, stop, index, out)
+        return
     x += start // y.length // z.length * z.size * y.size * n
     out += start * n
     if z.taps == y.taps == 2 and not (y.ragged or z.ragged):
@@ -142,12 +175,7 @@ cdef inline void resample_pixels(Grid* p, const real* x, Py_ssize_t start, Py_ss
                 f[count] = factor * weight[y.first + j * y.length + oy]
                 at[count] = (line + index[y.first + j * y.length + oy]) * n
                 count += f[count] != 0 or not (y.ragged or z.ragged)
-        if z.taps * y.taps > 1:
-            weighed(count, f, at, x, n, out)
-        elif n <= SHORT_LINE:
-            copy_line(out, x + at[0], n, n)
-        else:
-            memcpy(out, x + at[0], n * sizeof(real))
+        weighed(count, f, at, x, n, out)
         out += n
         oy += 1
         if oy == y.length:
