@@ -2,8 +2,8 @@
 
 Every `volta/_kernels/*/*.pyx` becomes an extension, and every `*.pyx.in` first passes through Cython's Tempita. The folder
 says how often it is compiled: those of `cpu/` are loops, compiled once per instruction set from the same C file into
-`cpu/<variant>/`, of which `cpu/__init__.py` takes the best that the running CPU has; all others once. Then `docs/make.py` asks what was
-built for its public names, and writes the type stubs.
+`cpu/<variant>/`, of which `cpu/__init__.py` takes the best that the running CPU has (but no time goes to AVX-512 where it gains nothing:
+`AS_AVX2`); all others once. Then `docs/make.py` asks what was built for its public names, and writes the type stubs.
 
 Environment:
     VOLTA_BOUNDSCHECK=1   index checks, and a check that every view lies inside its storage (slow; for tests)
@@ -62,6 +62,8 @@ MOVING = {"bag", "conv", "conv_depthwise", "conv_pixels", "conv_product", "conv_
           "update", "windowed"}
 # Modules whose loops are as fast where functions of headers are inlined only up to the size of -O2, which a fifth of their time goes to.
 APART, LEAN = ["--param=max-inline-insns-single=70"], {"lu"}
+# Modules that AVX-512 makes less than a twentieth faster: where it runs, these are AVX2's.
+AS_AVX2 = {"fold", "index", "join", "sample", "scatter", "update"}
 UNROLLED = (".gemm", ".multiply")
 MSVC_FLAGS = ["/O2", "/fp:precise"]
 LIBOMP = "/opt/homebrew/opt/libomp", "/usr/local/opt/libomp"        # where Homebrew puts it on Apple's processors, and on Intel's
@@ -110,6 +112,12 @@ def is_varied(source: Path) -> bool:
     return source.parent == VARIED
 
 
+def variants_of(source: Path) -> list[str]:
+    """The instruction sets for which a module is compiled, of those that this build makes."""
+    names = variants() if is_varied(source) else []
+    return [name for name in names if name != "avx512" or "avx2" not in names or source.name.split(".")[0] not in AS_AVX2]
+
+
 def pyx_path(source: Path) -> Path:
     """Where the Cython source of a module is, for a template after its expansion."""
     return source.parent / "generated" / source.name.removesuffix(".in") if source.name.endswith(".in") else source
@@ -133,7 +141,7 @@ def extensions() -> list[Extension]:
         if not is_varied(source):
             result.append(Extension(f"volta._kernels.{name}", [common]))
             continue
-        for variant in variants():
+        for variant in variants_of(source):
             own = str(variant_c_path(source, variant))
             result.append(Extension(f"volta._kernels.cpu.{variant}.{name.split('.')[1]}", [own], depends=[common]))
     return result
@@ -189,13 +197,13 @@ def generate_c(parallel: int) -> None:
         if path != source:
             write_if_changed(path, template(source).substitute())
         modules[is_varied(source)].append(Extension(f"volta._kernels.{name}", [str(path)]))
-        for variant in variants() if is_varied(source) else ():
+        for variant in variants_of(source):
             include = Path("..", c_path(source).relative_to(GENERATED)).as_posix()
             write_if_changed(variant_c_path(source, variant), f'#include "{include}"\n')
     # A change of mode, or of how Cython is told to translate, has to translate everything anew.
     stamp, made_by = GENERATED / "made_by", f"{CHECKED} {zlib.crc32(Path(__file__).read_bytes()):08x}"
     anew = not stamp.exists() or stamp.read_text() != made_by
-    gc.set_threshold(200_000, 10, 10)       # syntax trees are large, and Python looks through them for garbage a fifth of the time
+    gc.set_threshold(1_000_000, 10, 10)     # syntax trees are large, and Python looks through them for garbage a fifth of the time
     # Where processes start by other ways than forking, they would run this file again.
     processes = parallel if multiprocessing.get_start_method() == "fork" else 0
     for varied, some in modules.items():        # without what only introspection of kernels needs, there is a tenth less to compile
@@ -297,8 +305,8 @@ class BuildExt(build_ext):
         return []
 
     def copy_extensions_to_source(self) -> None:
-        known = {name.partition(".")[2] for name, source in module_sources().items() if is_varied(source)}
         for variant in variants():
+            known = {name.partition(".")[2] for name, source in module_sources().items() if variant in variants_of(source)}
             (VARIED / variant).mkdir(exist_ok=True)
             for path in (VARIED / variant).iterdir():       # of modules that there are no longer
                 if path.is_file() and path.name.split(".")[0] not in known:

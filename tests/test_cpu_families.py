@@ -4,10 +4,12 @@ These call kernels directly (no autograd); the op table's tests cover the same k
 """
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from volta._kernels import core
+from volta._kernels import core, cpu
 from volta._kernels.core import threads
 from volta._kernels.cpu import (
     conv,
@@ -29,6 +31,7 @@ from volta._kernels.cpu import (
     update,
 )
 from volta.errors import IndexRangeError
+from volta.ops.table import import_all
 
 CODES = {"bool": 0, "uint8": 1, "int32": 2, "int64": 3, "float16": 4, "float32": 5, "float64": 6}
 FLOATS = ["float32", "float64"]
@@ -36,6 +39,13 @@ KERNELS: dict = {}
 for module in (conv, conv_weight, copy, index, linalg, loss, moments, norm, pool, random, resample, row_norm, sample, scatter, softmax,
                sort, update):
     KERNELS.update(module.KERNELS)
+
+
+def test_kernels_are_of_the_chosen_instruction_set():
+    """But for modules that gain nothing by AVX-512, which are compiled for AVX2 alone."""
+    folders = [Path(folder).name for folder in cpu.__path__]
+    assert folders == ["cpu", cpu.variant, *["avx2"] * (cpu.variant == "avx512")]
+    assert {Path(module.__file__).parent.name for module in import_all(cpu)} <= set(folders)
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """CPU kernels. Imports of this package's modules resolve to the best instruction set that the running CPU has.
 
 The loop modules lie in `baseline/`, `avx2/` and `avx512/`; the chosen folder is put on this package's path, so that
-`from volta._kernels.cpu import elementwise` (and one loop module's cimport of another) finds that variant and no other.
+`from volta._kernels.cpu import elementwise` (and one loop module's cimport of another) finds that variant and no other. Modules that gain
+nothing by AVX-512 are compiled for AVX2 alone (`AS_AVX2` in setup.py), whose folder follows AVX-512's for them.
 The environment variable VOLTA_CPU forces a lower one.
 
 OpenMP's workers wait for the next loop in a spin of 0.1 to 0.5 ms, unless the user has set how they wait, and sleep then. That is longer
@@ -43,5 +44,5 @@ def _load_openmp() -> None:
 
 
 variant = _choose()
-__path__.append(os.path.join(os.path.dirname(__file__), variant))
+__path__ += [os.path.join(os.path.dirname(__file__), folder) for folder in ((variant, "avx2") if variant == "avx512" else (variant,))]
 _load_openmp()
