@@ -224,6 +224,14 @@ def _layer(module: str) -> int:
     return max(fits)[1]
 
 
+def test_kernels_take_only_what_both_gcc_and_clang_have():
+    """Apple's compiler is Clang."""
+    both = {"expect", "constant_p", "unreachable", "shufflevector", "fma", "fmaf", "prefetch", "ctzll", "popcount"}
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "_kernels").glob("*/*.p*")]
+    found = {name for text in texts for name in re.findall(r"\b__builtin_(\w+)", text)}
+    assert both >= found > {"shufflevector"}
+
+
 def test_no_layer_reaches_up(imports):
     wrong = [f"  {LAYERS[_layer(i.source)][0]} reaches up to {LAYERS[_layer(i.target)][0]}: {i}" for i in _within(imports)
              if _layer(i.target) > _layer(i.source) and not (i.late and _may_be_late(i.source, i.target))]
