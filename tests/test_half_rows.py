@@ -88,8 +88,7 @@ def test_layer_norm_without_a_graph_and_with_one(dtype):
 
 
 @pytest.mark.parametrize("dtype", (*HALVES, volta.float32, volta.float64))
-@pytest.mark.parametrize("shape, dim", [((5000,), (0,)), ((70, 100), (1,)), ((70, 100), (0,)), ((33, 31), (0,)), ((9, 300), (1,)),
-                                        ((3, 2, 77), (1,))])
+@pytest.mark.parametrize("shape, dim", [((5000,), 0), ((70, 100), 1), ((70, 100), 0), ((33, 31), 0), ((9, 300), 1), ((3, 2, 77), 1)])
 def test_products(shape, dim, dtype, threads):
     x = volta.tensor(1 + 0.01 * np.random.default_rng(0).standard_normal(shape)).to(dtype)
     true = x.double().numpy().prod(axis=dim)
