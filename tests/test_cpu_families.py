@@ -44,7 +44,8 @@ for module in (conv, conv_weight, copy, index, linalg, loss, moments, norm, pool
 def test_kernels_are_of_the_chosen_instruction_set():
     """But for modules that gain nothing by AVX-512, which are compiled for AVX2 alone."""
     folders = [Path(folder).name for folder in cpu.__path__]
-    assert folders == ["cpu", cpu.variant, *["avx2"] * (cpu.variant == "avx512")]
+    others = ["avx2"] if cpu.variant == "avx512" and Path(cpu.__path__[0], "avx2").is_dir() else []         # built or not
+    assert folders == ["cpu", cpu.variant, *others]
     assert {Path(module.__file__).parent.name for module in import_all(cpu)} <= set(folders)
 
 

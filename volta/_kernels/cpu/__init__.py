@@ -44,5 +44,6 @@ def _load_openmp() -> None:
 
 
 variant = _choose()
-__path__ += [os.path.join(os.path.dirname(__file__), folder) for folder in ((variant, "avx2") if variant == "avx512" else (variant,))]
+_folders = [os.path.join(os.path.dirname(__file__), folder) for folder in ((variant, "avx2") if variant == "avx512" else (variant,))]
+__path__ += [folder for folder in _folders if os.path.isdir(folder)]            # a build of AVX-512 alone has all modules there
 _load_openmp()
