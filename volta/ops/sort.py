@@ -197,10 +197,6 @@ def _middle(name, input, dim, keepdim, skip):
     _check_line(name, input, dim)
     d = as_dim(name, dim, input.ndim)
     if _in_the_middle(input, input._shape[d] if input.ndim else 1):
-        if bare(input):
-            shape = reduced(input._shape, (d,) if input.ndim else (), keepdim)
-            values, indices = run_kernel(middle_op, input.device, (input,), {"dim": d, "skip": skip})
-            return tuple.__new__(ValuesIndices, (reshaped(values, shape), reshaped(indices, shape)))
         return _shaped(input, d, keepdim, *middle_op(input, dim=d, skip=skip))
     values, indices, d = _sorted(name, input, dim)
     length = values.shape[d]
