@@ -210,7 +210,7 @@ def generate_c(parallel: int) -> None:
     # A change of mode, or of how Cython is told to translate, has to translate everything anew.
     stamp, made_by = GENERATED / "made_by", f"{CHECKED} {zlib.crc32(Path(__file__).read_bytes()):08x}"
     anew = not stamp.exists() or stamp.read_text() != made_by
-    gc.set_threshold(1_000_000, 10, 10)     # syntax trees are large, and Python looks through them for garbage a fifth of the time
+    gc.set_threshold(5_000_000, 10, 10)     # syntax trees are large, and Python looks through them for garbage a fifth of the time
     # Where processes start by other ways than forking, they would run this file again.
     processes = parallel if multiprocessing.get_start_method() == "fork" else 0
     for varied, some in modules.items():        # without what only introspection of kernels needs, there is a tenth less to compile
