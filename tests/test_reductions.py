@@ -76,6 +76,16 @@ def test_the_forms_of_max(device):
         x.median(keepdim=True)
 
 
+@pytest.mark.parametrize("count", [1, 2, 17, 40])
+def test_products_of_what_lies_over_itself(count, device):
+    """Of an element repeated, and of one alone, whose dimension may have no step; in vectors of columns too."""
+    for shape in ((100,), (64, 3), (130,)):
+        x = np.linspace(0.9, 1.1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+        repeated = volta.tensor(x, device=device).expand(count, *shape)
+        np.testing.assert_allclose(repeated.prod(0).numpy(), x.astype(np.float64) ** count, rtol=1e-5)
+        np.testing.assert_array_equal(volta.tensor(x, device=device).unsqueeze(-1).prod(-1).numpy(), x)
+
+
 @pytest.mark.parametrize("dim", [None, 0, 1])
 def test_gradients_of_products(device, dim):
     """The product of the others: the quotient where no element is 0, which is NaN beside infinities, as in PyTorch."""
