@@ -140,7 +140,7 @@ def test_a_line_search_takes_what_evaluations_are_left():
             x = lib.tensor(start, dtype=lib.float64).requires_grad_()
             optimizer = lib.optim.LBFGS([x], lr=1e-3, max_iter=4, history_size=3, line_search_fn="strong_wolfe")
 
-            def closure(lib=lib, x=x, optimizer=optimizer):
+            def closure(lib=lib, x=x, goal=goal, optimizer=optimizer):
                 optimizer.zero_grad()
                 loss = (x - goal) ** 4 + x * x
                 loss.backward()
