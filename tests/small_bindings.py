@@ -61,6 +61,8 @@ def _statistics(name):
 
 
 NORMS = ((70, 20, 3), (3000, 2), (1, 1, 5000), (3, 2, 2000))
+WITH_INFINITY = Derived(lambda *_: np.where(np.arange(6000) % 700 == 1, np.inf, np.arange(6000) % 97).reshape(3, 2000))
+ROWS = ((70, 50), (3, 2000), (1, 5000), (2000, 3))
 LOSSES = ((400, 5), (3, 2000), (1, 5000), (5000, 1))
 INDEXED = (((5000,), 0, 7000), ((70, 40), 0, 3000), ((70, 40), 1, 100), ((3, 1500, 2), 1, 1000), ((2, 3000), 1, 3), ((1, 5000), 1, 5000),
            ((5000, 1), 0, 1), ((30, 1111), 0, 4))
@@ -146,6 +148,11 @@ OWN = {
                        for b, n, r, m, p in DISTANCES],
     "fractional_max_pool": [case((20, 13, 15), (20, 2), size=(6, 7), kernel=(3, 2)),
                             case((8, 6, 7, 8), (8, 3), size=(3, 3, 3), kernel=(2, 3, 1))],
+    "var": [*(case(s, dim=d, keepdim=False, correction=1.0) for s, d in REDUCED[:3]),
+            *(case(WITH_INFINITY, dim=d, keepdim=True, correction=1.0) for d in ((0,), (1,)))],
+    "cosine": [case(s, s, eps=1e-6) for s in ROWS],
+    "cosine_grad": [case(s[:-1], s, s, *[Derived(lambda g, *_: np.full(g.shape, 0.5))] * 3, eps=1e-6)
+                    for s in ROWS],
     "unit": [case((70, 50), dim=1, eps=1e-6), case((40, 3, 30), dim=0, eps=1e-6), case((3000,), dim=0, eps=1e-6)],
     "unit_grad": [case(s, s, Derived(lambda g, x, d=d: np.sqrt((x * x).sum(d, keepdims=True))), dim=d, eps=1e-6)
                   for s, d in (((70, 50), 1), ((40, 3, 30), 0), ((3000,), 0))],

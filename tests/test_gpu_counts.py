@@ -66,6 +66,7 @@ CASES = {
     "label smoothing": (lambda: F.cross_entropy(rand(6, 5), volta.zeros(6, dtype=volta.int64, device="gpu"), label_smoothing=0.1), 4, 2),
     "normalize": (lambda: F.normalize(rand(6, 4)), 2, 1),
     "cosine_similarity": (lambda: F.cosine_similarity(rand(6, 4), rand(6, 4)), 6, 4),
+    "cosine_embedding_loss": (lambda: F.cosine_embedding_loss(rand(6, 4), rand(6, 4), volta.ones(6, device="gpu")), 6, 4),
     "lp_pool2d": (lambda: F.lp_pool2d(rand(*IMAGE), 2, 2), 4, 4), "lp_pool of 3": (lambda: F.lp_pool2d(rand(*IMAGE), 3, 2), 5, 8),
     "local_response_norm": (lambda: F.local_response_norm(rand(2, 5, 6, 6), 3), 6, 13),
     "quantile": (lambda: volta.quantile(rand(3, 5), 0.3, dim=1), 5, 8), "median": (lambda: rand(3, 5).median(), 2, 9),

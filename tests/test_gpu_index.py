@@ -168,6 +168,19 @@ def test_scatter_add_of_many_places_as_lines_of_copies(shape, size, dim, monkeyp
     forget_plans()
 
 
+@pytest.mark.parametrize("kind", ["int64", "int16", "uint8", "float32", "float16"])
+def test_additions_of_every_dtype_by_buckets(kind):
+    """Of entries that are no whole vectors: each is read in the type that it is stored in."""
+    rng = np.random.default_rng(0)
+    index, values, base = rng.integers(0, 30_001, 40_003), rng.integers(0, 3, 40_003).astype(kind), rng.integers(0, 3, 30_001).astype(kind)
+    expected = base.copy()
+    np.add.at(expected, index, values)
+    found = volta.tensor(base, device="gpu").index_add(0, volta.tensor(index, device="gpu"), volta.tensor(values, device="gpu"))
+    np.testing.assert_array_equal(found.numpy(), expected)
+    if kind == "int64":
+        np.testing.assert_array_equal(volta.bincount(volta.tensor(index, device="gpu")).numpy(), np.bincount(index))
+
+
 @pytest.mark.parametrize("kind", ["float32", "float16", "int32", "uint8", "bool"])
 @pytest.mark.parametrize("shape, size", [((9000, 4), 3), ((9000, 3), 3), ((2, 5000, 1), 2), ((4096, 1), 1)])
 def test_rows_of_very_many_entries(shape, size, kind):

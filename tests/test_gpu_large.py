@@ -13,7 +13,8 @@ import pytest
 
 import volta
 from volta._kernels import core
-from volta.errors import OutOfMemoryError
+from volta.devices.gpu.limits import recurrent
+from volta.errors import BindingLimitError, OutOfMemoryError
 from volta.nn import functional as F
 from volta.ops.table import RECORDS
 
@@ -150,6 +151,13 @@ def test_write_into_a_vector_at_indices():
     x[volta.tensor([3, 34 * MEGA - 1, 3], device="gpu")] = volta.tensor([1.0, 2.0, 3.0], device="gpu")
     found = x.numpy()
     assert found[3] == 3 and found[-1] == 2 and np.count_nonzero(found) == 2
+
+
+@pytest.mark.parametrize("name", ["recurrent", "recurrent_grad"])
+def test_a_recurrence_of_one_row_that_cannot_be_cut_is_refused(name, gpu):
+    x, weight = volta.ones(1, 8, device="gpu"), volta.ones(8, 2, device="gpu")
+    with pytest.raises(BindingLimitError, match=r"a slice of shape \(1, 8\) alone is larger than one binding"):
+        getattr(recurrent, name)(None, x, weight, *[None] * (3 if name == "recurrent" else 4), mode="lstm", batch_sizes=(1,), reverse=False)
 
 
 def test_a_software_adapter_has_the_memory_of_the_machine(gpu, monkeypatch):

@@ -241,6 +241,27 @@ def test_means_of_channels_beside_infinity():
         np.testing.assert_array_equal(found[1], found[0])
 
 
+@pytest.mark.parametrize("shape", [(5, 9), (70, 9), (2, 4, 3), (2, 4, 64, 65), (4, 2, 100, 100)])
+def test_variances_beyond_float32_are_infinite(shape, device):
+    """Then what is normalised is the bias, as the CPU's kernels have it, however the channels are split."""
+    rng = np.random.default_rng(0)
+    for large in (1e20, 1e30, -1e22):
+        arrays = [rng.uniform(-3, 3, shape), *rng.uniform(0.5, 1, (2, shape[1]))]
+        arrays[0].flat[0] = large
+        found = []
+        for T in (torch, volta):
+            x, weight, bias = [T.tensor(a.tolist(), device=device if T is volta else "cpu").requires_grad_() for a in arrays]
+            mean, var = T.zeros(shape[1], device=x.device), T.ones(shape[1], device=x.device)
+            out = T.nn.functional.batch_norm(x, mean, var, weight, bias, True)
+            grads = T.autograd.grad((out * out).sum(), (x, weight, bias))
+            found.append([t.detach().cpu().numpy() for t in (out, var, *grads)])
+        for ours, theirs in zip(*found):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+    x = volta.ones(2, 4, 64, 65, device=device)
+    x[0, 0, 0, 0] = 1e20
+    assert volta.isfinite(volta.nn.functional.group_norm(x, 2)).all()
+
+
 @pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, INF])
 def test_distances_of_any_power(device, p):
     """Of numbers, equal ones and largest ones beside each other, NaN and infinities: as in PyTorch, gradients too."""

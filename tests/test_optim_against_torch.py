@@ -132,6 +132,25 @@ def test_a_schedule_may_lead_below_zero(name, device):
     np.testing.assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-6)
 
 
+def test_a_line_search_takes_what_evaluations_are_left():
+    """Few may be: a step of `max_iter` 4 has five, and a search that wants more ends where it is."""
+    for start, goal in ((0.1257, -0.1321), (0.3456, 0.8216), (0.1890, -0.5227), (-0.8019, -1.3216), (1.0064, 0.2912)):
+        found = []
+        for lib in (torch, volta):
+            x = lib.tensor(start, dtype=lib.float64).requires_grad_()
+            optimizer = lib.optim.LBFGS([x], lr=1e-3, max_iter=4, history_size=3, line_search_fn="strong_wolfe")
+
+            def closure(lib=lib, x=x, goal=goal, optimizer=optimizer):
+                optimizer.zero_grad()
+                loss = (x - goal) ** 4 + x * x
+                loss.backward()
+                return loss
+            for _ in range(2):
+                optimizer.step(closure)
+                found.append(x.item())
+        assert found[2:] == pytest.approx(found[:2], rel=1e-9)
+
+
 def test_lbfgs_goes_on_from_its_state(device):
     rng = np.random.default_rng(4)
     (theirs, _), (ours, other) = parameters([rng.standard_normal((4, 3)).astype(np.float32)] * 2, device)

@@ -76,6 +76,34 @@ def test_the_forms_of_max(device):
         x.median(keepdim=True)
 
 
+@pytest.mark.parametrize("count", [1, 2, 17, 40])
+def test_products_of_what_lies_over_itself(count, device):
+    """Of an element repeated, and of one alone, whose dimension may have no step; in vectors of columns too."""
+    for shape in ((100,), (64, 3), (130,)):
+        x = np.linspace(0.9, 1.1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+        repeated = volta.tensor(x, device=device).expand(count, *shape)
+        np.testing.assert_allclose(repeated.prod(0).numpy(), x.astype(np.float64) ** count, rtol=1e-5)
+        np.testing.assert_array_equal(volta.tensor(x, device=device).unsqueeze(-1).prod(-1).numpy(), x)
+
+
+@pytest.mark.parametrize("dim", [None, 0, 1])
+def test_second_derivatives_of_products_against_torch(dim, device):
+    """Of the way that is taken alone: beside zeros, infinity makes NaN of the derivatives that meet it."""
+    torch = pytest.importorskip("torch")
+    for planted in ({}, {2: 0.0}, {2: 0.0, 7: 0.0}, {2: 0.0, 7: np.inf}, {1: np.nan, 2: 0.0}):
+        x = np.linspace(0.5, 1.5, 12, dtype=np.float32)
+        for place, value in planted.items():
+            x[place] = value
+        found = []
+        for module, leaf in ((volta, volta.tensor(x.reshape(3, 4), device=device)), (torch, torch.tensor(x.reshape(3, 4)))):
+            leaf.requires_grad_()
+            out = leaf.prod() if dim is None else leaf.prod(dim)
+            first, = module.autograd.grad(out.sum(), leaf, create_graph=True)
+            found.append([t.detach().cpu().numpy() for t in (first, *module.autograd.grad(first.sum(), leaf))])
+        for ours, theirs in zip(*found):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("dim", [None, 0, 1])
 def test_gradients_of_products(device, dim):
     """The product of the others: the quotient where no element is 0, which is NaN beside infinities, as in PyTorch."""

@@ -39,6 +39,15 @@ def test_gcd_and_lcm_at_the_edges(device):
     assert volta.gcd(x, y).tolist() == [0, 5, 2, low, 6] and volta.lcm(x, y).tolist() == [0, 0, 12, 0, 36]
 
 
+def test_zeta_just_below_whole_numbers(device):
+    """The distance to the whole number above decides, and is exact."""
+    q = np.array([-0.00031592566, -1.0002, -2.00005], np.float32)
+    gap = np.ceil(q.astype(np.float64)) - q
+    for s in (2.0, 3.0):
+        found = volta.special.zeta(s, volta.tensor(q, device=device)).numpy()
+        np.testing.assert_allclose(found, (-gap) ** -s, rtol=2e-6)
+
+
 def test_isin(device):
     a, b = np.arange(40).reshape(5, 8) % 17, np.arange(0, 60, 4)
     x, y = volta.tensor(a, device=device), volta.tensor(b, device=device)

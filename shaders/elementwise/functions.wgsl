@@ -146,6 +146,8 @@ fn squared_difference_grad_f(g: f32, x: f32, y: f32) -> f32 { return 2.0 * g * (
 fn wrapped_w(x: T, n: T) -> T { return min(max(select(x, x + n, x < T(0)), T(0)), n - T(1)); }
 fn huber_f(x: f32, y: f32, limit: f32) -> f32 { let d = abs(x - y); return select(limit * (d - 0.5 * limit), 0.5 * d * d, d <= limit); }
 fn huber_grad_f(g: f32, x: f32, y: f32, limit: f32) -> f32 { return g * min_nan(max_nan(x - y, -limit), limit); }
+fn cosine_loss_f(x: f32, t: f32, margin: f32) -> f32 { return select(select(0.0, max_nan(x - margin, 0.0), t == -1.0), 1.0 - x, t == 1.0); }
+fn cosine_loss_grad_f(g: f32, x: f32, t: f32, margin: f32) -> f32 { return select(select(0.0, g, t == -1.0 && x >= margin), -g, t == 1.0); }
 fn remainder_f(x: f32, y: f32) -> f32 { return remainder_f32(x, y); }
 fn remainder_i(x: i32, y: i32) -> i32 { return remainder_i32(x, y); }
 fn remainder_u(x: u32, y: u32) -> u32 { return remainder_u32(x, y); }

@@ -166,5 +166,4 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
 // Infinite elements leave an infinite mean or NaN, by their order: NaN then.
 fn known(mean: f32) -> f32 { return select(mean, nan(), is_inf(mean)); }
 
-// Where squares were beyond float32, what is merged of them may be NaN.
-fn leave(m: vec3<f32>) -> O { return select(m.z, inf(), is_nan(m.z) && is_finite(m.y)) * p.scale; }
+fn leave(m: vec3<f32>) -> O { return deviations(m) * p.scale; }

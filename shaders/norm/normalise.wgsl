@@ -116,7 +116,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     }
     let total = tree[local % COLUMNS];
     let center = total.y;
-    let scale = 1.0 / sqrt(total.z / total.x + p.eps);
+    let scale = 1.0 / sqrt(deviations(total) / total.x + p.eps);
     if (block == 0u && lane == 0u) {
         mean[channel] = origin + center;
         rstd[channel] = scale;

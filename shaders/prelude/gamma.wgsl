@@ -98,7 +98,7 @@ fn zeta_accurate(s: f32, q: f32) -> f32 {
     if (is_nan(s) || is_nan(q) || is_inf(q) || (is_inf(s) && q > 1.0) || (q < 0.0 && floor(s) != s)) { return nan(); }
     if (q > 1.0e17) { return 0.0; }
     if (q > 0.0) { return zeta_positive(s, q); }
-    let other = zeta_positive(s, 1.0 - f) - zeta_positive(s, 1.0 - q);
+    let other = zeta_positive(s, ceil(q) - q) - zeta_positive(s, 1.0 - q);      // 1 - f would have been rounded twice
     return zeta_positive(s, f) + select(other, -other, s < 16777216.0 && (u32(s) & 1u) == 1u);
 }
 

@@ -296,6 +296,9 @@ fn merge_moments(a: vec3<f32>, b: vec3<f32>) -> vec3<f32> {
     return vec3<f32>(count, a.y + apart * share, a.z + b.z + apart * apart * (a.x * share));
 }
 
+// The sum of squared deviations, of which merging may have made NaN where squares were beyond float32.
+fn deviations(m: vec3<f32>) -> f32 { return select(m.z, inf(), is_nan(m.z) && is_finite(m.y)); }
+
 // ---- Bits: neighbours, parts and shifts of numbers, common divisors.
 
 // The next number from x towards y, in integers, which keep denormals.

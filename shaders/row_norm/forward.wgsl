@@ -112,7 +112,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
     }
     workgroupBarrier();
     let moments = tree[thread - lane];
-    var square = moments.z * per_value;
+    var square = deviations(moments) * per_value;
     if (CENTRED) { center = moments.y; } else { square += moments.y * moments.y; }
     let scale = 1.0 / sqrt(square + p.eps);
     for (var i = lane; i < count; i += LANES) {

@@ -119,6 +119,8 @@ resample     windowed(x, places[K, L], weights[K, L], dim)   along dim, L sums o
 
 unit         unit(x, dim: int, eps) -> (out, size)       x divided by its length along dim, or by eps where that is more; the lengths
              unit_grad(g, x, size, dim, eps)             of x
+             cosine(a, b, eps) -> (out, aa, bb)          of rows: a.b / sqrt(aa * bb), with aa = a.a + eps and bb likewise
+             cosine_grad(g, a, b, cosine, aa, bb, eps)   of a
 
 distance     distances(x1[b, n, m], x2[b, r, m] or None, p)   [b, n, r]: norms of what rows differ by; without x2 [b, n (n - 1) / 2],
                                                       of the rows (0, 1), (0, 2), ..., (1, 2), ... of x1

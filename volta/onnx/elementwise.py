@@ -145,6 +145,11 @@ def _huber(x, target, delta):
     return size.node("LessOrEqual", delta).node("Where", size * size * 0.5, (size - delta * 0.5) * delta)
 
 
+def _cosine_loss(x, target, margin):
+    beyond = target.node("Equal", -1.0).node("Where", (x - margin).node("Max", 0.0), 0.0)
+    return target.node("Equal", 1.0).node("Where", x * -1.0 + 1.0, beyond)
+
+
 def _xlogy(a, b):
     nothing = a.node("Equal", 0.0).node("And", b.node("IsNaN").node("Not"))
     return nothing.node("Where", 0.0, a * b.node("Log"))
@@ -176,7 +181,7 @@ _FORMULAS = {
     "frac": lambda x: x - _trunc(x), "logsigmoid": lambda x: x.node("Neg").node("Softplus").node("Neg"),
     "hardsigmoid": lambda x: x.node("HardSigmoid", alpha=1 / 6, beta=0.5), "erfc": lambda x: x.node("Erf").node("Neg") + 1.0,
     "leaky_relu": lambda x, slope: x.node("Greater", 0.0).node("Where", x, x * slope), "elu": _elu, "softplus": _softplus, "bce": _bce,
-    "logistic_loss": _logistic_loss, "huber": _huber,
+    "logistic_loss": _logistic_loss, "huber": _huber, "cosine_loss": _cosine_loss,
     "absolute_difference": lambda a, b: (a - b).node("Abs"), "softsign": lambda x: x.node("Softsign"),
     "squared_difference": lambda a, b: (a - b) * (a - b),
     "clamp": lambda x, low, high: x.node("Max", low).node("Min", high), "hardtanh": lambda x, low, high: x.node("Clip", low, high),

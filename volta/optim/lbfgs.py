@@ -96,7 +96,8 @@ class LBFGS(Optimizer):
             if values["wolfe"]:
                 origin = [p.clone() for p in self._params]
                 loss, gradient, size, used = _strong_wolfe(
-                    lambda t, d, origin=origin: self._evaluate(closure, origin, t, d), size, direction, loss, gradient, slope)
+                    lambda t, d, origin=origin: self._evaluate(closure, origin, t, d), size, direction, loss, gradient, slope,
+                    values["max_eval"] - evaluations)
                 self._move(size, direction)
             else:
                 self._move(size, direction)
@@ -157,8 +158,8 @@ def _cubic(x1, f1, g1, x2, f2, g2, bounds=None):
     return min(max(best, low), high)
 
 
-def _strong_wolfe(evaluate, t, d, f, g, slope, c1=1e-4, c2=0.9, tolerance=1e-9, most=25):
-    """A step that lowers the loss enough and flattens the slope: (loss, gradient, size, evaluations)."""
+def _strong_wolfe(evaluate, t, d, f, g, slope, most, c1=1e-4, c2=0.9, tolerance=1e-9):
+    """A step that lowers the loss enough and flattens the slope, in `most` rounds: (loss, gradient, size, evaluations)."""
     length = d.abs().max().item()
     f_new, g_new = evaluate(t, d)
     used, slope_new = 1, g_new.dot(d).item()

@@ -70,11 +70,12 @@ cdef extern from *:
     #if defined(__AVX2__) && defined(__GNUC__)
         for (; rows > 0; rows -= 16, x += 16 * step)
             for (j = 0; j + PRODUCT_LANES <= n; j += PRODUCT_LANES) {
-                const char *at = x + j * sizeof(float), *end = at + (rows < 16 ? rows : 16) * step;
+                const char *at = x + j * sizeof(float);
+                Py_ssize_t left = rows < 16 ? rows : 16;            /* rows may lie over one another */
                 volta_wide v[8];
                 int k;
                 VOLTA_EIGHT v[k] = VOLTA_WIDE_OF(loadu_pd)(acc + j + k * WIDE_LANES);
-                for (; at != end; at += step)
+                for (; left; left--, at += step)
                     VOLTA_EIGHT v[k] = VOLTA_WIDE_OF(mul_pd)(v[k], VOLTA_WIDE_AT_float((const float *)at + k * WIDE_LANES));
                 VOLTA_EIGHT VOLTA_WIDE_OF(storeu_pd)(acc + j + k * WIDE_LANES, v[k]);
             }

@@ -131,7 +131,7 @@ def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
         threads //= 2
     width = 4 if what.fours and items >= 4 and not entries % 4 and not (strip and (what.inner | strip) % 4) else 1
     items -= items % width
-    wide = {} if width == 1 else {
+    wide = {"G": STORED[what.dtype.code]} if width == 1 else {
         "G": f"vec4<{STORED[what.dtype.code]}>", "I": "vec4<i32>", "WIDE": 4, "value_in": "four[c]", "row_in": "four[c]"}
     block = threads * items
     blocks = ceil_div(entries, block)

@@ -55,10 +55,12 @@ def _add_pass(plan: Plan, geometry, offset: int, scale: float, outputs: tuple, s
 
 
 def _cut(run, x, dim, keepdim, correction):
-    """Composed of reductions and elementwise kernels."""
-    n, away = math.prod(x.shape[d] for d in dim), call("mean", x, dim, True)
-    mean = core.reshaped(away, tuple(1 if d in dim else n for d, n in enumerate(x.shape) if keepdim or d not in dim))
-    away = call("sub", x, away)
+    """Composed of reductions and elementwise kernels. The mean of infinite elements is NaN, as in one pass."""
+    n, mean = math.prod(x.shape[d] for d in dim), call("mean", x, dim, True)
+    away = call("sub", x, mean)
+    rest = call("mean", away, dim, True)
+    mean = core.reshaped(call("where", call("isnan", rest), rest, mean),
+                         tuple(1 if d in dim else n for d, n in enumerate(x.shape) if keepdim or d not in dim))
     return call("div", call("sum", call("mul", away, away), dim, keepdim), float(max(n - correction, 0))), mean
 
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core import TensorBase
-from volta.dtypes import HALVES, as_integer, float32, int64, result_type
+from volta.dtypes import HALVES, as_integer, float32, get_default_dtype, int64, result_type
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.nn.functional.activation import softplus
 from volta.nn.functional.loss import _check_reduction, _pair, _pointwise, _reduce, _squares, reduction_of
 from volta.ops.copy import as_wide
 from volta.ops.distance import pairwise_distance
 from volta.ops.indexing import check_index
-from volta.ops.records.activation import huber
+from volta.ops.records.activation import cosine_loss, huber
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, scatter_add_op
 from volta.ops.records.loss import multi_margin_op
@@ -36,10 +36,11 @@ from volta.ops.records.math import (
     xlogy,
 )
 from volta.ops.records.scan import cumsum_op
+from volta.ops.records.unit import cosine_op
 from volta.ops.records.view import reshape_op
 from volta.ops.reduce import sum
 from volta.ops.table import Derived, Labels, case, composed
-from volta.ops.view import unsqueeze
+from volta.ops.view import broadcast_tensors, unsqueeze
 from volta.shapes import broadcasts_to
 
 if TYPE_CHECKING:
@@ -467,10 +468,10 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
         raise ShapeError(f"cosine_embedding_loss: needs (N, D) twice and (N,), or (D,) twice and (), got shapes {input1.shape}, "
                          f"{input2.shape} and {target.shape}")
     dtype = result_type(input1, input2)                     # in which the target has no part
-    input1, input2 = (cast(x, float32 if dtype in HALVES else dtype) for x in (input1, input2))
-    size1, size2 = sum(input1 * input1, -1) + 1e-12, sum(input2 * input2, -1) + 1e-12
-    cosine = sum(input1 * input2, -1) / (size1 * size2).sqrt()
-    beyond = clamp_min(cosine - +margin if margin else cosine, 0.0)
-    losses = where_op(target == 1, 1.0 - cosine, where_op(target == -1, beyond, 0.0))
+    wide = float32 if dtype in HALVES else dtype if dtype.is_floating_point else get_default_dtype()
+    input1, input2 = (cast(x, wide) for x in (input1, input2))
+    if input1.shape != input2.shape:
+        input1, input2 = broadcast_tensors(input1, input2)
+    losses = cosine_loss(cosine_op(input1, input2, eps=1e-12)[0], cast(target, wide), float(margin))
     out = _reduce("cosine_embedding_loss", losses, reduction)
     return cast(out, dtype) if dtype in HALVES else out

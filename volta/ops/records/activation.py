@@ -11,7 +11,7 @@ from volta.ops.records.elementwise import binary, gradient, ternary, unary
 from volta.ops.records.math import exp, relu, sigmoid, sigmoid_grad, sign, tanh, where_op, zero
 from volta.ops.records.math import log1p as log1p_op
 from volta.ops.records.view import slice_op
-from volta.ops.table import BINARY_SHAPES, TERNARY_SHAPES, UNARY_SHAPES, case, register
+from volta.ops.table import BINARY_SHAPES, TERNARY_SHAPES, UNARY_SHAPES, Derived, case, register
 
 _FUNCTIONAL = {"promote": "common", "function": False, "method": False, "inplace": False}
 
@@ -123,6 +123,24 @@ huber_grad = ternary("huber_grad", ("g", "x", "target", "delta"), None, takes="f
                      cases=tuple(case(*shapes, 0.7) for shapes in TERNARY_SHAPES),
                      reference=lambda g, x, target, delta: g * hardtanh(x - target, -delta, delta),
                      numpy=lambda g, x, target, delta: g * np.clip(x - target, -delta, delta))
+
+
+def _signs(*arrays):
+    return np.where(np.arange(arrays[-1].size).reshape(arrays[-1].shape) % 3, 1.0, -1.0)
+
+
+def _np_cosine_loss(x, target, margin):
+    return np.where(target == 1, 1 - x, np.where(target == -1, np.maximum(x - margin, 0), 0))
+
+
+# Of cosines that are to be 1 where target is 1 and at most the margin where that is -1; nothing of other targets.
+cosine_loss = ternary("cosine_loss", ("x", "target", "margin"), (
+    lambda g, x, target, margin: cosine_loss_grad(g, x, target, margin), None, None), takes="f", public=False, numpy=_np_cosine_loss,
+    cases=tuple(case(s, Derived(_signs), 0.3) for s in ((6,), (3, 4), ())))
+cosine_loss_grad = ternary("cosine_loss_grad", ("g", "x", "target", "margin"), (
+    lambda gg, x, target, margin: cosine_loss_grad(gg, x, target, margin), zero, None, None), takes="f", public=False,
+    numpy=lambda g, x, target, margin: np.where(target == 1, -g, np.where((target == -1) & (x >= margin), g, 0.0)),
+    cases=tuple(case(s, s, Derived(_signs), 0.3) for s in ((6,), (3, 4), ())))
 hardshrink_op = binary("hardshrink", (lambda g, a, b: shrink_grad(g, a, -b, b), zero), takes="f", cases=_with(0.7), public=False,
                        numpy=lambda x, lambd: np.where(np.abs(x) <= lambd, 0.0, x), fits="ifh")
 softshrink = binary("softshrink", (lambda g, a, b: shrink_grad(g, a, -b, b), lambda g, out: -g * sign(out)), takes="f",

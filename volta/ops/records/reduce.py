@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
+from volta._kernels.core.graph import is_grad_enabled
 from volta.ops.records.copy import cast
 from volta.ops.records.math import exp, logical_and, root_grad, where_op
 from volta.ops.records.scan import cumprod_op, flipped
@@ -59,7 +60,10 @@ def _prod_vjp(g, x, out, dim, keepdim):
     every = all_op(x, dim=tuple(range(x.ndim)), keepdim=False)
     if core.host_sees(every):
         return g * (whole / x if every.item() else _beside_zeros(x, dim))
-    return g * where_op(every, whole / where_op(x == 0, 1, x), _beside_zeros(x, dim))
+    taken = where_op(every, x, 1.0)                     # the way that is not taken is that of ones: none of its derivatives is NaN
+    if is_grad_enabled():
+        whole = _expanded(prod_op(taken, dim=dim, keepdim=keepdim), x.shape, dim, keepdim)
+    return g * where_op(every, whole / taken, _beside_zeros(where_op(every, 1.0, x), dim))
 
 
 def _beside_zeros(x, dim):

@@ -31,7 +31,7 @@ def _onto(t, state):
 def _by_sequences(run, batch, tensors, params):
     """A single step, of which `weight` and `bias` are the second and perhaps third operand, whole."""
     if batch < 2:
-        refuse(tensors[0])
+        refuse(tensors[0][0])
     halves = [run(*[part(t, d, a, b) for t, d in tensors], **{**params, "batch_sizes": (b - a,)})
               for a, b in ((0, batch // 2), (batch // 2, batch))]
     return join(*halves, (0,) * 4)

@@ -66,6 +66,20 @@ def composed_unit_grad(g, x, size, *, dim, eps):
     return call("mul", call("sub", g, call("mul", x, along)), scale)
 
 
+def composed_cosine(a, b, *, eps):
+    """Cosines of rows, and the squares of their lengths."""
+    aa, ab, bb = (call("sum", call("mul", x, y), (a.ndim - 1,), False) for x, y in ((a, a), (a, b), (b, b)))
+    aa, bb = call("add", aa, eps), call("add", bb, eps)
+    return call("div", ab, call("sqrt", call("mul", aa, bb))), aa, bb
+
+
+def composed_cosine_grad(g, a, b, cosine, aa, bb, *, eps):
+    """The gradient of a."""
+    across, along = call("div", g, call("sqrt", call("mul", aa, bb))), call("div", call("mul", g, cosine), aa)
+    across, along = (core.view(t, (*t.shape, 1), (*t._strides, 1), t.offset) for t in (across, along))
+    return call("sub", call("mul", b, across), call("mul", a, along))
+
+
 def reduction(name: str, run, x, dim, keepdim):
     """A reduction over the dims of a tuple; parts along one of them are reduced again."""
     d, half = _halves(x, dim)
