@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import graph, inplace
-from volta.dtypes import bool_, int64
+from volta.dtypes import HALVES, bool_, float32, int64
 from volta.errors import ArgumentError, AutogradError, DTypeError, RankError, ShapeError
 from volta.nn.functional import conv, lookup, norm, sample, windows
 from volta.ops.creation import arange, full, ones_like, rand, zeros_like
 from volta.ops.math import where
 from volta.ops.records.copy import cast
+from volta.ops.records.math import rsqrt
 from volta.ops.records.view import reshape_op
+from volta.ops.reduce import var_mean
 from volta.ops.sort import searchsorted
 from volta.ops.table import case, composed
 
@@ -75,6 +77,10 @@ def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
         raise ShapeError(f"native_group_norm: {N} x {C} x {HxW} elements in {group} groups do not fit an input of shape {input.shape}")
     found = norm.by_groups(reshape_op(input, shape=(N, C, HxW)), group, weight, bias, eps)
     out, *statistics = _with_statistics(found, (N, group), _dtype_of(input, weight, bias))
+    if graph.wants_derivative(input) and input._size:           # here the statistics have derivatives, too, as in PyTorch
+        rows = reshape_op(input, shape=(N, group, C // group * HxW))
+        variance, middle = var_mean(cast(rows, float32) if rows.dtype in HALVES else rows, 2, correction=0)
+        statistics = [cast(v, statistics[0].dtype) for v in (middle, rsqrt(variance + eps))]
     return reshape_op(out, shape=input.shape), *statistics
 
 
