@@ -41,6 +41,7 @@ CASES = {  # images, channels, outputs, kernel, size, stride, padding, dilation,
     "volumes of many channels": (2, 16, 24, (3, 3, 3), (4, 9, 28), 1, 1, 1, 1),
     "volumes whose rows are short": (3, 4, 12, (3, 5, 3), (4, 6, 5), 1, (1, 2, 1), 1, 2),
     "images below a border of more than a window": (2, 6, 20, (5, 3), (9, 30), 1, (7, 1), 1, 1),
+    "windows of one column some steps apart": (3, 10, 6, (7, 3, 1), (12, 12, 15), (2, 1, 3), (2, 0, 4), 1, 2),
 }
 
 

@@ -55,7 +55,7 @@ cdef inline double share_seen(Axis* a, bint transposed, Py_ssize_t tile) noexcep
 
 cdef inline bint cropping_pays(Plan* p) noexcept nogil:
     """Whether so many taps lie above or below the input, or before or behind its slices, that tiles leave them out."""
-    return p.d.skip * p.h.skip == 1 and 100 * share_seen(&p.d, p.transposed, 1) * share_seen(&p.h, p.transposed, 1) < CROPPED
+    return p.d.skip * p.h.skip * p.w.skip == 1 and 100 * share_seen(&p.d, p.transposed, 1) * share_seen(&p.h, p.transposed, 1) < CROPPED
 
 
 cdef inline double dense_cost(Plan* p) noexcept nogil:
