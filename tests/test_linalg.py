@@ -279,3 +279,21 @@ def test_upper_factors(shape):
     assert found[0][0].stride() == found[1][0].stride()
     for ours, theirs in zip(*found):
         np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+def test_factors_that_are_given_under_transforms():
+    """Second derivatives and batches of `lu_solve`, none sample by sample."""
+    rng = np.random.default_rng(0)
+    a, b = volta.tensor(rng.standard_normal((2, 4, 4)) + 4 * np.eye(4)), volta.tensor(rng.standard_normal((4, 2)))
+    factors, pivots = linalg.lu_factor(a)
+    for adjoint in (False, True):
+        def solved(lu, p, x, adjoint=adjoint):
+            return linalg.lu_solve(lu, p, x, adjoint=adjoint)
+        batch = volta.func.vmap(solved, (0, 0, None))(factors, pivots, b)
+        np.testing.assert_allclose(batch.numpy(), np.linalg.solve(a.mT.numpy() if adjoint else a.numpy(), b.numpy()), rtol=1e-10)
+        assert gradgradcheck(lambda lu, x: solved(lu, pivots, x), (factors.clone().requires_grad_(), b.clone().requires_grad_()))
+        hessian = volta.func.hessian(lambda x: solved(factors[0], pivots[0], x).pow(3).sum())(b)
+        found = volta.func.vmap(lambda x: volta.func.grad(lambda y: solved(factors[0], pivots[0], y).pow(3).sum())(x))(
+            volta.stack([b + 1e-6, b - 1e-6]))
+        np.testing.assert_allclose(hessian.sum((2, 3)).numpy(), ((found[0] - found[1]) / 2e-6).numpy(), rtol=1e-5)
