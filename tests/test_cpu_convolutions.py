@@ -7,6 +7,7 @@ import pytest
 
 import volta
 import volta.nn.functional as F
+from volta._kernels.core import threads
 
 CASES = {  # images, channels, outputs, kernel, size, stride, padding, dilation, groups
     "a pixel of several images": (9, 20, 33, (7, 7), (4, 5), 1, 3, 1, 1),
@@ -35,6 +36,12 @@ CASES = {  # images, channels, outputs, kernel, size, stride, padding, dilation,
     "planes": (3, 12, 33, (1, 1), (9, 8), 1, 0, 1, 1),
     "planes of one volume": (1, 21, 30, (1, 1, 1), (3, 4, 5), 1, 0, 1, 1),
     "small planes of many channels": (9, 150, 230, (1, 1), (3, 5), 1, 0, 1, 1),
+    "volumes of few slices": (2, 3, 16, (7, 7, 7), (8, 12, 32), 1, 3, 1, 1),
+    "the same by strides, pixel by pixel": (2, 3, 32, (3, 7, 7), (5, 21, 26), (1, 2, 2), (1, 3, 3), 1, 1),
+    "volumes of many channels": (2, 16, 24, (3, 3, 3), (4, 9, 28), 1, 1, 1, 1),
+    "volumes whose rows are short": (3, 4, 12, (3, 5, 3), (4, 6, 5), 1, (1, 2, 1), 1, 2),
+    "images below a border of more than a window": (2, 6, 20, (5, 3), (9, 30), 1, (7, 1), 1, 1),
+    "windows of one column some steps apart": (3, 10, 6, (7, 3, 1), (12, 12, 15), (2, 1, 3), (2, 0, 4), 1, 2),
 }
 
 
@@ -87,3 +94,25 @@ def test_ways_of_small_images(case, dtype):
     assert abs(got_grad - want_grad).max() <= scale * abs(want_grad).max()
     for other in results[1:]:
         assert all(np.array_equal(a, b) for a, b in zip(results[0], other)), "results depend on the number of threads"
+
+
+@pytest.mark.parametrize("sizes", [((2, 3, 6, 9, 32), (16, 3, 7, 7, 7), 3), ((2, 16, 4, 9, 28), (24, 16, 3, 3, 3), 1)], ids=str)
+def test_what_is_left_out_of_sums(sizes):
+    """What windows do not see changes nothing but beside weights that are not finite, whatever the threads."""
+    x_shape, w_shape, padding = sizes
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(s).astype("f") for s in (x_shape, w_shape))
+    bytes_found = set()
+    threads.assume_processors(5)
+    before = volta.get_num_threads()
+    try:
+        for count in (1, 2, 3, 5):
+            volta.set_num_threads(count)
+            bytes_found.add(F.conv3d(volta.tensor(x), volta.tensor(w), padding=padding).numpy().tobytes())
+    finally:
+        threads.assume_processors(0)
+        volta.set_num_threads(before)
+    assert len(bytes_found) == 1
+    w[0, 0, 0, 0, 0] = np.inf
+    out = F.conv3d(volta.tensor(np.abs(x)), volta.tensor(w), padding=padding)
+    assert out[:, 0, 0].isnan().all() and out[:, 0, -1, -1, -1].isinf().all() and out[:, 1:].isfinite().all()

@@ -252,6 +252,29 @@ def test_places_read_together_are_those_read_alone(mode, padding, size, rng):
             np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-4)
 
 
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("shape", [(2, 1), (63, 5), (128, 769), (1000, 70), (2300, 3)])
+@pytest.mark.parametrize("far", [0, 1000])
+def test_batch_norm_of_columns(rng, name, shape, far):
+    """In blocks of rows and strips of columns; means far from 0 cost the variance no more digits than the elements have."""
+    x, g = (rng.standard_normal(shape) + far * i for i in (1, 0))
+    weight, bias = rng.standard_normal((2, shape[1]))
+    x, g, weight, bias = (v.astype(name) for v in (x, g, weight, bias))
+    out, mean, rstd = (values(t) for t in KERNELS["batch_norm"](*map(tensor, (x, weight, bias)), 1e-3))
+    wide = x.astype("f8") - far                      # exactly; sums of what is far from 0 would be no better than the kernel's
+    true = 1 / np.sqrt(wide.var(0) + 1e-3)
+    eps = np.finfo(name).eps
+    np.testing.assert_allclose(mean, wide.mean(0) + far, rtol=4 * eps, atol=8 * eps)
+    np.testing.assert_allclose(rstd, true, rtol=(32 + 4 * far) * eps)
+    np.testing.assert_allclose(out, (wide - wide.mean(0)) * true * weight + bias, atol=(100 + 60 * far) * eps)
+    found = [values(t) for t in KERNELS["batch_norm_grad"](*map(tensor, (g, x, weight, mean, rstd)))]
+    normal, n = (x.astype("f8") - mean) * rstd, len(x)
+    sums = (g * normal).sum(0), g.astype("f8").sum(0)
+    np.testing.assert_allclose(found[1], sums[0], atol=64 * eps * n)
+    np.testing.assert_allclose(found[2], sums[1], atol=8 * eps * n)
+    np.testing.assert_allclose(found[0], weight * rstd * (g - sums[1] / n - normal * sums[0] / n), atol=2000 * eps)
+
+
 def test_results_do_not_depend_on_threads(rng):
     shapes = ((16, 8, 20, 20), (8, 8, 3, 3), (300, 700), (8, 64, 16, 16), (64, 64, 3, 3), (16, 128, 4, 4), (160, 128, 3, 3),
               (4, 64, 16, 16), (64, 64, 7, 7))
@@ -262,7 +285,9 @@ def test_results_do_not_depend_on_threads(rng):
         out, mean, rstd = KERNELS["batch_norm"](x, None, None, 1e-5)
         layer, group = (700, 1, 1, True), (800, 4, 400, True)
         of_rows, of_groups = KERNELS["row_norm"](rows, None, None, *layer, 1e-5), KERNELS["row_norm"](x, None, None, *group, 1e-5)
+        of_columns = KERNELS["batch_norm"](rows, None, None, 1e-5)
         tensors = [out, mean, rstd, *KERNELS["batch_norm_grad"](out, x, None, mean, rstd), *of_rows, *of_groups,
+                   *of_columns, *KERNELS["batch_norm_grad"](of_columns[0], rows, None, *of_columns[1:]),
                    *KERNELS["row_norm_grad"](rows, rows, None, *of_rows[1:], rows, *layer, True),
                    *KERNELS["row_norm_grad"](x, x, None, *of_groups[1:], None, *group, True),
                    KERNELS["conv2d"](x, weight, None, *geometry),

@@ -4,6 +4,7 @@ import pytest
 
 import volta
 from volta import linalg
+from volta.errors import ArgumentError, LinAlgError
 from volta.testing import gradcheck, gradgradcheck
 
 
@@ -223,3 +224,76 @@ def test_factors_solve_for_nothing(matrices, sides, adjoint):
     found = volta.linalg.lu_solve(lu, volta.ones(*matrices[:-1], dtype=volta.int32), b, adjoint=adjoint)
     found.sum().backward()
     assert (found.shape, b.grad.shape, lu.grad.tolist()) == (sides, sides, volta.zeros(*matrices).tolist())
+
+
+@pytest.mark.parametrize("n", [1, 3, 13, 33])
+@pytest.mark.parametrize("batches", [((), (4,)), ((1,), (4,)), ((1, 1), (4,)), ((1,), (2, 3)), ((2, 1), (2, 3)), ((3,), (2, 3)),
+                                     ((4,), ())])
+@pytest.mark.parametrize("left", [True, False])
+def test_one_matrix_for_many_right_sides(n, batches, left):
+    """Results, strides and derivatives as in PyTorch; that of the factors, too."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed; these comparisons are an extra")
+    rng = np.random.default_rng(n)
+    A = rng.standard_normal((*batches[0], n, n)) + np.eye(n) * n
+    B = rng.standard_normal((*batches[1], *((n, 3) if left else (3, n))))
+    found = []
+    for T in (volta, torch):
+        a, b = T.tensor(A, requires_grad=True), T.tensor(B, requires_grad=True)
+        x = T.linalg.solve(a, b, left=left)
+        factors, pivots = T.linalg.lu_factor(a.detach())
+        results = [x, *T.autograd.grad((x * x).sum(), [a, b])]
+        for adjoint in (False, True):
+            y = T.linalg.lu_solve(factors.requires_grad_(), pivots, b, left=left, adjoint=adjoint)
+            results += [y, *T.autograd.grad((y * y * y).sum(), [factors, b])]
+        assert T.linalg.solve_ex(a, b, left=left).info.shape == batches[0]
+        found.append([(r.detach().numpy(), r.stride()) for r in results])
+    for i, ((ours, strides), (theirs, others)) in enumerate(zip(*found)):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-9, err_msg=str(i))
+        assert i % 3 or strides == others, (i, strides, others)
+
+
+def test_no_slow_way_for_many_right_sides(monkeypatch):
+    """By one matrix they are solved in the kernel, and one that is singular is told of."""
+    a, b = volta.tensor([[2.0, 1.0], [1.0, 3.0]]), volta.ones(5, 2, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(np.linalg, "solve", None)
+        np.testing.assert_allclose(linalg.solve(a, b).numpy(), np.full((5, 2, 1), [[0.4], [0.2]]), rtol=1e-6)
+        np.testing.assert_allclose(linalg.lu_solve(*linalg.lu_factor(a), b).numpy(), np.full((5, 2, 1), [[0.4], [0.2]]), rtol=1e-6)
+    with pytest.raises(LinAlgError, match="linalg.solve: the matrix is singular"):
+        linalg.solve(volta.ones(2, 2), b)
+    with pytest.raises(ArgumentError, match="linalg.lu_solve: pivots must be between 1 and the 2 rows"):
+        linalg.lu_solve(a, volta.tensor([3, 2], dtype=volta.int32), b)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 5), (70, 70), (20, 7, 7), (3, 33, 33), (0, 3, 3)])
+def test_upper_factors(shape):
+    """Of the upper triangle alone; they lie as in PyTorch."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed; these comparisons are an extra")
+    a = np.random.default_rng(0).standard_normal(shape)
+    a = np.triu(a @ np.swapaxes(a, -1, -2) + np.eye(shape[-1])) + np.tril(np.full(shape, 7.0), -1)
+    found = []
+    for T in (volta, torch):
+        x = T.tensor(a, requires_grad=True)
+        out = T.linalg.cholesky(x, upper=True)
+        found.append((out, *T.autograd.grad((out * out.exp()).sum(), x)))
+    assert found[0][0].stride() == found[1][0].stride()
+    for ours, theirs in zip(*found):
+        np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+def test_factors_that_are_given_under_transforms():
+    """Second derivatives and batches of `lu_solve`, none sample by sample."""
+    rng = np.random.default_rng(0)
+    a, b = volta.tensor(rng.standard_normal((2, 4, 4)) + 4 * np.eye(4)), volta.tensor(rng.standard_normal((4, 2)))
+    factors, pivots = linalg.lu_factor(a)
+    for adjoint in (False, True):
+        def solved(lu, p, x, adjoint=adjoint):
+            return linalg.lu_solve(lu, p, x, adjoint=adjoint)
+        batch = volta.func.vmap(solved, (0, 0, None))(factors, pivots, b)
+        np.testing.assert_allclose(batch.numpy(), np.linalg.solve(a.mT.numpy() if adjoint else a.numpy(), b.numpy()), rtol=1e-10)
+        assert gradgradcheck(lambda lu, x: solved(lu, pivots, x), (factors.clone().requires_grad_(), b.clone().requires_grad_()))
+        hessian = volta.func.hessian(lambda x: solved(factors[0], pivots[0], x).pow(3).sum())(b)
+        found = volta.func.vmap(lambda x: volta.func.grad(lambda y: solved(factors[0], pivots[0], y).pow(3).sum())(x))(
+            volta.stack([b + 1e-6, b - 1e-6]))
+        np.testing.assert_allclose(hessian.sum((2, 3)).numpy(), ((found[0] - found[1]) / 2e-6).numpy(), rtol=1e-5)

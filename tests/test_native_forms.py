@@ -147,4 +147,43 @@ def test_statistics_of_nothing_are_no_news(device):
         assert volta.native_layer_norm(x.T, (2,), None, None, 1e-5)[1].shape == (0, 1)
         out, mean, rstd = volta.native_layer_norm(x, (0,), None, None, 1e-5)
         assert volta.native_group_norm(x.T[..., None], None, None, 0, 2, 1, 1, 1e-5)[2].shape == (0, 1)
-    assert out.shape == (2, 0) and mean.shape == (2, 1) and rstd.isnan().all()
+    assert out.shape == (2, 0) and mean.tolist() == [[0.0], [0.0]] and rstd.isnan().all()
+
+
+def test_norms_are_computed_once(device):
+    """With their statistics, too: one kernel gives all three."""
+    x, vector = volta.ones(4, 6, 3, device=device), volta.ones(6, device=device)
+    calls = {"row_norm": (lambda: volta.native_layer_norm(x, (6, 3), None, None, 1e-5),
+                          lambda: volta.native_group_norm(x, vector, vector, 4, 6, 3, 2, 1e-5)),
+             "batch_norm": (lambda: volta.native_batch_norm(x, vector, vector, None, None, True, 0.1, 1e-5),)}
+    for kernel, functions in calls.items():
+        for function in functions:
+            with volta.profiler.profile() as seen:
+                function()
+            names = [event.name for event in seen.events()]
+            assert {*names} - {"reshape"} == {kernel}, names
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("wide", [False, True])
+def test_statistics_of_norms(dtype, wide):
+    """Values, shapes and dtypes as in PyTorch, of rows, groups and channels, also where these lie last."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed; these comparisons are an extra")
+    data = np.random.default_rng(0).standard_normal((3, 4, 5, 6)) + 2
+    found = []
+    for T in (volta, torch):
+        x = T.tensor(data.tolist()).to(getattr(T, dtype))
+        own = T.float32 if wide and x.dtype in (T.float16, T.bfloat16) else x.dtype
+        weight, channels = T.ones(5, 6, dtype=own) * 2, T.ones(4, dtype=own) * 2
+        last = x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+        running = T.zeros(4, dtype=own), T.ones(4, dtype=own)
+        found.append([*T.native_layer_norm(x, (5, 6), weight, weight, 1e-5), *T.native_layer_norm(x, (6,), None, None, 1e-5),
+                      *T.native_group_norm(x, channels, channels, 3, 4, 30, 2, 1e-5),
+                      *T.native_group_norm(x, None, None, 3, 4, 30, 4, 1e-5),
+                      *T.native_batch_norm(x, channels, channels, *running, True, 0.1, 1e-5),
+                      *T.native_batch_norm(last, channels, channels, *running, True, 0.1, 1e-5),
+                      *T.native_batch_norm(x, channels, channels, *running, False, 0.1, 1e-5)])
+    for ours, theirs in zip(*found):
+        assert (str(ours.dtype).split(".")[-1], ours.shape) == (str(theirs.dtype).split(".")[-1], tuple(theirs.shape))
+        np.testing.assert_allclose(ours.float().numpy(), theirs.float().numpy(), rtol=2e-2 if "16" in dtype else 2e-4,
+                                   atol=2e-2 if "16" in dtype else 1e-5)

@@ -189,3 +189,52 @@ def test_out_of_what_has_no_gradient(device):
     assert volta.eq(y, y, out=x) is x and x.tolist() == [1.0, 1.0, 1.0] and x.requires_grad
     with pytest.raises(AutogradError, match="add: out= is not differentiable"):
         volta.add(x, y, out=volta.empty(3, device=device))
+
+
+def _product_calls(T, a, b, line):
+    batches = [x.reshape(1, *x.shape) * T.ones(3, 1, 1, dtype=x.dtype) for x in (a, b)]
+    return (("matmul", (a, b)), ("mm", (a, b.T.contiguous().T)), ("bmm", batches), ("matmul", batches), ("addmm", (line, a, b)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "float16"])
+def test_products_straight_into_out(dtype):
+    """The numbers of the product, in the memory of `out`, which counts the write; also in a view and beside gaps."""
+    rng = np.random.default_rng(0)
+    a, b, line = (volta.tensor(rng.integers(-4, 5, shape)).to(getattr(volta, dtype)) for shape in ((5, 7), (7, 4), (4,)))
+    for name, args in _product_calls(volta, a, b, line):
+        expected = getattr(volta, name)(*args)
+        room = volta.full((2, *expected.shape), 9, dtype=expected.dtype)
+        gaps = volta.full((*expected.shape[:-1], 9), 9, dtype=expected.dtype)
+        for out in (volta.full(expected.shape, 9, dtype=expected.dtype), room[1], gaps[..., :4]):
+            place, version = out.data_ptr(), out._version
+            assert getattr(volta, name)(*args, out=out) is out and out.data_ptr() == place and out._version > version
+            np.testing.assert_array_equal(out.numpy(), expected.numpy(), err_msg=name)
+        assert (room[0] == 9).all() and (gaps[..., 4:] == 9).all()
+
+
+def test_products_into_what_they_read():
+    """As if the product had been whole before; also through memory that is borrowed twice."""
+    rng = np.random.default_rng(0)
+    for name in ("matmul", "mm"):
+        a, b = (volta.tensor(rng.standard_normal((6, 6))) for _ in range(2))
+        expected = (a @ b).numpy()
+        for which in range(2):
+            pair = [a.clone(), b.clone()]
+            assert getattr(volta, name)(*pair, out=pair[which]) is pair[which]
+            np.testing.assert_array_equal(pair[which].numpy(), expected)
+        array = a.numpy().copy()
+        out = volta.from_numpy(array)
+        getattr(volta, name)(volta.from_numpy(array), b, out=out)
+        np.testing.assert_array_equal(out.numpy(), expected)
+        room = volta.zeros(12, 6, dtype=volta.float64)
+        room[:6] = a
+        np.testing.assert_array_equal(getattr(volta, name)(room[:6], b, out=room[6:]).numpy(), expected)
+    line, out = volta.ones(6), volta.ones(3, 6)
+    with pytest.raises(ArgumentError, match="addmm: unsupported operation: some elements of the input tensor and the written-to tensor"):
+        volta.addmm(out[0], volta.ones(3, 2), volta.ones(2, 6), out=out)
+    with pytest.raises(AutogradError, match="mm: out= is not differentiable"):
+        volta.mm(volta.ones(2, 2).requires_grad_(), volta.ones(2, 2), out=volta.empty(2, 2))
+    with pytest.warns(UserWarning, match="mm: out of shape"):
+        assert volta.mm(volta.ones(2, 3), volta.ones(3, 2), out=volta.empty(3, 3)).shape == (2, 2)
+    with pytest.raises(DTypeError, match="addmm: the result is volta.float32 and cannot be stored in out of volta.float64"):
+        volta.addmm(line[:2], volta.ones(2, 3), volta.ones(3, 2), out=volta.empty(2, 2, dtype=volta.float64))

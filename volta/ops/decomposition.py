@@ -16,7 +16,7 @@ from volta.ops.join import cat, stack
 from volta.ops.linalg import matmul
 from volta.ops.norms import matrix_norm
 from volta.ops.parts import unbind
-from volta.ops.records.decomposition import by_columns, cholesky_op, cholesky_solve_op, eigh_op, pinv_op, qr_op, svd_op
+from volta.ops.records.decomposition import cholesky_op, cholesky_solve_op, eigh_op, pinv_op, qr_op, svd_op
 from volta.ops.records.linalg import turned
 from volta.ops.records.math import clamp_min, where_op
 from volta.ops.records.view import expand_op, reshape_op
@@ -107,10 +107,10 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     tensor(1, dtype=volta.int32)
     """
     square("linalg.cholesky", A)
-    out, info = cholesky_op(turned(A) if upper else A)
+    out, info = cholesky_op(A, upper=upper)
     if check_errors:
         succeeded("linalg.cholesky", info, "the matrix is not positive definite: its leading part of order {} is not")
-    return CholeskyInfo(by_columns(turned(out)) if upper else out, info)
+    return CholeskyInfo(out, info)
 
 
 @composed(out="cast", samples=(case((2, 3, 2), Definite((2, 3, 3))), case((2, 3, 2), Definite((2, 3, 3)), upper=True)),

@@ -23,7 +23,6 @@ from volta.ops.records.factor import (
     np_q,
     np_reflected,
     order_of,
-    ordered,
     reflected_op,
     reflections_op,
 )
@@ -226,14 +225,8 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
     if B.shape[-2] != LU.shape[-1]:
         raise ShapeError(f"linalg.lu_solve: A X = B with A {LU.shape} needs B of {LU.shape[-1]} rows, got {B.shape}")
     broadcast_shapes(LU.shape[:-2], B.shape[:-2])
-    if LU.dtype is B.dtype and not (graph.wants_derivative(LU) or graph.wants_derivative(B)):
-        _check_pivots("linalg.lu_solve", LU, pivots)
-        return lu_solve_op(LU, pivots, B, turn=adjoint)
-    order = _order("linalg.lu_solve", LU, pivots)
-    if adjoint:
-        found = solve_triangular(turned(LU), solve_triangular(turned(LU), B, upper=False), upper=True, unitriangular=True)
-        return by_columns(ordered(found, np.argsort(order, -1)))
-    return solve_triangular(LU, solve_triangular(LU, ordered(B, order), upper=False, unitriangular=True), upper=True)
+    _check_pivots("linalg.lu_solve", LU, pivots)
+    return lu_solve_op(LU, pivots, B, turn=adjoint)
 
 
 @composed(samples=(case((2, 3, 2), Definite((2, 3, 3)), _PIVOTS),), numpy=lambda b, a, p: _np_lu_solve(a, p, b), halves=None, **DECLARED)

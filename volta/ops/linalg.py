@@ -8,7 +8,7 @@ import numpy as np
 
 from volta._kernels.core import TensorBase, same_memory, view
 from volta._kernels.core.call import run_kernel
-from volta._kernels.core.direct import all_bare, bare, flat_product
+from volta._kernels.core.direct import all_bare, bare, flat_product, straight
 from volta._kernels.core.inplace import into
 from volta.dtypes import as_integer, bool_, float32, float64, held, promote_types, uint8
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
@@ -22,13 +22,25 @@ from volta.shapes import broadcasts_to
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
+def _into(least, most):
+    """See `Details.into`: of products of matrices with so many dimensions."""
+    def into(out, *matrices):
+        if len(matrices) != 2 or not all(isinstance(x, TensorBase) and least <= x.ndim <= most for x in matrices):
+            return False
+        a, b = (x._shape for x in matrices)
+        if a[-1] != b[-2] or a[:-2] != b[:-2]:
+            return False
+        return straight(matmul_op, out, matrices, a[:-1] + b[-1:])
+    return into
+
+
 MANY = 4096                         # elements of a product from which on a sum overwrites it
 _NUMBERS = (int, float)
 
 
 @composed(samples=(case((3, 4), (4, 5)), case((4,), (4,)), case((4,), (2, 4, 3)), case((2, 3, 4), (4,)), case((2, 3, 4), (4, 2)),
                    case((2, 1, 3, 4), (5, 4, 2)), case((2, 0), (0, 3))), numpy=np.matmul, kinds="fi", rtol=1e-4, operator="matmul",
-          reflected=True, aliases=("linalg.matmul",))
+          reflected=True, aliases=("linalg.matmul",), into=_into(2, 8))
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Matrix product. 1-D operands are a row on the left and a column on the right; leading dimensions are batches and broadcast.
 
@@ -81,7 +93,7 @@ def of_nothing(a, b):
     return matmul_op(a, b)
 
 
-@composed(samples=(case((3, 4), (4, 5)), case((0, 2), (2, 3))), numpy=np.matmul, kinds="fi", rtol=1e-4, aliases=("spmm",))
+@composed(samples=(case((3, 4), (4, 5)), case((0, 2), (2, 3))), numpy=np.matmul, kinds="fi", rtol=1e-4, aliases=("spmm",), into=_into(2, 2))
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices.
 
@@ -129,7 +141,7 @@ def _in_place(product):
     return one
 
 
-@composed(samples=(case((2, 3, 4), (2, 4, 5)), case((0, 2, 3), (0, 3, 2))), numpy=np.matmul, kinds="fi", rtol=1e-4)
+@composed(samples=(case((2, 3, 4), (2, 4, 5)), case((0, 2, 3), (0, 3, 2))), numpy=np.matmul, kinds="fi", rtol=1e-4, into=_into(3, 3))
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two batches of matrices: (b, m, k) @ (b, k, n).
 
@@ -185,9 +197,20 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     return reshape_op(input, shape=(input._size, 1)) * vec2
 
 
+def _line_added(out, *args):
+    """See `Details.into`: of a line that is added to all rows of a product."""
+    if len(args) != 3 or not all(isinstance(x, TensorBase) and x.ndim == n for x, n in zip(args, (1, 2, 2))):
+        return False
+    line, (a, b) = args[0], (x._shape for x in args[1:])
+    if a[1] != b[0] or line._shape != b[1:]:
+        return False
+    turned = view(args[2], b[::-1], args[2]._strides[::-1], args[2].offset)
+    return straight(linear_op, out, (args[1], turned, line), (a[0], b[1]))
+
+
 @composed(samples=(case((5,), (3, 4), (4, 5)), case((3, 5), (3, 4), (4, 5), beta=2, alpha=3), case((), (2, 0), (0, 3), beta=0)), kinds="fi",
           numpy=lambda x, a, b, beta=1, alpha=1: beta * x + alpha * (a @ b), rtol=1e-4, in_float32=True,
-          takes={"input": "fi", "mat1": "=input", "mat2": "=input"}, inplace=True, one=_in_place(_matrices))
+          takes={"input": "fi", "mat1": "=input", "mat2": "=input"}, inplace=True, one=_in_place(_matrices), into=_line_added)
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2). Of integers the factors are cut to integers; beta 0 ignores `input`, NaN or not,
     and alpha 0 the product.

@@ -84,6 +84,9 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
 
     Raises: AutogradError where a gradient is wanted; DTypeError, DeviceError for a tensor that cannot hold the result.
     """
+    if op.details.into is not None and not options and isinstance(out, core.TensorBase) and not core.is_inferred(out) and (
+            op.details.into(out, *args)):
+        return out
     record = op if isinstance(op, Primitive) else op.record
     if record is not None and record.promotion and not options and isinstance(out, core.TensorBase) and not any(
             isinstance(x, core.TensorBase) and x.requires_grad for x in (out, *args)) and write(record, out, args):

@@ -90,6 +90,7 @@ class Details(SimpleNamespace):
     reads: bool = False             # a composed op that reads values on the host: the shape or type of its result depends on them
     apart: int | None = None        # inputs from this one on must not be what is written to: elsewhere that is refused of a part alone
     out: str = ""                   # which dtypes its `out=` may have, where that is not what `outputs` makes of the op
+    into: Callable | None = None    # writes the result straight into `out`, the first argument, and says so; or does nothing, gives False
     halves: bool | None = True      # whether a composed op takes float16 and bfloat16; as PyTorch on every device, some refuse them, or
     #                                 (None) all but empty ones
     cpu_only: bool = False          # a GPU has no such algorithm: there it raises DeviceError
@@ -164,7 +165,7 @@ def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str =
              rtol: float = 1e-5, smooth: bool = True, elementwise: bool = False, view: bool = False, reads: bool = False,
              cpu_only: bool = False, untested: str = "", dtype: Callable | None = None, in_float32: bool = False,
              halves: bool | str | None = "usual", takes: dict[str, str] | None = None, apart: int | None = None, out: str = "",
-             name: str | None = None, **places: object) -> Callable:
+             into: Callable | None = None, name: str | None = None, **places: object) -> Callable:
     """Decorator: a function of other ops is an op of the table, tested by its `samples` against `numpy` in float64. `takes` and
     `in_float32` are those of `Composed`; `halves` is by default what `cpu_only` is not. A function under the name of another
     one, not in `volta`, is called "functional.relu" here."""
@@ -174,7 +175,7 @@ def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str =
     def make(function):
         details = Details(numpy=numpy, domain=domain, cases=tuple(samples), kinds=kinds, rtol=rtol, smooth=smooth,
                           elementwise=elementwise, view=view, reads=reads, cpu_only=cpu_only, untested=untested, dtype=dtype,
-                          apart=apart, out=out, halves=halves)
+                          apart=apart, out=out, into=into, halves=halves)
         op = Composed(name or function.__name__, function, record=places.get("record"), in_float32=in_float32 or not halves, takes=takes,
                       details=details)
         op.label = LABELS.get(op.name)

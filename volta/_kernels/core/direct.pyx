@@ -3,7 +3,7 @@
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport (
-    FLOAT32, FLOAT64, INT32, INT64, DType, TensorBase, address, contiguous_strides, empty_host, is_half, make_tensor)
+    FLOAT32, FLOAT64, INT32, INT64, DType, Storage, TensorBase, address, contiguous_strides, empty_host, is_half, make_tensor, same_bytes)
 from volta._kernels.core.call cimport call_kernel, watching
 from volta._kernels.core.graph cimport grad_mode, wants
 from volta._kernels.core.record cimport Primitive
@@ -33,6 +33,26 @@ def all_bare(tuple tensors not None):
     for x in tensors:
         if not bare_one(<TensorBase?>x):
             return False
+    return True
+
+
+cdef bint meet(Storage a, Storage b):
+    """Whether two storages on the host share memory, which may be borrowed twice."""
+    return same_bytes(a, b) or a.data < b.data + b.nbytes and b.data < a.data + a.nbytes
+
+
+def straight(Primitive op not None, TensorBase out not None, tuple inputs not None, tuple shape not None):
+    """Let a kernel of the CPU that takes `out` write its result, of this shape, straight into it. Gives False, with nothing done, unless
+    `out` has that shape, lies row-major, has the inputs' dtype, float32 or float64, and memory of its own, and nobody records or watches."""
+    cdef int code = out.dtype.code
+    cdef TensorBase x
+    if code != FLOAT32 and code != FLOAT64 or not out.contiguous or out.shape != shape or not bare_one(out):
+        return False
+    for x in inputs:
+        if x.dtype is not out.dtype or not bare_one(x) or meet(x.storage, out.storage):
+            return False
+    call_kernel(op, out.storage.device, inputs, {"out": out}, None)
+    out.storage.version += 1
     return True
 
 

@@ -4,6 +4,7 @@
 # A tile is some output channels by some vectors of places. It reads the input of its windows where it lies in the band (conv_plan.pxd);
 #   where rows are much shorter than vectors, im2col of a few vectors and a stretch of the taps is formed first. Kernels of 3 x 3 with
 #   many channels go Winograd's way (conv_winograd.pxd), and so do larger ones, block by block (conv_blocks.pxd).
+#   Where many windows lie partly outside the input, the tiles of some vectors leave out the taps that none of these sees.
 # Threads: over groups, chunks of places and blocks of channels. Every sum has an order that depends on sizes only.
 # Sizes: the front end has checked them; `out` sizes are computed here.
 
@@ -19,10 +20,12 @@ from volta._kernels.cpu.conv_plan cimport (
     make_tables, pixels_in, pixels_out, set_chunk, set_geometry, threads_of, transpose)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.conv_blocks cimport convolve_by_blocks
+from volta._kernels.cpu.conv_cost cimport cropping_pays
 from volta._kernels.cpu.conv_depthwise cimport convolve_depthwise
 from volta._kernels.cpu.conv_pixels cimport convolve_by_pixels
 from volta._kernels.cpu.conv_product cimport beside, convolve_by_product, is_spread, spread, thinned
 from volta._kernels.cpu.conv_scatter cimport gradient_by_scatter
+from volta._kernels.cpu.conv_seen cimport Seen, fill_steps, list_seen, seen_by, sees_all
 from volta._kernels.cpu.conv_winograd cimport convolve_by_winograd
 from volta._kernels.cpu.conv_tile cimport lines_of_taps, put, tile_of_taps
 from volta._kernels.cpu.copy cimport packed
@@ -58,6 +61,7 @@ cdef struct Left:
     Py_ssize_t tile_rows, block                         # rows of a tile and of a block of the work
     bint shared                                         # im2col of a whole chunk is formed at once
     Py_ssize_t panels                                   # its parts
+    Py_ssize_t* steps                                   # [taps by phase][2] of each tap, the slice and row of windows; NULL: none is left out
 
 
 # ---------------------------------------------------------------- parts of the work
@@ -170,8 +174,13 @@ cdef void phase_product(Plan* p, Left* left, Chunk* chunk, Py_ssize_t phase, Py_
     """What one phase writes of a chunk."""
     cdef Py_ssize_t[DEPTH] lines
     cdef Py_ssize_t[3] places
-    cdef Py_ssize_t first = p.phases[phase], end = p.phases[phase + 1], k, depth, width = 3 * p.lanes, panels, panel, v0, v1 = 0, j
+    cdef Py_ssize_t[BAND_DEPTH] some_at, some_taps
+    cdef const Py_ssize_t* at
+    cdef const Py_ssize_t* taps
+    cdef Py_ssize_t first = p.phases[phase], end = p.phases[phase + 1], k, depth, width = 3 * p.lanes, panels, panel, v0, v1 = 0, j, count
     cdef Py_ssize_t most = depth_of(end - first, BAND_DEPTH if p.direct else DEPTH)
+    cdef Seen seen
+    cdef bint whole = True
     if not p.direct:
         for j in range(DEPTH):
             lines[j] = j * width
@@ -186,16 +195,23 @@ cdef void phase_product(Plan* p, Left* left, Chunk* chunk, Py_ssize_t phase, Py_
             if left.tile_rows == 1:                         # 8, 4, 2, 1
                 while j & (j - 1):
                     j &= j - 1
+            if left.steps != NULL:
+                seen = seen_by(p, chunk, v0, j)
+                whole = sees_all(p, &seen)
             k = first
             while True:
                 depth = min(most, end - k)
-                if p.direct:
-                    stripe_product(p, left, chunk, phase, v0, j, row0, row1, depth, a, p.at + k, band, p.offsets + k, p.sources + v0, bias,
-                                   k > first, out)
+                at, taps, count = p.at + k, p.offsets + k, depth
+                if not whole:
+                    at, taps, count = some_at, some_taps, list_seen(p, left.steps, &seen, phase, k, depth, some_at, some_taps)
+                if count == 0 < k - first:
+                    pass
+                elif p.direct:
+                    stripe_product(p, left, chunk, phase, v0, j, row0, row1, count, a, at, band, taps, p.sources + v0, bias, k > first, out)
                 else:
-                    form_columns(p, chunk, p.offsets + k, depth, v0, j, band, columns, width)
-                    stripe_product(p, left, chunk, phase, v0, j, row0, row1, depth, a, p.at + k, <const real*>columns, &lines[0],
-                                   &places[0], bias, k > first, out)
+                    form_columns(p, chunk, taps, count, v0, j, band, columns, width)
+                    stripe_product(p, left, chunk, phase, v0, j, row0, row1, count, a, at, <const real*>columns, &lines[0], &places[0], bias,
+                                   k > first, out)
                 k += depth
                 if k >= end:
                     break
@@ -312,7 +328,7 @@ cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias,
     cdef int threads = threads_of(p)
     cdef Py_ssize_t tiles = ceil_div(p.o, TILE_ROWS), items, item, own, channels, columns, size = 0
     cdef Left left = Left(group_stride=p.o * p.c * p.taps, tile_stride=0, row_stride=p.c * p.taps, channel_stride=p.taps, tap_stride=1,
-                          packed=False, tile_rows=0, block=0, shared=False, panels=0)
+                          packed=False, tile_rows=0, block=0, shared=False, panels=0, steps=NULL)
     p.lanes = lanes(out)
     join_rows(p)
     if p.transposed:
@@ -324,7 +340,11 @@ cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias,
     choose_parts(p, &left, threads)
     items = p.groups * p.chunks * ceil_div(p.o, left.block)
     channels = 1 if left.shared else p.c
-    cdef Storage tables = make_tables(p, p.c, channels, left.channel_stride, left.tap_stride)
+    cdef Storage tables = make_tables(p, p.c, channels, left.channel_stride, left.tap_stride), steps = None
+    if not left.shared and cropping_pays(p) and (p.transposed or finite(p.groups * p.o * p.c * p.taps, weight)):    # infinite ones tell
+        steps = host_storage(2 * p.taps * sizeof(Py_ssize_t))
+        left.steps = <Py_ssize_t*>steps.data
+        fill_steps(p, left.steps)
     own = ceil_div((0 if p.direct or left.shared else (DEPTH + 1) * 3 * p.lanes) + band_size(p, channels) + 2 * p.lanes, 16) * 16
     columns = (p.vectors + 1) * p.lanes * p.c * p.taps if left.shared else 0
     cdef Storage scratch = host_storage((threads * own + size + columns) * sizeof(real))

@@ -7,6 +7,7 @@ from volta._kernels.cpu.winograd_blocks cimport BLOCK, POINTS, by_blocks
 
 cdef enum:
     RUN_COST = 20               # multiply-adds that take as long as to begin with a run of taps of a place
+    CROPPED = 98                # percent of the taps that windows see at most where tiles look which ones
 
 
 # ---------------------------------------------------------------- few outputs, pixel by pixel
@@ -50,6 +51,11 @@ cdef inline double share_seen(Axis* a, bint transposed, Py_ssize_t tile) noexcep
         seen_of(a, transposed, tap, &low, &high)
         seen += ceil_div(high, tile) - low // tile if high > low else 0
     return seen / <double>(ceil_div(a.places, tile) * a.kernel)
+
+
+cdef inline bint cropping_pays(Plan* p) noexcept nogil:
+    """Whether so many taps lie above or below the input, or before or behind its slices, that tiles leave them out."""
+    return p.d.skip * p.h.skip * p.w.skip == 1 and 100 * share_seen(&p.d, p.transposed, 1) * share_seen(&p.h, p.transposed, 1) < CROPPED
 
 
 cdef inline double dense_cost(Plan* p) noexcept nogil:

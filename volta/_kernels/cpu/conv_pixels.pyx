@@ -4,8 +4,9 @@
 # The padded input of a chunk lies as [image][slice][row][column][c], so that what a place sees of one tap, or of neighbouring taps, is a
 #   run of elements that lie behind one another; the weights of a panel as [part of c][tap by phase][c][panel]. Nothing is copied for
 #   im2col, whatever the stride. The results of a panel, pixel by pixel as well, are turned in the end.
-# Where windows lie mostly outside the input, all images lie so from the beginning, without padding above and below, and a tile, which has
-#   places of one row, or of one pixel of several images, leaves out the taps that it does not see.
+# Where windows lie mostly outside the input, all images lie so from the beginning, without padding above and below, and a tile has places
+#   of one row, or of one pixel of several images. There, and where many windows lie partly outside, a tile leaves out the taps that it
+#   does not see.
 # Threads: over groups, chunks and blocks of panels; a result does not depend on how they are cut. Sizes: the front end.
 
 from cython.parallel cimport prange, threadid
@@ -16,7 +17,7 @@ from volta._kernels.cpu.dealing cimport Ranges, deal, take
 from volta._kernels.cpu.conv_plan cimport (
     Chunk, Plan, ceil_div, channel_in, channel_out, chunk_at, finite, items_of, join_rows, load_pixels, pixel_in, pixel_out, pixels_in,
     pixels_out, set_chunk, set_parts, store_pixels, tap_on, threads_of, weight_channel, weight_tap)
-from volta._kernels.cpu.conv_cost cimport few_cost, few_pay, share_seen, wide_cost
+from volta._kernels.cpu.conv_cost cimport cropping_pays, few_cost, few_pay, share_seen, wide_cost
 from volta._kernels.cpu.gemm cimport pack
 from volta._kernels.cpu.place_tile cimport few32, few64, places32, places64
 from volta._kernels.cpu.real cimport real
@@ -45,6 +46,7 @@ cdef struct Pixels:
     bint lie                                    # few: the weights are taken as they lie
     bint sparse                                 # windows lie mostly outside: taps are left out
     bint same                                   # a tile is one pixel of several images
+    bint cropped                                # taps are left out of tiles at the border of slices and rows
     Py_ssize_t image, slice, row                # elements of the band from image to image, ...
     Py_ssize_t left                             # columns of padding
     Py_ssize_t room                             # channels of a pixel, with zeros up to whole vectors if lanes are channels
@@ -221,13 +223,22 @@ cdef inline Py_ssize_t end_tile(Py_ssize_t n, Py_ssize_t* places, Py_ssize_t* ta
     return n
 
 
-cdef Py_ssize_t list_places(Plan* p, Pixels* q, Chunk* chunk, Py_ssize_t phase, Py_ssize_t* places, Py_ssize_t* targets) noexcept nogil:
-    """What one phase writes of a chunk: tiles. OUT: where the places lie in the band, and among the outputs of the chunk."""
+cdef inline void note_windows(Py_ssize_t* at, bint fresh, Py_ssize_t z, Py_ssize_t y, Py_ssize_t low, Py_ssize_t high) noexcept nogil:
+    """IN, OUT: where in the input windows of a tile begin, [slice, row, column][first, last]; `fresh`: these are its first ones."""
+    at[0], at[1] = z if fresh else min(at[0], z), z if fresh else max(at[1], z)
+    at[2], at[3] = y if fresh else min(at[2], y), y if fresh else max(at[3], y)
+    at[4], at[5] = low if fresh else min(at[4], low), high if fresh else max(at[5], high)
+
+
+cdef Py_ssize_t list_places(Plan* p, Pixels* q, Chunk* chunk, Py_ssize_t phase, Py_ssize_t* places, Py_ssize_t* targets,
+                            Py_ssize_t* at) noexcept nogil:
+    """What one phase writes of a chunk: tiles. OUT: where the places lie in the band, and among the outputs of the chunk; at, if cropped,
+    as `note_windows`, of each tile."""
     cdef Py_ssize_t x0 = phase % p.w.step, y0 = phase // p.w.step % p.h.step, z0 = phase // p.w.step // p.h.step, i, z, y, x, n = 0
     cdef Py_ssize_t slices = min(chunk.slices * p.d.step, p.d.full - chunk.z * p.d.step)
     cdef Py_ssize_t rows = min(chunk.rows * p.h.step, p.h.full - chunk.y * p.h.step)
     cdef Py_ssize_t count = ceil_div(p.w.full - x0, p.w.step) if p.w.full > x0 else 0, step = p.w.stride * q.room, to_step = p.w.step
-    cdef Py_ssize_t place, target
+    cdef Py_ssize_t place, target, tile
     for i in range(chunk.images):
         for z in range(ceil_div(slices - z0, p.d.step) if slices > z0 else 0):
             for y in range(ceil_div(rows - y0, p.h.step) if rows > y0 else 0):
@@ -235,13 +246,17 @@ cdef Py_ssize_t list_places(Plan* p, Pixels* q, Chunk* chunk, Py_ssize_t phase, 
                 target = ((i * slices + z * p.d.step + z0) * rows + y * p.h.step + y0) * p.w.full + x0
                 for x in range(count):
                     places[n + x], targets[n + x] = place + x * step, target + x * to_step
+                for tile in range(n // TILE_ROWS, ceil_div(n + count, TILE_ROWS) if q.cropped and count > 0 else 0):
+                    note_windows(at + 6 * tile, tile * TILE_ROWS >= n, (chunk.z + z) * p.d.stride + p.d.first,
+                                 (chunk.y + y) * p.h.stride + p.h.first, (max(tile * TILE_ROWS, n) - n) * p.w.stride + p.w.first,
+                                 (min((tile + 1) * TILE_ROWS, n + count) - 1 - n) * p.w.stride + p.w.first)
                 n += count
     return end_tile(n, places, targets) // TILE_ROWS
 
 
 cdef Py_ssize_t list_sparse(Plan* p, Pixels* q, Chunk* chunk, Py_ssize_t phase, Py_ssize_t* places, Py_ssize_t* targets,
                             Py_ssize_t* at) noexcept nogil:
-    """The same, row by row, or pixel by pixel. OUT: at[tiles][4], where in the input a tile's windows begin, along a row from .. to."""
+    """The same, row by row, or pixel by pixel."""
     cdef Py_ssize_t x0 = phase % p.w.step, y0 = phase // p.w.step % p.h.step, z0 = phase // p.w.step // p.h.step, i, z, y, x, j, n = 0
     cdef Py_ssize_t slices = min(chunk.slices * p.d.step, p.d.full - chunk.z * p.d.step), first, low, high
     cdef Py_ssize_t rows = min(chunk.rows * p.h.step, p.h.full - chunk.y * p.h.step)
@@ -263,19 +278,24 @@ cdef Py_ssize_t list_sparse(Plan* p, Pixels* q, Chunk* chunk, Py_ssize_t phase, 
                         low, high = i * TILE_ROWS - first, min((i + 1) * TILE_ROWS - first, chunk.images * columns) - 1
                         if low // columns != high // columns:
                             low, high = 0, columns - 1
-                    at[4 * i], at[4 * i + 1] = (chunk.z + z) * p.d.stride + p.d.first, (chunk.y + y) * p.h.stride + p.h.first
-                    at[4 * i + 2] = low % columns * p.w.stride + p.w.first
-                    at[4 * i + 3] = high % columns * p.w.stride + p.w.first
+                    note_windows(at + 6 * i, True, (chunk.z + z) * p.d.stride + p.d.first, (chunk.y + y) * p.h.stride + p.h.first,
+                                 low % columns * p.w.stride + p.w.first, high % columns * p.w.stride + p.w.first)
     return n // TILE_ROWS
+
+
+cdef inline bint sees_all(const Plan* p, const Py_ssize_t* at) noexcept nogil:
+    """Whether a tile sees something of the input by taps of all slices and rows."""
+    return (at[1] >= 0 and at[0] + p.d.reach <= p.d.source and at[3] >= 0 and at[2] + p.h.reach <= p.h.source)
 
 
 cdef inline Py_ssize_t list_runs(Plan* p, Pixels* q, Py_ssize_t first, Py_ssize_t end, Py_ssize_t line, const Py_ssize_t* at,
                                  Py_ssize_t* runs, Py_ssize_t* lines) noexcept nogil:
     """The runs of the taps first .. end, or those that a tile sees, and where their weights lie. IN: line, weights of a tap; at, or NULL."""
-    cdef Py_ssize_t t = first, n = 0
+    cdef Py_ssize_t t = first, n = 0, z, y, x
     while t < end:
-        if at == NULL or (0 <= at[0] + q.steps[3 * t] < p.d.source and 0 <= at[1] + q.steps[3 * t + 1] < p.h.source
-                          and at[2] + q.steps[3 * t + 2] < p.w.source and at[3] + q.steps[3 * t + 2] >= 0):
+        z, y, x = q.steps[3 * t], q.steps[3 * t + 1], q.steps[3 * t + 2]
+        if at == NULL or (at[0] + z < p.d.source and at[1] + z >= 0 and at[2] + y < p.h.source and at[3] + y >= 0
+                          and (q.run > 1 or at[4] + x < p.w.source and at[5] + x >= 0)):
             runs[n], lines[n] = q.offsets[t], (t - first) * line
             n += 1
         t += q.run
@@ -300,11 +320,11 @@ cdef inline void tile_of_places(Pixels* q, Py_ssize_t count, const Py_ssize_t* r
 cdef void phase_product(Plan* p, Pixels* q, Py_ssize_t phase, Py_ssize_t tiles, Py_ssize_t width, const Py_ssize_t* places,
                         const Py_ssize_t* targets, const Py_ssize_t* at, const real* band, const real* weight, const real* bias,
                         real* out, Py_ssize_t step) noexcept nogil:
-    """One phase of a panel of a chunk, in sums of up to DEPTH terms or one run. IN: at, of list_sparse, or NULL. OUT: out, whose pixels
+    """One phase of a panel of a chunk, in sums of up to DEPTH terms or one run. IN: at, where windows begin, or NULL. OUT: out, whose pixels
     are `step` elements apart."""
-    cdef Py_ssize_t runs[DEPTH]
-    cdef Py_ssize_t lines[DEPTH]
-    cdef Py_ssize_t part, depth, first, end, count = 0, most, tile
+    cdef Py_ssize_t[2][DEPTH] runs, lines           # all, and those that a tile sees
+    cdef Py_ssize_t part, depth, first, end, count, every, most, tile
+    cdef bint some
     cdef const real* b
     cdef bint add = False
     for part in range(q.parts):
@@ -313,14 +333,14 @@ cdef void phase_product(Plan* p, Pixels* q, Py_ssize_t phase, Py_ssize_t tiles, 
         while first < q.phases[phase + 1] or not add:
             end = min(first + most, q.phases[phase + 1])
             b = weight + (first * depth if q.few else (part * q.depth * p.taps + first * depth) * width)
-            if at == NULL:
-                count = list_runs(p, q, first, end, depth if q.few else depth * width, NULL, runs, lines)
+            every = list_runs(p, q, first, end, depth if q.few else depth * width, NULL, runs[0], lines[0])
             for tile in range(tiles):
-                if at != NULL:
-                    count = list_runs(p, q, first, end, depth if q.few else depth * width, at + 4 * tile, runs, lines)
+                count, some = every, at != NULL and (q.sparse or not sees_all(p, at + 6 * tile))
+                if some:
+                    count = list_runs(p, q, first, end, depth if q.few else depth * width, at + 6 * tile, runs[1], lines[1])
                     if count == 0 and add:
                         continue
-                tile_of_places(q, count, runs, lines, depth * q.run, band + part * q.depth, places + tile * TILE_ROWS, b,
+                tile_of_places(q, count, runs[some], lines[some], depth * q.run, band + part * q.depth, places + tile * TILE_ROWS, b,
                                p.taps * q.room, targets + tile * TILE_ROWS, step, <const real*>NULL if add else bias, add, width,
                                p.lanes, out)
             add, first = True, end
@@ -369,9 +389,9 @@ cdef void pixels_part(Plan* p, Pixels* q, Py_ssize_t item, const real* x, const 
             if q.sparse:
                 i = list_sparse(p, q, &chunk, phase, places, places + q.places, places + 2 * q.places)
             else:
-                i = list_places(p, q, &chunk, phase, places, places + q.places)
-            phase_product(p, q, phase, i, width, places, places + q.places, places + 2 * q.places if q.sparse else <Py_ssize_t*>NULL,
-                          <const real*>band, weight + group * q.group + q.room * p.taps * first, panel_bias, to if direct else pixels,
+                i = list_places(p, q, &chunk, phase, places, places + q.places, places + 2 * q.places)
+            phase_product(p, q, phase, i, width, places, places + q.places,
+                          places + 2 * q.places if q.sparse or q.cropped else <Py_ssize_t*>NULL, <const real*>band, weight + group * q.group + q.room * p.taps * first, panel_bias, to if direct else pixels,
                           pixel_out(p) if direct else width)
         for i in range(0 if direct else chunk.images):
             to = out + (chunk.image + i) * p.groups * p.o * pixels_out(p) + (group * p.o + first) * channel_out(p)
@@ -394,7 +414,7 @@ cdef bint convolve_by_pixels(Plan* whole, const real* x, const real* weight, con
         join_rows(p)
     if not (is_sparse(p) and (p.transposed or weights_finite(p, weight, threads)) if sparse else fits(p)):
         return False
-    q.sparse, q.same = sparse, False
+    q.sparse, q.same, q.cropped = sparse, False, not sparse and cropping_pays(p) and (p.transposed or weights_finite(p, weight, threads))
     q.lie = weights_lie(p)
     q.few = q.lie or p.o <= TILE_ROWS and 4 * few_cost(p) < 5 * wide_cost(p)
     cut(p, &q, threads)
@@ -405,7 +425,7 @@ cdef bint convolve_by_pixels(Plan* whole, const real* x, const real* weight, con
     q.order = q.steps + 3 * p.taps
     q.phases = q.order + p.taps + 1
     fill_runs(p, &q)
-    lists = ceil_div((2 * q.places + 4 * q.places // TILE_ROWS) * sizeof(Py_ssize_t), sizeof(real))
+    lists = ceil_div((2 * q.places + 6 * q.places // TILE_ROWS) * sizeof(Py_ssize_t), sizeof(real))
     cdef Py_ssize_t outputs = q.places * phases * 3 * p.lanes, lines = q.room * p.taps if q.few else (LINES + p.taps) * 3 * p.lanes
     cdef Py_ssize_t band = 0 if sparse else p.images * q.image, own = ceil_div(lists + max(outputs + band, lines), 16) * 16
     cdef Py_ssize_t size = 0 if q.lie else p.groups * q.group

@@ -200,7 +200,10 @@ def _columns(a):
     return out, 0
 
 
-def _cholesky(a):
+def _cholesky(a, upper):
+    if upper:
+        out, info = _cholesky(np.swapaxes(a, -1, -2), False)
+        return np.swapaxes(out, -1, -2), info
     info = np.zeros(a.shape[:-2], np.int32)
     try:
         out = np.linalg.cholesky(a)             # which may take NaN for definite

@@ -50,6 +50,18 @@ cdef bint is_trivial(TensorBase out, TensorBase a, TensorBase b):
     return True
 
 
+cdef TensorBase place_for(tuple shape, TensorBase like, TensorBase out):
+    """A new tensor, or `out`, which is given for the result.
+
+    Raises: DTypeError where it cannot be that.
+    """
+    if out is None:
+        return empty_host(shape, like.dtype)
+    if out.shape != shape or out.dtype is not like.dtype or not out.contiguous:
+        raise DTypeError(f"a product of shape {shape} and {like.dtype.name} does not fit into out of shape {out.shape} and {out.dtype.name}")
+    return out
+
+
 cdef void describe(Products* p, tuple batch, TensorBase a, TensorBase b):
     """Fill in the geometry of a @ b."""
     cdef int i, j, na = <int>len(a.shape), nb = <int>len(b.shape)
@@ -221,8 +233,8 @@ cdef TensorBase product_of_halves(TensorBase a, TensorBase b, TensorBase bias):
 
 # ---------------------------------------------------------------- products
 
-def matmul(TensorBase a not None, TensorBase b not None):
-    """a[..., M, K] @ b[..., K, N]; batch dimensions broadcast."""
+def matmul(TensorBase a not None, TensorBase b not None, TensorBase out=None):
+    """a[..., M, K] @ b[..., K, N]; batch dimensions broadcast. IN: out None, or of at least 32 bits and in memory of its own."""
     cdef Products p
     cdef tuple left = a.shape, right = b.shape, batch = ()
     same_type("matmul", a, b)
@@ -230,7 +242,7 @@ def matmul(TensorBase a not None, TensorBase b not None):
         return product_of_halves(a, b, None)
     if len(left) > 2 or len(right) > 2:
         batch = broadcast_shape("matmul", left[:len(left) - 2], right[:len(right) - 2])
-    cdef TensorBase out = empty_host(batch + (left[len(left) - 2], right[len(right) - 1]), a.dtype)
+    out = place_for(batch + (left[len(left) - 2], right[len(right) - 1]), a, out)
     if is_trivial(out, a, b):
         return out
     describe(&p, batch, a, b)
@@ -245,14 +257,14 @@ def matmul(TensorBase a not None, TensorBase b not None):
     return out
 
 
-def linear(TensorBase x not None, TensorBase weight not None, TensorBase bias):
-    """x[R, K] @ weight[N, K].T + bias[N]."""
+def linear(TensorBase x not None, TensorBase weight not None, TensorBase bias, TensorBase out=None):
+    """x[R, K] @ weight[N, K].T + bias[N]. IN: out as in `matmul`."""
     cdef Products p
-    cdef TensorBase out = empty_host((x.shape[0], weight.shape[0]), x.dtype)
     same_type("linear", x, weight)
     same_type("linear", x, bias)
     if is_half(x.dtype.code):
         return product_of_halves(x, turned_over(weight), bias)
+    out = place_for((x.shape[0], weight.shape[0]), x, out)
     if out.dtype.category != 2:
         raise DTypeError(f"linear: needs float32 or float64, got {x.dtype.name}; cast it with .float()")
     bias = packed(bias)

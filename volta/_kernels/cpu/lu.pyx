@@ -8,7 +8,7 @@
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
-from volta._kernels.core.base cimport INT32, Storage, TensorBase, address, dtype_of, empty_host, host_storage, make_tensor
+from volta._kernels.core.base cimport INT32, Storage, TensorBase, address, contiguous_strides, dtype_of, empty_host, host_storage, make_tensor
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.lu_batch cimport (
     AGAIN, CHOLESKY, CHOLESKY_INVERSE, COFACTOR, DET, INV, LU, SLOGDET, SOLVE, TRIANGLE, Task,
@@ -96,16 +96,19 @@ def inv(TensorBase a not None):
     return (out, info) if run(&p, &task, a, None) else None
 
 
-def cholesky(TensorBase a not None):
-    """(L of A = L L', of which the lower triangle is read, an `info` of zeros), or None, also where one is not positive definite."""
+def cholesky(TensorBase a not None, bint upper):
+    """(L of A = L L', or with `upper` L', an `info` of zeros), or None, also where one is not positive definite; that triangle of A is read.
+    """
     cdef Batch p
     cdef Task task
     cdef tuple lead = batch_of(a)
     plan(&p, a, None, lead)
     p.xd = p.ld
+    if upper:
+        p.a_row, p.a_column = p.a_column, p.a_row
     cdef TensorBase out = by_columns(lead, p.n, p.n, a), info = empty_host(lead, dtype_of(INT32))
     memset(address(info), 0, info.size * sizeof(int32_t))
-    task.kind, task.pivots, task.out = CHOLESKY, NULL, address(out)
+    task.kind, task.upper, task.pivots, task.out = CHOLESKY, upper, NULL, address(out)
     if out.size == 0:
         return out, info
     return (out, info) if run(&p, &task, a, None) else None
@@ -126,13 +129,62 @@ def cholesky_inverse(TensorBase a not None, bint upper):
     return (out, info) if run(&p, &task, a, None) else None
 
 
+# ---------------------------------------------------------------- what is solved by factors
+
+cdef TensorBase turned_over(TensorBase x):
+    """Matrices with rows for columns."""
+    cdef int rank = <int>len(x.shape)
+    return make_tensor(x.storage, x.shape[:rank - 2] + (x.shape[rank - 1], x.shape[rank - 2]),
+                       x._strides[:rank - 2] + (x._strides[rank - 1], x._strides[rank - 2]), x.offset, x.dtype)
+
+
+cdef bint is_one(TensorBase a):
+    """Whether this is one square matrix, whatever the dimensions before its last two."""
+    cdef int rank = <int>len(a.shape)
+    return a.size == a.shape[rank - 1] * a.shape[rank - 2]
+
+
+cdef TensorBase shaped(TensorBase x, tuple shape):
+    """Contiguous x in another shape."""
+    return make_tensor(x.storage, shape, contiguous_strides(shape), x.offset, x.dtype)
+
+
+cdef TensorBase beside(TensorBase b):
+    """The columns of all matrices of a batch beside one another, in one matrix that lies column by column."""
+    cdef TensorBase columns = packed(turned_over(b))
+    cdef int rank = <int>len(b.shape)
+    return turned_over(shaped(columns, (columns.size // <Py_ssize_t>b.shape[rank - 2], b.shape[rank - 2])))
+
+
+cdef TensorBase apart(TensorBase x, tuple lead, Py_ssize_t k):
+    """The columns of what `beside` has put together in matrices of k again."""
+    return turned_over(shaped(turned_over(x), lead + (k, x.shape[0])))
+
+
+cdef TensorBase one_of(TensorBase a):
+    """The only matrix of a batch."""
+    cdef int rank = <int>len(a.shape)
+    return make_tensor(a.storage, a.shape[rank - 2:], a._strides[rank - 2:], a.offset, a.dtype)
+
+
+cdef tuple solve_beside(TensorBase a, TensorBase b, bint turn, tuple lead):
+    """`solve` by one matrix, of a batch of right sides, of which no dimension is as long in a."""
+    cdef tuple found = solve(one_of(a), beside(b), turn)
+    if found is None:
+        return None
+    return (apart(found[0], lead, b.shape[len(b.shape) - 1]), shaped(found[1], batch_of(a)), shaped(found[2], a.shape),
+            shaped(found[3], a.shape[:len(a.shape) - 1]))
+
+
 def solve(TensorBase a not None, TensorBase b not None, bint turn=False):
     """(X of A X = B, or of A' X = B, an `info` of zeros, the factors and exchanges of A), or None, also where one is singular."""
     cdef Batch p
     cdef Task task
-    cdef tuple lead = wider_batch(a, b)
-    if a.size == 0 or b.size == 0 or batch_of(a) != lead:
+    cdef tuple lead = wider_batch(a, b), one = batch_of(a)
+    if a.size == 0 or b.size == 0:
         return None
+    if one != lead:
+        return solve_beside(a, b, turn, lead) if is_one(a) else None
     plan(&p, a, b, lead)
     cdef TensorBase out = by_columns(lead, p.n, p.k, a), info = empty_host(lead, dtype_of(INT32)), factors = empty_host(a.shape, a.dtype)
     cdef TensorBase pivots = empty_host(a.shape[:len(a.shape) - 1], dtype_of(INT32))
@@ -154,6 +206,10 @@ def solve_again(TensorBase factors not None, TensorBase pivots not None, TensorB
     cdef Batch p
     cdef Task task
     cdef tuple lead = batch_of(factors)
+    cdef TensorBase found
+    if len(factors.shape) > 1 and len(b.shape) > 1 and b.size > 0 and batch_of(b) != lead and is_one(factors) and pivots.contiguous:
+        found = solve_again(one_of(factors), shaped(pivots, (pivots.size,)), beside(b), turn)
+        return None if found is None else apart(found, wider_batch(factors, b), b.shape[len(b.shape) - 1])
     if not belong(factors, pivots, b):
         return None
     plan(&p, factors, b, lead)
@@ -172,13 +228,6 @@ def cofactor(TensorBase a not None, TensorBase factors not None, TensorBase pivo
     cdef TensorBase out = by_columns(batch_of(a), p.n, p.k, a)
     task.kind, task.pivots, task.out = COFACTOR, <int32_t*>address(pivots), address(out)
     return out if run(&p, &task, factors, a) else None
-
-
-cdef TensorBase turned_over(TensorBase x):
-    """Matrices with rows for columns."""
-    cdef int rank = <int>len(x.shape)
-    return make_tensor(x.storage, x.shape[:rank - 2] + (x.shape[rank - 1], x.shape[rank - 2]),
-                       x._strides[:rank - 2] + (x._strides[rank - 1], x._strides[rank - 2]), x.offset, x.dtype)
 
 
 def triangular(TensorBase a not None, TensorBase b not None, bint upper, bint unitriangular, bint left):

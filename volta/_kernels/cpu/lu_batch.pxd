@@ -19,7 +19,7 @@ cdef enum:
 
 cdef struct Task:
     Kind kind
-    bint turned, upper, unit                # SOLVE, AGAIN: A'; TRIANGLE: X', which
+    bint turned, upper, unit                # SOLVE, AGAIN: A'; TRIANGLE: X', which; CHOLESKY: L by rows, which is U by columns
     void* lu                                # the factors: by columns for LU alone, else by rows (not of INV)
     int32_t* pivots
     int32_t* info
@@ -156,13 +156,13 @@ cdef inline bint finish_factors(const Batch* p, const Task* task, Py_ssize_t ite
     return True
 
 
-cdef inline void only_lower(Py_ssize_t n, real* s) noexcept nogil:
-    """Zeros above the diagonal; by columns."""
+cdef inline void only_lower(Py_ssize_t n, real* s, Py_ssize_t row, Py_ssize_t column) noexcept nogil:
+    """Zeros above the diagonal."""
     cdef Py_ssize_t i, j, l
     for j in range(1, n):
         for i in range(j):
             for l in range(LINE):
-                s[(j * n + i) * LINE + l] = 0
+                s[(i * row + j * column) * LINE + l] = 0
 
 
 cdef inline void inverse_abreast(Py_ssize_t n, const real* s, Py_ssize_t row, Py_ssize_t column, bint upper, real* x) noexcept nogil:
@@ -188,7 +188,8 @@ cdef inline bint do_abreast(const Batch* p, const Task* task, const real* a, con
     cdef real[LINE] wrong
     cdef const real* at[LINE]
     cdef Py_ssize_t item = first, some, l, n = p.n, k = n if task.kind == INV else p.k, row = n, column = 1, across = 1, along = n
-    if task.kind == LU or task.kind == CHOLESKY or (p.a_row == 1 and (task.kind == INV or task.kind >= AGAIN) and task.kind != COFACTOR):
+    if not task.upper if task.kind == CHOLESKY else (
+            task.kind == LU or p.a_row == 1 and (task.kind == INV or task.kind >= AGAIN) and task.kind != COFACTOR):
         row, column = 1, n
     if task.kind == TRIANGLE and task.turned:
         across, along = k, 1
@@ -201,7 +202,7 @@ cdef inline bint do_abreast(const Batch* p, const Task* task, const real* a, con
         gather(at, n, n, p.a_row, p.a_column, <real*>s, row, column)
         if task.kind == CHOLESKY:
             factor_abreast(n, <real*>s, row, column, <real*>wrong)
-            only_lower(n, <real*>s)
+            only_lower(n, <real*>s, row, column)
             if not all_sure(n * n, <const real*>s, <const real*>wrong):
                 return False
             spread(some, n * n, <const real*>s, <real*>task.out + item * n * n)

@@ -308,7 +308,12 @@ cdef inline bint do_some(const Batch* p, const Task* task, const real* a, Py_ssi
             if not factor_symmetric(p.shared, n, space, x, ld, 0, ld):
                 return False
             out = <real*>task.out + item * n * n
+            if task.upper:
+                turn(n, n, <const real*>space, ld, out, n)
             for i in range(n):
+                if task.upper:
+                    memset(out + i * (n + 1) + 1, 0, (n - 1 - i) * sizeof(real))
+                    continue
                 memset(out + i * n, 0, i * sizeof(real))
                 memcpy(out + i * n + i, space + i * (ld + 1), (n - i) * sizeof(real))
             if not all_finite(n, n, out, n):

@@ -1,14 +1,16 @@
 # Batch normalisation, its gradient, and the update of its running statistics.
 #
-# Layout: x seen as [n, channels, pixels], contiguous. With pixels == 1 (rank 2) a channel is a column, and blocks of
-#   channels are worked together; else a channel is n runs of memory.
-# Sums: float32 lanes over short blocks, added in double; the variance is a second pass over (x - mean).
-# Threads: over channels or blocks of them. Sizes: the front end.
+# Layout: x seen as [n, channels, pixels], contiguous. With pixels == 1 (rank 2) a channel is a column, and blocks of rows are
+#   worked in strips of columns; else a channel is n runs of memory.
+# Sums: float32 lanes over short blocks, added in double; the variance is a second pass over (x - mean), of columns in each
+#   block of rows, while it lies in a cache.
+# Threads: over channels, or blocks of rows: of columns, each would fetch ahead what the other one writes. Blocks follow from
+#   the sizes. Sizes: the front end.
 
 from cython.parallel cimport prange
 from libc.math cimport sqrt
 
-from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host, empty_host_like
+from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, empty_host_like, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.real cimport real
@@ -16,8 +18,10 @@ from volta._kernels.cpu.sums cimport line_away, line_dot, line_squares, line_sum
 from volta._kernels.core.views cimport float_code, pointer, split_at
 
 cdef enum:
-    COLUMNS = 256               # channels of rank-2 input worked together,
-    SHORT = 16                  # and rows whose sums are kept in the element type
+    COLUMNS = 768               # channels of rank-2 input worked together,
+    SHORT = 16                  # rows whose sums are kept in the element type,
+    ROWS = 64                   # and of a block, at least
+    BLOCKS = 32                 # at most
 
 
 # ---------------------------------------------------------------- one channel
@@ -65,18 +69,20 @@ cdef void channel_grad(const real* g, const real* x, Py_ssize_t n, Py_ssize_t st
 
 # ---------------------------------------------------------------- columns
 
-cdef void column_forward(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t columns, const real* weight,
-                         const real* bias, double eps, real* out, real* mean, real* rstd) noexcept nogil:
-    """`columns` neighbouring channels of rank-2 input."""
-    cdef double total[COLUMNS]
+cdef inline Py_ssize_t blocks_of(Py_ssize_t n) noexcept nogil:
+    """Blocks of about equally many rows."""
+    return max(1, min(BLOCKS, n // ROWS))
+
+
+cdef void block_moments(const real* x, const real* origin, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t columns, double* mean,
+                        double* away) noexcept nogil:
+    """Means of some rows, and sums of squares beside them, of neighbouring channels. IN: origin, the first row of all: sums are of what is
+    beyond it, so that means far from 0 cost no digits."""
     cdef real few[COLUMNS]
     cdef real start[COLUMNS]
-    cdef real scale[COLUMNS]
-    cdef real shift[COLUMNS]
-    cdef Py_ssize_t i, j, k, stop
-    for j in range(columns):                    # sums are of what is beyond the first row: means far from 0 cost no digits
-        total[j], start[j] = 0, x[j] if n and x[j] - x[j] == 0 else 0
-    stop = 0
+    cdef Py_ssize_t i, j, k, stop = 0
+    for j in range(columns):                    # the mean beside infinity is infinity, not NaN
+        mean[j], away[j], start[j] = 0, 0, origin[j] if origin[j] - origin[j] == 0 else 0
     while stop < n:
         i, stop = stop, min(stop + <Py_ssize_t>SHORT, n)
         for j in range(columns):
@@ -85,10 +91,10 @@ cdef void column_forward(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssiz
             for j in range(columns):
                 few[j] += x[k * stride + j] - start[j]
         for j in range(columns):
-            total[j] += few[j]
+            mean[j] += few[j]
     for j in range(columns):
-        mean[j] = <real>(start[j] + total[j] / <double>n)
-        start[j], total[j] = mean[j], 0
+        mean[j] = start[j] + mean[j] / <double>n
+        start[j] = <real>mean[j]
     stop = 0
     while stop < n:
         i, stop = stop, min(stop + <Py_ssize_t>SHORT, n)
@@ -98,30 +104,61 @@ cdef void column_forward(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssiz
             for j in range(columns):
                 few[j] += (x[k * stride + j] - start[j]) * (x[k * stride + j] - start[j])
         for j in range(columns):
-            total[j] += few[j]
-    for j in range(columns):
-        rstd[j] = <real>(1.0 / sqrt(total[j] / <double>n + eps))
-        scale[j] = rstd[j] * weight[j] if weight != NULL else rstd[j]
-        shift[j] = bias[j] if bias != NULL else <real>0
-    for i in range(n):
-        k = i * stride
-        for j in range(columns):
-            out[k + j] = (x[k + j] - start[j]) * scale[j] + shift[j]
+            away[j] += few[j]
 
 
-cdef void column_grad(const real* g, const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t columns,
-                      const real* weight, const real* mean, const real* rstd, bint given, real* dx, real* dweight,
-                      real* dbias) noexcept nogil:
+cdef void join_moments(const double* means, const double* away, Py_ssize_t n, Py_ssize_t blocks, Py_ssize_t channels, Py_ssize_t first,
+                       Py_ssize_t last, double eps, real* mean, real* rstd) noexcept nogil:
+    """The statistics of channels first .. last, of those of all blocks."""
+    cdef Py_ssize_t b, c, rows
     cdef double total[COLUMNS]
-    cdef double product[COLUMNS]
-    cdef real a[COLUMNS]
+    for c in range(first, last):
+        total[c - first] = 0
+    for b in range(blocks):
+        rows = n * (b + 1) // blocks - n * b // blocks
+        for c in range(first, last):
+            total[c - first] += means[b * channels + c] * rows
+    for c in range(first, last):
+        mean[c] = <real>(total[c - first] / <double>n)
+        total[c - first] = 0
+    for b in range(blocks):
+        rows = n * (b + 1) // blocks - n * b // blocks
+        for c in range(first, last):
+            total[c - first] += away[b * channels + c] + (means[b * channels + c] - mean[c]) * (means[b * channels + c] - mean[c]) * rows
+    for c in range(first, last):
+        rstd[c] = <real>(1.0 / sqrt(total[c - first] / <double>n + eps))
+
+
+cdef void forward_columns(const real* x, const real* weight, const real* bias, double eps, Py_ssize_t n, Py_ssize_t channels, real* out,
+                          real* mean, real* rstd, double* moments, real* factors) noexcept nogil:
+    """Rank-2 input. IN: moments, room for two of each channel and block; factors, for two of each channel."""
+    cdef Py_ssize_t blocks = blocks_of(n), strips = (channels + COLUMNS - 1) // COLUMNS, item, row, c
+    cdef int threads = threads_for(n * channels), t
+    for item in prange(blocks * strips, num_threads=threads, schedule="static"):
+        row, c = n * (item // strips) // blocks, item % strips * COLUMNS
+        block_moments(x + row * channels + c, x + c, n * (item // strips + 1) // blocks - row, channels,
+                      min(<Py_ssize_t>COLUMNS, channels - c), moments + item // strips * channels + c,
+                      moments + (blocks + item // strips) * channels + c)
+    for item in range(strips):
+        join_moments(moments, moments + blocks * channels, n, blocks, channels, item * COLUMNS,
+                     min(channels, (item + 1) * <Py_ssize_t>COLUMNS), eps, mean, rstd)
+    for c in range(channels):
+        factors[c] = rstd[c] * weight[c] if weight != NULL else rstd[c]
+        factors[channels + c] = bias[c] if bias != NULL else <real>0
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        given_items(x, <const real*>mean, <const real*>factors, <const real*>factors + channels, channels, 1,
+                    n * channels * t // threads, n * channels * (t + 1) // threads, out)
+
+
+cdef void block_sums(const real* g, const real* x, const real* mean, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t columns, double* total,
+                     double* product) noexcept nogil:
+    """Sums of the gradients of some rows, and of their products with x - mean, of neighbouring channels."""
     cdef real b[COLUMNS]
     cdef real c[COLUMNS]
     cdef real m[COLUMNS]
-    cdef Py_ssize_t i, j, k, at, stop
+    cdef Py_ssize_t i, j, k, stop = 0
     for j in range(columns):
         total[j], product[j], m[j] = 0, 0, mean[j]
-    stop = 0
     while stop < n:
         i, stop = stop, min(stop + <Py_ssize_t>SHORT, n)
         for j in range(columns):
@@ -133,20 +170,46 @@ cdef void column_grad(const real* g, const real* x, Py_ssize_t n, Py_ssize_t str
         for j in range(columns):
             total[j] += b[j]
             product[j] += c[j]
-    for j in range(columns):
-        dbias[j] = <real>total[j]
-        dweight[j] = <real>(product[j] * rstd[j])
-        a[j] = rstd[j] * (weight[j] if weight != NULL else 1)
-        b[j] = <real>(total[j] / <double>n)
-        c[j] = <real>(product[j] * rstd[j] * rstd[j] / <double>n)
-    for i in range(n if given else 0):
-        at = i * stride
-        for j in range(columns):
-            dx[at + j] = a[j] * g[at + j]
-    for i in range(0 if given else n):
-        at = i * stride
-        for j in range(columns):
-            dx[at + j] = a[j] * (g[at + j] - b[j] - (x[at + j] - m[j]) * c[j])
+
+
+cdef void rows_grad(const real* g, const real* x, const real* mean, const real* factors, bint given, Py_ssize_t channels, Py_ssize_t first,
+                    Py_ssize_t last, real* dx) noexcept nogil:
+    """Rows first .. last. IN: factors[3][channels]: dx = a * (g - b - (x - mean) * c), or where the statistics are not x's, a * g."""
+    cdef Py_ssize_t i, j, at
+    cdef const real* b = factors + channels
+    cdef const real* c = b + channels
+    for i in range(first, last):
+        at = i * channels
+        if given:
+            for j in range(channels):
+                dx[at + j] = factors[j] * g[at + j]
+        else:
+            for j in range(channels):
+                dx[at + j] = factors[j] * (g[at + j] - b[j] - (x[at + j] - mean[j]) * c[j])
+
+
+cdef void grad_columns(const real* g, const real* x, const real* weight, const real* mean, const real* rstd, bint given, Py_ssize_t n,
+                       Py_ssize_t channels, real* dx, real* dweight, real* dbias, double* sums, real* factors) noexcept nogil:
+    """Rank-2 input. IN: sums, room for two of each channel and block; factors, for three of each channel."""
+    cdef Py_ssize_t blocks = blocks_of(n), strips = (channels + COLUMNS - 1) // COLUMNS, item, row, c, b
+    cdef int threads = threads_for(n * channels * 2), t
+    cdef double* products = sums + blocks * channels
+    for item in prange(blocks * strips, num_threads=threads, schedule="static"):
+        row, c = n * (item // strips) // blocks, item % strips * COLUMNS
+        block_sums(g + row * channels + c, x + row * channels + c, mean + c, n * (item // strips + 1) // blocks - row, channels,
+                   min(<Py_ssize_t>COLUMNS, channels - c), sums + item // strips * channels + c, products + item // strips * channels + c)
+    for b in range(1, blocks):
+        for c in range(channels):
+            sums[c] += sums[b * channels + c]
+            products[c] += products[b * channels + c]
+    for c in range(channels):
+        dbias[c] = <real>sums[c]
+        dweight[c] = <real>(products[c] * rstd[c])
+        factors[c] = rstd[c] * (weight[c] if weight != NULL else 1)
+        factors[channels + c] = <real>(sums[c] / <double>n)
+        factors[2 * channels + c] = <real>(products[c] * rstd[c] * rstd[c] / <double>n)
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        rows_grad(g, x, mean, <const real*>factors, given, channels, n * t // threads, n * (t + 1) // threads, dx)
 
 
 # ---------------------------------------------------------------- all channels
@@ -156,25 +219,27 @@ cdef void forward_items(const real* x, const real* weight, const real* bias, dou
                         Py_ssize_t pixels, Py_ssize_t first, Py_ssize_t last, real* out, real* mean,
                         real* rstd) noexcept nogil:
     """Channels first .. last."""
-    cdef Py_ssize_t c = first, columns, stride = channels * pixels
-    while c < last:
-        if pixels == 1:
-            columns = min(COLUMNS, last - c)
-            column_forward(x + c, n, stride, columns, weight + c if weight != NULL else NULL,
-                           bias + c if bias != NULL else NULL, eps, out + c, mean + c, rstd + c)
-            c += columns
-        else:
-            statistics(x + c * pixels, n, stride, pixels, eps, mean + c, rstd + c)
-            normalize(x + c * pixels, n, stride, pixels, mean[c],
-                      rstd[c] * weight[c] if weight != NULL else rstd[c], bias[c] if bias != NULL else <real>0,
-                      out + c * pixels)
-            c += 1
+    cdef Py_ssize_t c, stride = channels * pixels
+    for c in range(first, last):
+        statistics(x + c * pixels, n, stride, pixels, eps, mean + c, rstd + c)
+        normalize(x + c * pixels, n, stride, pixels, mean[c],
+                  rstd[c] * weight[c] if weight != NULL else rstd[c], bias[c] if bias != NULL else <real>0,
+                  out + c * pixels)
 
 
 cdef void forward(const real* x, const real* weight, const real* bias, double eps, Py_ssize_t n, Py_ssize_t channels,
-                  Py_ssize_t pixels, real* out, real* mean, real* rstd) noexcept nogil:
+                  Py_ssize_t pixels, real* out, real* mean, real* rstd):
+    """Allocates."""
     cdef int threads = threads_for(n * channels * pixels), t
-    for t in prange(threads, num_threads=threads, schedule="static"):
+    cdef Storage room
+    cdef double* moments
+    if pixels == 1 and n * channels > 0:
+        room = host_storage(2 * channels * (blocks_of(n) * sizeof(double) + sizeof(real)))
+        moments = <double*>room.data
+        with nogil:
+            forward_columns(x, weight, bias, eps, n, channels, out, mean, rstd, moments, <real*>(moments + 2 * channels * blocks_of(n)))
+        return
+    for t in prange(threads, num_threads=threads, schedule="static", nogil=True):
         forward_items(x, weight, bias, eps, n, channels, pixels, channels * t // threads, channels * (t + 1) // threads,
                       out, mean, rstd)
 
@@ -210,24 +275,27 @@ cdef void given(const real* x, const real* mean, const real* var, const real* we
 cdef void grad_items(const real* g, const real* x, const real* weight, const real* mean, const real* rstd, bint given, Py_ssize_t n,
                      Py_ssize_t channels, Py_ssize_t pixels, Py_ssize_t first, Py_ssize_t last, real* dx, real* dweight,
                      real* dbias) noexcept nogil:
-    cdef Py_ssize_t c = first, columns, at, stride = channels * pixels
-    while c < last:
+    cdef Py_ssize_t c, at
+    for c in range(first, last):
         at = c * pixels
-        if pixels == 1:
-            columns = min(COLUMNS, last - c)
-            column_grad(g + at, x + at, n, stride, columns, weight + c if weight != NULL else NULL, mean + c, rstd + c, given,
-                        dx + at, dweight + c, dbias + c)
-            c += columns
-        else:
-            channel_grad(g + at, x + at, n, stride, pixels, mean[c], rstd[c], weight[c] if weight != NULL else <real>1,
-                         given, dx + at, dweight + c, dbias + c)
-            c += 1
+        channel_grad(g + at, x + at, n, channels * pixels, pixels, mean[c], rstd[c], weight[c] if weight != NULL else <real>1,
+                     given, dx + at, dweight + c, dbias + c)
 
 
 cdef void grad(const real* g, const real* x, const real* weight, const real* mean, const real* rstd, bint given, Py_ssize_t n,
-               Py_ssize_t channels, Py_ssize_t pixels, real* dx, real* dweight, real* dbias) noexcept nogil:
+               Py_ssize_t channels, Py_ssize_t pixels, real* dx, real* dweight, real* dbias):
+    """Allocates."""
     cdef int threads = threads_for(n * channels * pixels * 2), t
-    for t in prange(threads, num_threads=threads, schedule="static"):
+    cdef Storage room
+    cdef double* sums
+    if pixels == 1 and n * channels > 0:
+        room = host_storage(channels * (2 * blocks_of(n) * sizeof(double) + 3 * sizeof(real)))
+        sums = <double*>room.data
+        with nogil:
+            grad_columns(g, x, weight, mean, rstd, given, n, channels, dx, dweight, dbias, sums,
+                         <real*>(sums + 2 * channels * blocks_of(n)))
+        return
+    for t in prange(threads, num_threads=threads, schedule="static", nogil=True):
         grad_items(g, x, weight, mean, rstd, given, n, channels, pixels, channels * t // threads, channels * (t + 1) // threads,
                    dx, dweight, dbias)
 

@@ -140,7 +140,7 @@ def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, runnin
     >>> volta.batch_norm(volta.ones(1, 1), None, None, volta.zeros(1), volta.ones(1), False, 0.1, 0.0, False)
     tensor([[1.]])
     """
-    return norm.by_batch(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return norm.by_batch(input, running_mean, running_var, weight, bias, training, momentum, eps)[0]
 
 
 @composed(samples=(case((2, 3, 4), (3,), (3,), None, None, use_input_stats=True, momentum=0.1, eps=1e-5, cudnn_enabled=False),),

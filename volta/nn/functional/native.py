@@ -2,6 +2,7 @@
 and grids by numbers."""
 from __future__ import annotations
 
+from math import nan
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,12 +11,12 @@ from volta._kernels.core import graph, inplace
 from volta.dtypes import HALVES, bool_, float32, int64
 from volta.errors import ArgumentError, AutogradError, DTypeError, RankError, ShapeError
 from volta.nn.functional import conv, lookup, norm, sample, windows
-from volta.ops.creation import arange, empty, ones_like, rand, zeros_like
+from volta.ops.creation import arange, full, ones_like, rand, zeros_like
 from volta.ops.math import where
 from volta.ops.records.copy import cast
 from volta.ops.records.math import rsqrt
 from volta.ops.records.view import reshape_op
-from volta.ops.reduce import mean, var_mean
+from volta.ops.reduce import var_mean
 from volta.ops.sort import searchsorted
 from volta.ops.table import case, composed
 
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-def _statistics(x, dims, shape, eps, dtype):
-    """Mean and reciprocal standard deviation."""
-    x = cast(x, float32) if x.dtype in HALVES else x
-    variance, middle = var_mean(x, dims, correction=0) if x._size else (mean(x, dims),) * 2         # of nothing, var_mean warns
-    return tuple([cast(reshape_op(v, shape=shape), dtype) for v in (middle, rsqrt(variance + eps))])
+def _with_statistics(found, shape, dtype):
+    """(out, mean, reciprocal standard deviation) of what a norm gives: these two, of which no gradients come, in a shape and a dtype; of
+    rows without elements 0 and NaN."""
+    out, *statistics = found
+    if statistics[0] is None:
+        statistics = [full(shape, v, dtype=dtype, device=out.device) for v in (0.0, nan)]
+    return out, *[cast(reshape_op(v.detach(), shape=shape), dtype) for v in statistics]
 
 
 def _dtype_of(x, weight, bias):
@@ -54,9 +57,8 @@ def native_layer_norm(input: Tensor, normalized_shape: int | Sequence[int], weig
     tensor([[2.]])
     """
     shape = (normalized_shape,) if hasattr(normalized_shape, "__index__") else tuple(normalized_shape)
-    out, rows = norm.layer_norm(input, shape, weight, bias, eps), input.ndim - len(shape)
-    return out, *_statistics(input.detach(), tuple(range(rows, input.ndim)), input.shape[:rows] + (1,) * len(shape), eps,
-                             _dtype_of(input, weight, bias))
+    found = norm.over_trailing("layer_norm", input, shape, weight, bias, eps, True)
+    return _with_statistics(found, input.shape[:input.ndim - len(shape)] + (1,) * len(shape), _dtype_of(input, weight, bias))
 
 
 @composed(samples=(case((2, 4, 3), (4,), (4,), 2, 4, 3, 2, 1e-5), case((2, 4), None, None, 2, 4, 1, 1, 1e-3)), method=False, rtol=1e-4,
@@ -73,9 +75,13 @@ def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     """
     if input._size != N * C * HxW or group < 1 or C % group:
         raise ShapeError(f"native_group_norm: {N} x {C} x {HxW} elements in {group} groups do not fit an input of shape {input.shape}")
-    out = norm.group_norm(reshape_op(input, shape=(N, C, HxW)), group, weight, bias, eps)
-    rows = reshape_op(input, shape=(N * group, C // group * HxW))
-    return reshape_op(out, shape=input.shape), *_statistics(rows, (1,), (N, group), eps, _dtype_of(input, weight, bias))
+    found = norm.by_groups(reshape_op(input, shape=(N, C, HxW)), group, weight, bias, eps)
+    out, *statistics = _with_statistics(found, (N, group), _dtype_of(input, weight, bias))
+    if graph.wants_derivative(input) and input._size:           # here the statistics have derivatives, too, as in PyTorch
+        rows = reshape_op(input, shape=(N, group, C // group * HxW))
+        variance, middle = var_mean(cast(rows, float32) if rows.dtype in HALVES else rows, 2, correction=0)
+        statistics = [cast(v, statistics[0].dtype) for v in (middle, rsqrt(variance + eps))]
+    return reshape_op(out, shape=input.shape), *statistics
 
 
 @composed(samples=(case((4, 3, 5), (3,), (3,), None, None, True, 0.1, 1e-5),), method=False, rtol=1e-4, smooth=False,
@@ -93,13 +99,8 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
         raise ShapeError(f"native_batch_norm: needs elements in training, got an input of shape {input.shape}")
     if not input.dtype.is_floating_point:
         raise DTypeError(f"native_batch_norm: input must be floating point, got {input.dtype}; convert it with .float()")
-    dtype = _dtype_of(input, weight, bias)
-    statistics = empty(0, dtype=dtype, device=input.device), empty(0, dtype=dtype, device=input.device)
-    if training and input.ndim > 1:
-        axes = (0, *range(2, input.ndim))
-        _, rstd = _statistics(input.detach(), axes, input.shape[1:2], eps, dtype)
-        statistics = cast(mean(cast(input.detach(), dtype), axes), dtype), rstd             # beside infinity the mean is infinity
-    return norm.by_batch(input, running_mean, running_var, weight, bias, training, momentum, eps), *statistics
+    found = norm.by_batch(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return _with_statistics(found, input.shape[1:2] if found[1] is not None else (0,), _dtype_of(input, weight, bias))
 
 
 @composed(samples=(case((3, 4), 0.5, False), case((3, 4), 1.0, True)), method=False,

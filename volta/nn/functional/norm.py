@@ -73,11 +73,12 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     """
     if not eps > 0 and (training or not eps >= 0):
         raise ArgumentError(f"batch_norm: eps must be {'above' if training else 'at least'} 0{' in training' * training}, got {eps}")
-    return by_batch(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return by_batch(input, running_mean, running_var, weight, bias, training, momentum, eps)[0]
 
 
 def by_batch(input, running_mean, running_var, weight, bias, training, momentum, eps):
-    """`batch_norm` with any eps, which only `nn.functional` looks at."""
+    """(out of `batch_norm`, with any eps, which only `nn.functional` looks at, mean, reciprocal standard deviation): these two None, but of
+    elements in training."""
     if input.ndim < 2 and input.shape != (0,):
         raise RankError(f"batch_norm: needs an input (N, C, ...), got {input.shape}")
     channels = input._shape[1:2] or input._shape
@@ -99,22 +100,24 @@ def by_batch(input, running_mean, running_var, weight, bias, training, momentum,
         if running_mean is not None and running_mean.dtype is not float32:
             raise DTypeError(f"batch_norm: running statistics must be float32 as weight and bias are, got {running_mean.dtype.name}")
         wide = [v if v is None else cast(v, float32) for v in (input, weight, bias)]
-        return cast(by_batch(wide[0], running_mean, running_var, *wide[1:], training, momentum, eps), input.dtype)
+        out, *statistics = by_batch(wide[0], running_mean, running_var, *wide[1:], training, momentum, eps)
+        return cast(out, input.dtype), *statistics
     if input.ndim < 2:
-        return _of_nothing(input, weight, bias)
+        return _of_nothing(input, weight, bias), None, None
     if not input._contiguous and input.ndim in (4, 5):
         pixels = permute_op(input, dims=(0, *range(2, input.ndim), 1))
         if pixels._contiguous:                  # channels last: rows of channels, and the result lies so, too
             rows = reshape_op(pixels, shape=(input._size // input.shape[1], input.shape[1]))
-            out = by_batch(rows, running_mean, running_var, weight, bias, training, momentum, eps)
-            return permute_op(reshape_op(out, shape=pixels.shape), dims=(0, input.ndim - 1, *range(1, input.ndim - 1)))
+            out, *statistics = by_batch(rows, running_mean, running_var, weight, bias, training, momentum, eps)
+            return permute_op(reshape_op(out, shape=pixels.shape), dims=(0, input.ndim - 1, *range(1, input.ndim - 1))), *statistics
     if not training:
         if running_mean is None:
             raise ArgumentError("batch_norm: evaluation needs running_mean and running_var; pass them or training=True")
         out = _normalised(input, running_mean, running_var, weight, bias, eps)
-        return out if input._contiguous else pixels_as(input, out)
+        return out if input._contiguous else pixels_as(input, out), None, None
     if not input._size:                         # nothing to normalise and nothing to move the statistics by
-        return _normalised(input, *[full(channels, v, dtype=input.dtype, device=input.device) for v in (0.0, 1.0)], weight, bias, eps)
+        empty = _normalised(input, *[full(channels, v, dtype=input.dtype, device=input.device) for v in (0.0, 1.0)], weight, bias, eps)
+        return empty, None, None
     count = input._size // input.shape[1]
     if count < 2:
         raise ShapeError(f"batch_norm: training needs more than one value per channel, got input {input.shape}")
@@ -124,7 +127,7 @@ def by_batch(input, running_mean, running_var, weight, bias, training, momentum,
     elif running_mean is not None:
         run_kernel(batch_norm_update, input.device, (running_mean, running_var, mean, rstd),
                    {"momentum": float(momentum), "eps": float(eps), "count": count})
-    return out
+    return out, mean, rstd
 
 
 @no_grad
@@ -154,23 +157,25 @@ def _least(dtype):
     return finfo(dtype).eps
 
 
-def _over_trailing(name, input, normalized_shape, weight, bias, eps, centred):
-    """Normalisation over the last dimensions, each element of which has a weight of its own."""
+def over_trailing(name, input, normalized_shape, weight, bias, eps, centred):
+    """(Normalisation over the last dimensions, each element of which has a weight of its own, mean, reciprocal standard deviation): these
+    two one after another, or None without elements."""
     if input.dtype in HALVES and any(t is not None and t.dtype is not input.dtype for t in (weight, bias)):
-        return cast(widened(_over_trailing, (name, input, normalized_shape, weight, bias, eps, centred), {}), input.dtype)
+        out, *statistics = widened(over_trailing, (name, input, normalized_shape, weight, bias, eps, centred), {})
+        return cast(out, input.dtype), *statistics
     shape = (normalized_shape,) if hasattr(normalized_shape, "__index__") else tuple(normalized_shape)
     if not shape or input._shape[-len(shape):] != shape:
         raise ShapeError(f"{name}: input {input.shape} does not end with normalized_shape {shape}")
     if weight is not None and weight._shape != shape or bias is not None and bias._shape != shape:
         _affine(name, shape, weight=weight, bias=bias)
     if not input._size:
-        return _of_nothing(input, weight, bias)
+        return _of_nothing(input, weight, bias), None, None
     if len(shape) > 1:
         weight, bias = _flat(weight), _flat(bias)
     if centred and not input._contiguous:
         input = row_major(input)
     return row_norm_op(input, weight, bias, length=math.prod(shape), groups=1, inner=1, centred=centred,
-                       eps=_least(float32 if input.dtype in HALVES else input.dtype) if eps is None else float(eps))[0]
+                       eps=_least(float32 if input.dtype in HALVES else input.dtype) if eps is None else float(eps))
 
 
 def _of_nothing(input, weight, bias):
@@ -199,7 +204,7 @@ def layer_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Ten
     >>> volta.layer_norm(volta.tensor([[1.0, 3.0]]), 2, eps=0)
     tensor([[-1.,  1.]])
     """
-    return _over_trailing("layer_norm", input, normalized_shape, weight, bias, eps, True)
+    return over_trailing("layer_norm", input, normalized_shape, weight, bias, eps, True)[0]
 
 
 def _np_rms_norm(x, normalized_shape, weight=None, eps=0.0):
@@ -218,7 +223,7 @@ def rms_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tenso
     """
     if weight is not None and weight.dtype is not input.dtype:
         weight = cast(weight, float32 if input.dtype in HALVES else input.dtype)
-    return _over_trailing("rms_norm", input, normalized_shape, weight, None, eps, False)
+    return over_trailing("rms_norm", input, normalized_shape, weight, None, eps, False)[0]
 
 
 def _np_group_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
@@ -247,18 +252,24 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     >>> volta.group_norm(volta.tensor([[1.0, 3.0, 5.0, 9.0]]), 2, eps=0)
     tensor([[-1.,  1., -1.,  1.]])
     """
+    return by_groups(input, num_groups, weight, bias, eps)[0]
+
+
+def by_groups(input, num_groups, weight, bias, eps):
+    """(out of `group_norm`, mean, reciprocal standard deviation): these two one after another, or None without elements."""
     if input.dtype in HALVES:
-        return cast(widened(group_norm, (input, num_groups, weight, bias, eps), {}), input.dtype)
+        out, *statistics = widened(by_groups, (input, num_groups, weight, bias, eps), {})
+        return cast(out, input.dtype), *statistics
     if input.ndim < 2:
         raise RankError(f"group_norm: needs an input (N, C, ...), got {input.shape}")
     if num_groups < 1 or input.shape[1] % num_groups:
         raise ArgumentError(f"group_norm: {input.shape[1]} channels of input {input.shape} do not divide into num_groups {num_groups}")
     _affine("group_norm", (input.shape[1],), weight=weight, bias=bias)
     if not input._size:
-        return _of_nothing(input, *[None if v is None else column(v, input.ndim) for v in (weight, bias)])
+        return _of_nothing(input, *[None if v is None else column(v, input.ndim) for v in (weight, bias)]), None, None
     if input._size == num_groups:
         raise ShapeError(f"group_norm: needs more than one value in a group, got input {input.shape} with num_groups {num_groups}")
-    return _grouped(input, num_groups, weight, bias, eps)[0]
+    return _grouped(input, num_groups, weight, bias, eps)
 
 
 def _np_instance_norm(x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True):
@@ -287,7 +298,7 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
              [-1.,  1.]]])
     """
     if not use_input_stats:
-        return by_batch(row_major(input), running_mean, running_var, weight, bias, False, momentum, eps)
+        return by_batch(row_major(input), running_mean, running_var, weight, bias, False, momentum, eps)[0]
     if input.ndim < 3 or math.prod(input.shape[2:]) == 1:
         raise RankError(f"instance_norm: needs an input (N, C, ...) of more than one value per channel, got {input.shape}")
     channels = input.shape[1:2]

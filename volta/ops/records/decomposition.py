@@ -214,9 +214,9 @@ slogdet_op = register("slogdet", ("a",), outputs=("out", "sign", "lu", "pivots")
 
 
 # ---------------------------------------------------------------- decompositions
-def _cholesky_vjp(g, out):
+def _cholesky_vjp(g, out, upper):
     """gA = the symmetric part of L'^-1 P L^-1, where P is the lower triangle of L' g, its diagonal halved."""
-    upper = turned(out)
+    g, upper = (turned(g), out) if upper else (g, turned(out))
     left = triangular_op(upper, weighted(matmul_op(upper, g), 1, 0.5, 0), upper=True, unitriangular=False, left=True)
     ga = triangular_op(upper, turned(left), upper=True, unitriangular=False, left=True)
     return (ga + turned(ga)) * 0.5
@@ -270,8 +270,9 @@ def _eigh_vjp(g_values, g_vectors, values, vectors):
     return ((out + turned(out)) * 0.5,)
 
 
-cholesky_op = register("cholesky", ("a",), outputs=("out", "info"), numpy=_unchecked(np.linalg.cholesky), cases=_SQUARE, smooth=False,
-                       vjp=(_cholesky_vjp,), **_DECLARED)
+cholesky_op = register("cholesky", ("a",), outputs=("out", "info"), vjp=(_cholesky_vjp,), smooth=False, **_DECLARED,
+                       numpy=lambda a, upper: (np.linalg.cholesky(a, upper=upper), np.zeros(a.shape[:-2], np.int32)),
+                       cases=tuple(case(*of.inputs, upper=upper) for of in _SQUARE for upper in (False, True)))
 qr_op = register("qr", ("a",), outputs=("Q", "R"), differentiable=("Q", "R"), vjp=_qr_vjp,
                  numpy=lambda a, mode: tuple(np.linalg.qr(a, mode)),       # with mode "r" it is R alone, and Q has no columns
                  cases=(case((2, 4, 3), mode="reduced"), case(Definite((3, 3)), mode="complete"), case((0, 0), mode="reduced")),

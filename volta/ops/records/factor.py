@@ -161,6 +161,18 @@ def _np_lu_solve(lu, pivots, b, turn):
     return np.linalg.solve(np.swapaxes(whole, -1, -2) if turn else whole, b)
 
 
+def _lu_solve_vjp(g, lu, pivots, out, needs, turn):
+    """gB = A'^-1 g, and gA = -gB X', or its transpose where A' X = B was solved. Of L and U, which lie in one matrix, gL is what P' gA U'
+    has below the diagonal, and gU what L' P' gA has besides."""
+    gb = lu_solve_op(lu, pivots, g, turn=not turn)
+    if not needs[0]:
+        return None, None, gb
+    left, right = (out, gb) if turn else (gb, out)
+    rows = -matmul_op(ordered(left, order_of("linalg.lu_solve", pivots, lu.shape[-1])), turned(right))
+    below, above = matmul_op(rows, turned(weighted(lu, 0, 1, 1))), matmul_op(turned(unit_lower(lu)), rows)
+    return weighted(below, 1, 0, 0) + weighted(above, 0, 1, 1), None, gb
+
+
 def _np_least(a, b, rtol):
     """X in as many rows as a has, and a bound of the condition."""
     inverse = np.linalg.pinv(a)
@@ -200,9 +212,8 @@ ldl_solve_op = register("ldl_solve", ("a", "pivots", "b"), numpy=_np_ldl_solve, 
                         cases=(case(Definite((2, 3, 3)), Derived(lambda a: np.arange(1, 4, dtype=np.int32)), (2, 3, 2)),
                                case(Definite((4, 4)), Derived(lambda a: np.arange(1, 5, dtype=np.int32)), (4, 1))))
 
-# What has no derivative of its own: where one is wanted, ops/factor.py composes it.
 _PIVOTS = Derived(lambda *before: np.array([[2, 3, 3], [1, 2, 3]], np.int32))
-lu_solve_op = register("lu_solve", ("lu", "pivots", "b"), numpy=_np_lu_solve,
+lu_solve_op = register("lu_solve", ("lu", "pivots", "b"), numpy=_np_lu_solve, vjp=_lu_solve_vjp,
                        **{**_DECLARED, "takes": {"lu": "f", "pivots": "int32", "b": "=lu"}},
                        cases=(case(Definite((2, 3, 3)), _PIVOTS, (2, 3, 2), turn=False),
                               case(Definite((2, 3, 3)), _PIVOTS, (3, 2), turn=True)))
