@@ -1,5 +1,5 @@
 """Ways that a CPU takes for many elements give what the others give: searches of short lines in vectors, counts, cross entropy across
-classes."""
+classes, operands that are laid out or turned first, products, places in order."""
 from __future__ import annotations
 
 import math
@@ -57,3 +57,27 @@ def test_cross_entropy_across_classes_is_that_of_rows():
     for reduction in ("median", ""):
         with pytest.raises(ArgumentError, match="reduction must be"):
             volta.nn.functional.cross_entropy(x, labels, reduction=reduction)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("length", [3, 13, 64, 77, 127, 141, 300])
+def test_what_rows_repeat_gives_what_its_copies_give(dtype, length):
+    rng, kind = np.random.default_rng(length), getattr(volta, dtype)
+    x = volta.tensor(rng.standard_normal((4, 5, length)), dtype=kind)
+    for shape in ((length,), (5, 1), (4, 1, 1), (5, length), (4, 5, 1)):
+        y = volta.tensor(rng.uniform(-1, 1, shape), dtype=kind)
+        whole = y.expand(4, 5, length).contiguous()
+        for f in (volta.div, volta.maximum, volta.clamp_max, lambda a, b: volta.div(b, a), lambda a, b: volta.addcdiv(a, a, b),
+                  lambda a, b: volta.addcmul(a, b, a), lambda a, b: volta.lerp(a, a + 1, b), lambda a, b: volta.lerp(a, b, 0.3),
+                  lambda a, b: volta.lerp(b, a, 0.7)):
+            np.testing.assert_array_equal(f(x, y).numpy(), f(x, whole).numpy())
+        np.testing.assert_array_equal(volta.div(x, y).numpy(), x.numpy() / y.numpy())
+
+
+@pytest.mark.parametrize("shape", [(40, 33, 50), (60, 33, 70), (64, 64), (300, 400)])
+def test_operands_of_another_order_give_what_their_copies_give(shape, rng):
+    dims = (len(shape) - 1, *range(len(shape) - 1))
+    x = volta.tensor(rng.standard_normal(shape).astype("f4")).permute(*dims)
+    y = volta.tensor(rng.standard_normal(x.shape).astype("f4"))
+    np.testing.assert_array_equal((x + y).numpy(), x.numpy() + y.numpy())
+    np.testing.assert_array_equal((x < y).numpy(), x.numpy() < y.numpy())
