@@ -81,3 +81,18 @@ def test_operands_of_another_order_give_what_their_copies_give(shape, rng):
     y = volta.tensor(rng.standard_normal(x.shape).astype("f4"))
     np.testing.assert_array_equal((x + y).numpy(), x.numpy() + y.numpy())
     np.testing.assert_array_equal((x < y).numpy(), x.numpy() < y.numpy())
+
+
+@pytest.mark.parametrize("size", [1023, 1024, 5000])
+def test_products_of_long_lines_stay_within_the_range_of_double(size, rng):
+    x = rng.uniform(0.9, 1.1, size).astype("f4") * rng.choice([-1, 1], size).astype("f4")
+    np.testing.assert_allclose(volta.tensor(x).prod().item(), np.prod(x.astype("f8")), rtol=1e-5)
+    for at, values in ((0, (1e30, 1e30, 1e-30, 1e-30)), (500, (1e-44, 1e38, 1e6)), (32, (1e-40, 1e-40, 1e38, 1e38, 1e4))):
+        y = x.copy()
+        y[at:at + 32 * len(values):32] = values             # which one lane multiplies
+        y[at + 1:at + 1 + len(values)] = values
+        np.testing.assert_allclose(volta.tensor(y).prod().item(), np.prod(y.astype("f8")), rtol=1e-5)
+    for values, found in (((0.0,), 0), ((math.nan,), math.nan), ((math.inf, 0.0), math.nan), ((math.inf,), math.inf)):
+        y = abs(x)
+        y[size // 2:size // 2 + len(values)] = values
+        np.testing.assert_equal(volta.tensor(y).prod().item(), found)
