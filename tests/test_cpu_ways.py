@@ -96,3 +96,21 @@ def test_products_of_long_lines_stay_within_the_range_of_double(size, rng):
         y = abs(x)
         y[size // 2:size // 2 + len(values)] = values
         np.testing.assert_equal(volta.tensor(y).prod().item(), found)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "uint8"])
+@pytest.mark.parametrize("length", [63, 64, 200, 257, 333, 511, 513])
+def test_places_in_order_of_lines_that_are_not_sorted_whole(dtype, length, rng):
+    kind = getattr(volta, dtype)
+    x = rng.integers(0, 100, (length, 3)).astype(dtype)
+    order = np.argsort(x, 0, kind="stable")
+    for place in (1, 2, length // 3, length):
+        values, indices = volta.kthvalue(volta.tensor(x, dtype=kind), place, 0)
+        np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, order, 0)[place - 1])
+        np.testing.assert_array_equal(indices.numpy(), order[place - 1])
+    if dtype.startswith("float"):
+        x[5, 1] = math.nan
+        values, indices = volta.median(volta.tensor(x, dtype=kind), 0)
+        np.testing.assert_equal(values.numpy(), np.where(np.isnan(x).any(0), math.nan, np.sort(x, 0)[(length - 1) // 2]))
+        assert indices[1].item() == 5
+        np.testing.assert_array_equal(volta.kthvalue(volta.tensor(x, dtype=kind), length, 0)[0].numpy(), np.sort(x, 0)[-1])
