@@ -282,7 +282,7 @@ cdef inline Py_ssize_t run_rows(const Geometry* g, const Work* w, Cursor* c, Chu
 
 
 cdef inline bint laid_once(const Geometry* g, Chunk chunk) noexcept nogil:
-    """Whether what rows repeat, numbers aside, is laid out once for many of them: a row that all see, or a plane's elements that planes do."""
+    """Whether what rows repeat, numbers aside, is laid out once for many: a row that all see, or a plane's elements that planes see."""
     cdef int k, last = g.rank - 1
     cdef bint found = False
     for k in range(1, g.count):
