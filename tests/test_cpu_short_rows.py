@@ -184,3 +184,32 @@ def test_normalised_rows_of_float16(length):
     np.testing.assert_allclose(F.rms_norm(x, (length,), w, 1e-5).double().numpy(), want, 2.0**-11, 1e-5)
     x[1, -1] = float("inf")
     assert volta.isnan(F.layer_norm(x, (length,), w, b)).all(1).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (3, 7), (2, 5, 3), (2, 3, 5), (50, 4), (0, 3), (3, 0), (2, 130, 60)])
+@pytest.mark.parametrize("dtype", ["float32", "bool", "int64"])
+def test_triangles_at_every_diagonal(shape, dtype):
+    x = np.random.default_rng(0).integers(1, 9, shape).astype(dtype)
+    for diagonal in (*range(-shape[-2] - 2, shape[-1] + 3), -2**62, 2**62):
+        near = min(max(diagonal, -1000), 1000)
+        for name in ("tril", "triu"):
+            found = getattr(volta, name)(volta.tensor(x), diagonal).numpy()
+            np.testing.assert_array_equal(found, getattr(np, name)(x, near))
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (1001, 5), (40, 2, 3), (9, 128), (9, 129), (3, 700), (2, 0)])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "float16"])
+def test_short_lines_are_rolled_at_once(shape, dtype):
+    x = np.random.default_rng(0).integers(0, 99, shape).astype(dtype)
+    for dim in range(len(shape)):
+        for shift in (-1, 0, 1, 2, shape[dim], shape[dim] - 1):
+            np.testing.assert_array_equal(volta.roll(volta.tensor(x), shift, dim).numpy(), np.roll(x, shift, dim))
+
+
+@pytest.mark.parametrize("columns", [*range(1, 100), 127, 130, 200])
+def test_sums_of_columns_of_every_width(columns):
+    rng = np.random.default_rng(columns)
+    for dtype in ("float32", "float64"):
+        x = rng.integers(-9, 9, (3, 37, columns)).astype(dtype)
+        np.testing.assert_array_equal(volta.tensor(x).sum(1).numpy(), x.sum(1))
+        np.testing.assert_array_equal(volta.tensor(x)[:, :, 1:].sum(1).numpy(), x[:, :, 1:].sum(1))

@@ -1,6 +1,7 @@
 """Draws by their moments, on every device, and what is refused."""
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -131,6 +132,16 @@ def test_draws_are_constant_functions_of_what_they_are_drawn_by_or_over(draw, de
 def test_indices_of_triangles(name, device):
     found = getattr(volta, name)(3, 4, 1, device=device).numpy()
     np.testing.assert_array_equal(found, np.stack(getattr(np, name)(3, 1, 4)))
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_combinations_of_any_number(again):
+    choose = itertools.combinations_with_replacement if again else itertools.combinations
+    for size in (0, 1, 2, 5, 9):
+        for count in range(1, 12 if size < 5 else 7):
+            found = volta.combinations(volta.arange(size), count, again)
+            assert found.shape[1] == count and found.tolist() == [list(row) for row in choose(range(size), count)]
+    assert volta.combinations(volta.arange(40), 38).shape == (780, 38)          # no more on the way
 
 
 def test_tensors_by_rule(device):

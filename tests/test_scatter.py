@@ -197,3 +197,18 @@ def test_an_index_outside_names_index_reduce(kind, place):
     with pytest.raises(IndexError, match=f"index_reduce_: index {place} is out of range for a dimension of size 3"):
         x.index_reduce_(0, volta.tensor([0, place]), volta.tensor([5.0, 5.0]), kind)
     assert x.tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["float32", "bool", "int64", "float16", "bfloat16"])
+@pytest.mark.parametrize("dim", [0, 1, -1, 2, -3])
+def test_few_and_many_places_are_filled_alike(name, dim, rng):
+    x = volta.tensor(rng.integers(0, 2, (30, 20, 40))).to(getattr(volta, name))
+    for places in ([1, -1, 3, 3], [2], [], list(range(7)) * 2):
+        index = volta.tensor(places, dtype=volta.int64)
+        want = x.clone()
+        want[(slice(None),) * (dim % 3) + (index,)] = 1
+        assert volta.equal(x.index_fill(dim, index, 1), want)
+    with pytest.raises(IndexRangeError, match="index_fill"):
+        x.index_fill(dim, volta.tensor([99]), 1)
+    with pytest.raises(IndexError, match="dim"):
+        x.index_fill(3, volta.tensor([0]), 1)

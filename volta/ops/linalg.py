@@ -22,6 +22,7 @@ from volta.shapes import broadcasts_to
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
+
 def _into(least, most):
     """See `Details.into`: of products of matrices with so many dimensions."""
     def into(out, *matrices):

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import builtins
-import itertools
 import math
 import warnings
 from typing import TYPE_CHECKING
@@ -155,12 +154,20 @@ def _np_combinations(x, r=2, with_replacement=False):
 
 
 def _places(size, r, again):
-    """The positions of all combinations, (count, r)."""
-    choose, among = (itertools.combinations_with_replacement, size + r - 1) if again else (itertools.combinations, size)
-    count = math.comb(among, r)
+    """The positions of all combinations, (count, r), column by column: each row so far goes on with every position that leaves enough for
+    the columns behind."""
+    count, step = math.comb(size + r - 1 if again else size, r), 0 if again else 1
     core.checked_size((count, r))
-    rows = itertools.chain.from_iterable(choose(builtins.range(size), r)) if count else ()
-    return np.fromiter(rows, np.int64, count * r).reshape(count, r)
+    if not count:
+        return np.empty((0, r), np.int64)
+    rows = np.arange(size - (r - 1) * step, dtype=np.int64)[:, None]
+    for column in builtins.range(1, r):
+        first = rows[:, -1] + step
+        counts = size - (r - 1 - column) * step - first
+        ends = np.cumsum(counts)
+        last = np.arange(ends[-1], dtype=np.int64) - np.repeat(ends - counts - first, counts)
+        rows = np.concatenate((np.repeat(rows, counts, 0), last[:, None]), 1)
+    return rows
 
 
 @composed(samples=(case((4,)), case((5,), r=3), case((3,), with_replacement=True), case((2,), r=3)), kinds="fib", method=False, reads=True,

@@ -423,9 +423,10 @@ def _fill_mask(input, d, index):
 
 
 def _by_places(input, dim, index):
-    """Whether a CPU fills places of a copy sooner than it chooses by a mask: of few elements, or whole runs of them."""
+    """Whether a CPU fills places of a copy sooner than it chooses by a mask: of few elements, whole runs of them, or few places."""
     return input._shape and host_sees(input) and host_sees(index) and not stands_in(index) and (
-        input._size <= 4096 or type(dim) is int and dim == 0 and input.ndim > 1)
+        input._size <= 4096 or type(dim) is int and (dim == 0 and input.ndim > 1 or (
+            -input.ndim <= dim < input.ndim and index._size * 8 <= input._shape[dim])))
 
 
 def _fill_slices(out, d, index, value):

@@ -292,9 +292,10 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """
     if input.dtype.code:
         _check_line("mode", input, dim)
-    values, indices, d = _sorted("mode", input, dim)
-    at = longest_run(values.detach(), dim=d)
-    return _shaped(input, d, keepdim, gather_op(values, at, dim=d), gather_op(indices, at, dim=d))
+    x = input if input.ndim else reshape_op(input, shape=(1,))
+    values, places, d = _sorted("mode", x.detach(), dim)
+    index = gather_op(places, longest_run(values, dim=d), dim=d)
+    return _shaped(input, d, keepdim, gather_op(x, index, dim=d), index)
 
 
 # ---------------------------------------------------------------- searching

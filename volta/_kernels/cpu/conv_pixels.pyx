@@ -391,7 +391,8 @@ cdef void pixels_part(Plan* p, Pixels* q, Py_ssize_t item, const real* x, const 
             else:
                 i = list_places(p, q, &chunk, phase, places, places + q.places, places + 2 * q.places)
             phase_product(p, q, phase, i, width, places, places + q.places,
-                          places + 2 * q.places if q.sparse or q.cropped else <Py_ssize_t*>NULL, <const real*>band, weight + group * q.group + q.room * p.taps * first, panel_bias, to if direct else pixels,
+                          places + 2 * q.places if q.sparse or q.cropped else <Py_ssize_t*>NULL, <const real*>band,
+                          weight + group * q.group + q.room * p.taps * first, panel_bias, to if direct else pixels,
                           pixel_out(p) if direct else width)
         for i in range(0 if direct else chunk.images):
             to = out + (chunk.image + i) * p.groups * p.o * pixels_out(p) + (group * p.o + first) * channel_out(p)

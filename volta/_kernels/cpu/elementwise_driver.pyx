@@ -28,8 +28,7 @@ cdef dict APART = {"cube": None, "inverse_square": None}        # kernels of no 
 
 cdef enum:
     TRANSPOSED_SIZE = 262144                    # from here on a transposed operand is copied first,
-    TURNED_SIZE = 1024                          # or from here
-    TURNED_MOST = 65536                         # to here, where rows are of at least
+    TURNED_SIZE = 1024                          # or from here where rows are of at least
     TURNED_ROW = 32                             # elements; 16-bit floats
     APART_SIZE = 512                            # elements from which what is repeated lies together first,
     APART_TIMES = 16                            # if it is so often
@@ -63,13 +62,13 @@ cdef inline int put_operand(char* out, int code, object value, Kernel kernel) ex
 
 cdef bint turned_first(TensorBase x) noexcept:
     """Whether a transposed operand is read faster when its tiles have been turned: element by element, each comes from a line of its
-    own. A copy that leaves no room in the caches takes longer."""
+    own."""
     cdef Py_ssize_t rank = len(x.shape), row = x.shape[rank - 1]
     if x.size >= TRANSPOSED_SIZE:
         return True
     if x.dtype.code == FLOAT16 or x.dtype.code == BFLOAT16:
         return row < HALF_ROW
-    return TURNED_SIZE <= x.size <= TURNED_MOST and row >= TURNED_ROW
+    return x.size >= TURNED_SIZE and row >= TURNED_ROW
 
 
 cdef tuple broadcast_shape(str name, tuple a, tuple b):

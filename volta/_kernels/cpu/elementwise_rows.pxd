@@ -281,13 +281,18 @@ cdef inline Py_ssize_t run_rows(const Geometry* g, const Work* w, Cursor* c, Chu
     return done
 
 
-cdef inline bint repeats_rows(const Geometry* g) noexcept nogil:
-    """Whether all rows see one row of an operand."""
-    cdef int k
+cdef inline bint laid_once(const Geometry* g, Chunk chunk) noexcept nogil:
+    """Whether what rows repeat, numbers aside, is laid out once for many: a row that all see, or a plane's elements that planes see."""
+    cdef int k, last = g.rank - 1
+    cdef bint found = False
     for k in range(1, g.count):
-        if g.step[k][g.rank - 2] == 0:
-            return True
-    return False
+        if g.step[k][last] == 0 and g.step[k][last - 1] != 0:
+            if chunk.planes < 2 or g.step[k][last - 2] != 0:
+                return False
+            found = True
+        elif g.step[k][last] != 0 and g.step[k][last - 1] == 0:
+            found = True
+    return found
 
 
 cdef inline int direct_mask(const Geometry* g, const Work* w) noexcept nogil:
@@ -334,7 +339,7 @@ cdef inline void run_range(const Geometry* g, const void* work, Py_ssize_t start
     cdef Py_ssize_t length
     cdef int k, last = g.rank - 1, mask = direct_mask(g, w)
     cdef Chunk chunk = chunk_of(g, w)
-    if mask >= 0 and g.shape[last] * w.itemsize[2] >= DIRECT and (mask > 0 or not repeats_rows(g)):
+    if mask >= 0 and g.shape[last] * w.itemsize[2] >= DIRECT and not laid_once(g, chunk):
         chunk.rows = 0
     for k in range(OPERANDS):
         step[k] = g.step[k][last] if k < g.count else 0

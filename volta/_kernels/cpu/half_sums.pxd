@@ -26,28 +26,38 @@ cdef extern from * nogil:
       static double volta_half_block(int brain, const uint16_t *x) {
           return brain ? volta_half_block_of(1, x) : volta_half_block_of(0, x);
       }
+      /* Columns j on, as long as there are `count` vectors: up to 16 rows. */
+      VOLTA_INLINE Py_ssize_t volta_half_strips(int brain, int count, double *acc, const char *x, Py_ssize_t step, Py_ssize_t rows,
+                                                Py_ssize_t j, Py_ssize_t n) {
+          for (; j + 8 * count <= n; j += 8 * count) {
+              const char *at = x + 2 * j;
+              __m256 v[8];
+              Py_ssize_t r;
+              int k;
+              _Pragma("GCC unroll 8") for (k = 0; k < count; k++) v[k] = volta_half_at(brain, (const uint16_t *)at + 8 * k);
+              _Pragma("GCC unroll 1") for (r = 1; r < rows; r++) {
+                  at += step;
+                  _Pragma("GCC unroll 8")
+                  for (k = 0; k < count; k++) v[k] = _mm256_add_ps(v[k], volta_half_at(brain, (const uint16_t *)at + 8 * k));
+              }
+              for (k = 0; k < 8 * count; k += 4)
+                  _mm256_storeu_pd(acc + j + k, _mm256_add_pd(_mm256_loadu_pd(acc + j + k), _mm256_cvtps_pd(((const __m128 *)v)[k / 4])));
+          }
+          return j;
+      }
       VOLTA_INLINE void volta_half_columns_of(int brain, double *acc, const char *x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) {
-          Py_ssize_t j, r;
-          int k;
+          Py_ssize_t j;
           for (; rows > 0; rows -= 16, x += 16 * step) {
               const Py_ssize_t some = rows < 16 ? rows : 16;
-              for (j = 0; j + 64 <= n; j += 64) {
-                  const char *at = x + 2 * j;
-                  __m256 v[8];
-                  _Pragma("GCC unroll 8") for (k = 0; k < 8; k++) v[k] = volta_half_at(brain, (const uint16_t *)at + 8 * k);
-                  _Pragma("GCC unroll 1") for (r = 1; r < some; r++) {
-                      at += step;
-                      _Pragma("GCC unroll 8")
-                      for (k = 0; k < 8; k++) v[k] = _mm256_add_ps(v[k], volta_half_at(brain, (const uint16_t *)at + 8 * k));
-                  }
-                  for (k = 0; k < 64; k += 4)
-                      _mm256_storeu_pd(acc + j + k, _mm256_add_pd(_mm256_loadu_pd(acc + j + k), _mm256_cvtps_pd(((const __m128 *)v)[k / 4])));
-              }
+              j = volta_half_strips(brain, 8, acc, x, step, some, 0, n);
+              j = volta_half_strips(brain, 4, acc, x, step, some, j, n);
+              volta_half_strips(brain, 1, acc, x, step, some, j, n);
           }
       }
       static Py_ssize_t volta_half_columns(int brain, double *acc, const char *x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) {
+          if (n < 32) return 0;                         /* one or two vectors would wait for each sum */
           if (brain) volta_half_columns_of(1, acc, x, step, rows, n); else volta_half_columns_of(0, acc, x, step, rows, n);
-          return n & -64;
+          return n & -8;
       }
       enum { HALF_SUMS = 1 };
     #else

@@ -303,35 +303,56 @@ def cat(*tensors, Py_ssize_t dim):
 
 cdef void keep_lines(const char* x, char* out, Py_ssize_t first, Py_ssize_t last, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t diagonal,
                      bint upper, Py_ssize_t itemsize) noexcept nogil:
-    cdef Py_ssize_t line, edge, start, size = columns * itemsize
-    for line in range(first, last):
-        edge = min(max(line % rows + diagonal + (not upper), 0), columns) * itemsize
-        start = line * size
-        memcpy(out + start + (edge if upper else 0), x + start + (edge if upper else 0), size - edge if upper else edge)
-        memset(out + start + (0 if upper else edge), 0, edge if upper else size - edge)
+    """Those of a matrix that are kept whole, or not at all, at once."""
+    cdef Py_ssize_t line = first, row, edge, count, kept, size = columns * itemsize
+    while line < last:
+        row = line % rows
+        edge, count = row + diagonal + (not upper), 1
+        if edge >= columns:
+            count = min(rows - row, last - line)
+        elif edge < 0:
+            count = min(min(-edge, rows - row), last - line)
+        edge = min(max(edge, 0), columns) * itemsize
+        kept = (size - edge if upper else edge) * count
+        if upper:
+            memset(out, 0, size * count - kept)
+            memcpy(out + size * count - kept, x + size * count - kept, kept)
+        else:
+            memcpy(out, x, kept)
+            memset(out + kept, 0, size * count - kept)
+        out, x, line = out + size * count, x + size * count, line + count
 
 
 def triangle(TensorBase x not None, *, Py_ssize_t diagonal, bint upper):
     """x with zeros above a diagonal of the last two dimensions, with `upper` below it."""
     cdef TensorBase a = packed(x), out = empty_host(x.shape, x.dtype)
     cdef Py_ssize_t rank = len(x.shape), rows = x.shape[rank - 2], columns = x.shape[rank - 1], itemsize = x.dtype.itemsize
-    cdef Py_ssize_t lines = out.size // max(columns, 1)
+    cdef Py_ssize_t lines = out.size // max(columns, 1), first, last
     cdef const char* from_ = address(a)
     cdef char* to = address(out)
     cdef int t, threads = threads_for(out.size)
+    diagonal = min(max(diagonal, -rows), columns)
     if threads == 1:                            # a loop over threads takes longer than many of these
         keep_lines(from_, to, 0, lines, rows, columns, diagonal, upper, itemsize)
         return out
     for t in prange(threads, num_threads=threads, nogil=True):
-        keep_lines(from_, to, lines * t // threads, lines * (t + 1) // threads, rows, columns, diagonal, upper, itemsize)
+        first, last = lines * t // threads, lines * (t + 1) // threads
+        keep_lines(from_ + first * columns * itemsize, to + first * columns * itemsize, first, last, rows, columns, diagonal, upper,
+                   itemsize)
     return out
 
 
 cdef void roll_bytes(const char* x, char* out, Py_ssize_t line, Py_ssize_t head, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-    """The bytes first .. last of the result, whose lines begin with the last `head` bytes of those of x."""
+    """The bytes first .. last of the result, whose lines begin with the last `head` bytes of those of x. Short lines all at once."""
     cdef Py_ssize_t at, some
     while first < last:
         at = first % line
+        if at == 0 and 0 < head < line <= SMALL and last - first >= 2 * line:
+            some = (last - first) // line
+            copy_rows(out + first, line, x + first + line - head, line, some, head)
+            copy_rows(out + first + head, line, x + first, line, some, line - head)
+            first += some * line
+            continue
         some = min((head if at < head else line) - at, last - first)
         copy_bytes(out + first, x + first - at + (line - head if at < head else -head) + at, some)
         first += some

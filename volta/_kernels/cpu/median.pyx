@@ -18,11 +18,12 @@ from volta._kernels.core.views cimport split_at
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.near_integers cimport narrowed, widened
 from volta._kernels.cpu.network cimport NETWORK, short_middles
-from volta._kernels.cpu.sort_items cimport MANY, MOST_THREADS, as_item, item_at, key_of, place_of, sort_items
+from volta._kernels.cpu.sort_items cimport MOST_THREADS, as_item, item_at, key_of, place_of, sort_items
 from volta._kernels.cpu.sort_words cimport Wide, item
 
 cdef enum:
     FEWEST = 4                  # lines that are worth a network
+    PICKED = 64                 # elements of a line from which it is less to find one than to sort all
     SEEN = 512                  # elements of a line that are sorted first, where it has LARGE of them,
     FEW_SEEN = 128              # or so many,
     LARGE = 32768
@@ -142,7 +143,7 @@ cdef void middle_some(const Lines* p, const element* x, element* values, int64_t
             return
     for line in range(first, last):
         source = x + line // p.inner * n * p.inner + line % p.inner
-        if n >= MANY:                           # to find one is then less than to sort all
+        if n >= PICKED:
             place = p.wanted
             if place < 0:
                 numbers = numbers_of(source, n, 1) if p.inner == 1 else numbers_of(source, n, p.inner)

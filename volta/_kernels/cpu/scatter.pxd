@@ -9,6 +9,17 @@ from volta._kernels.cpu.doubles cimport pick_f64
 from volta._kernels.cpu.fetch cimport fetch_written
 from volta._kernels.cpu.scalar cimport pick_f32
 
+cdef extern from *:
+    """
+    /* What was chosen by chance is there: no compiler makes a branch of the choice, which would be mispredicted. */
+    #if defined(__GNUC__) || defined(__clang__)
+      #define VOLTA_CHOSEN(m) __asm__("" : "+r"(m))
+    #else
+      #define VOLTA_CHOSEN(m)
+    #endif
+    """
+    void chosen "VOLTA_CHOSEN"(int64_t m) noexcept nogil            # a variable
+
 ctypedef fused number:
     int8_t                              # bool, whose sum is true where any term is
     uint8_t
@@ -96,12 +107,14 @@ cdef inline void scatter_extremes(const number* x, const int64_t* index, Py_ssiz
                                   number* out) noexcept nogil:
     """Of elements without NaN: what is there stays where it is NaN, in one instruction."""
     cdef Py_ssize_t j, at
-    cdef number a, b
+    cdef number a, b, m
     for j in range(n):
         at = index[j] * inner + j * step
         a, b = out[at], x[j]
         if number is not float and number is not double:
-            out[at] = a ^ ((a ^ b) & -<number>((b > a) if largest else (b < a)))            # which no compiler makes a branch
+            m = (b if b > a else a) if largest else (b if b < a else a)
+            chosen(m)
+            out[at] = m
         elif largest:
             out[at] = b if b > a else a
         else:

@@ -11,6 +11,7 @@ from volta._kernels.core.base cimport (
     BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage)
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport split_at
+from volta._kernels.cpu.bits cimport WIDE_BYTES         # in the C below
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.real cimport number
 
@@ -31,13 +32,48 @@ cdef struct Range:
 
 cdef extern from * nogil:
     """
+    #if defined(__AVX2__) && defined(__GNUC__)
+      #include <string.h>
+      #define VOLTA_FEW_BYTES (VOLTA_WIDE == 64 ? 512 : 1024)
+      /* How many of the values have been searched for in a short line, all of whose elements are compared with a vector of values: what is
+         above a value is taken off. Only if the line is in order, without NaN, is that where halving leads. */
+      #define VOLTA_SEARCH_FEW(NAME, T, I)                                                                                        \\
+        static ptrdiff_t NAME(const T *line, ptrdiff_t length, const T *values, ptrdiff_t n, int64_t *out, int right) {           \\
+            typedef T V __attribute__((vector_size(VOLTA_WIDE)));                                                                 \\
+            typedef I M __attribute__((vector_size(VOLTA_WIDE)));                                                                 \\
+            enum { L = VOLTA_WIDE / sizeof(T) };                                                                                  \\
+            I above[2 * L];                                                                                                       \\
+            ptrdiff_t i, j;                                                                                                       \\
+            if (length > VOLTA_FEW_BYTES / (ptrdiff_t)sizeof(T) || n < 2 * L || line[0] != line[0]) return 0;                     \\
+            for (j = 1; j < length; j++) if (!(line[j - 1] <= line[j])) return 0;                                                 \\
+            for (i = 0; i + 2 * L <= n; i += 2 * L) {                                                                             \\
+                V a, b;                                                                                                           \\
+                M p = {0}, q = {0};                                                                                               \\
+                memcpy(&a, values + i, VOLTA_WIDE);                                                                               \\
+                memcpy(&b, values + i + L, VOLTA_WIDE);                                                                           \\
+                if (right) for (j = 0; j < length; j++) { const V e = line[j] - (V){0}; p += e > a; q += e > b; }                 \\
+                else for (j = 0; j < length; j++) { const V e = line[j] - (V){0}; p += e >= a; q += e >= b; }                     \\
+                memcpy(above, &p, VOLTA_WIDE);                                                                                    \\
+                memcpy(above + L, &q, VOLTA_WIDE);                                                                                \\
+                for (j = 0; j < 2 * L; j++) out[i + j] = length + above[j];                                                       \\
+            }                                                                                                                     \\
+            return i;                                                                                                             \\
+        }
+    #else
+      #define VOLTA_SEARCH_FEW(NAME, T, I)                                                                                        \\
+        static ptrdiff_t NAME(const T *line, ptrdiff_t length, const T *values, ptrdiff_t n, int64_t *out, int right) { return 0; }
+    #endif
+    VOLTA_SEARCH_FEW(volta_few_f64, double, int64_t)
+    VOLTA_SEARCH_FEW(volta_few_f32, float, int32_t)
+    VOLTA_SEARCH_FEW(volta_few_i64, int64_t, int64_t)
+    VOLTA_SEARCH_FEW(volta_few_i32, int32_t, int32_t)
     #if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512VL__) && defined(__GNUC__)
       #include <immintrin.h>
-      /* How many of the values have been searched for, 32 at a time: halves of the line are read at eight places at once. */
-      #define VOLTA_SEARCH(NAME, T, V, LOAD, GATHER, LEFT, RIGHT)                                                                  \\
+      /* The same in any line, what is left 32 at a time: halves of the line are read at eight places at once. */
+      #define VOLTA_SEARCH(NAME, FEW, T, V, LOAD, GATHER, LEFT, RIGHT)                                                            \\
         static ptrdiff_t NAME(const T *line, ptrdiff_t length, const T *values, ptrdiff_t n, int64_t *out, int right) {           \\
             ptrdiff_t i, left, half;                                                                                              \\
-            for (i = 0; i + 32 <= n; i += 32) {                                                                                   \\
+            for (i = FEW(line, length, values, n, out, right); i + 32 <= n; i += 32) {                                            \\
                 __m512i low[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()}; \\
                 const V v[4] = {LOAD(values + i), LOAD(values + i + 8), LOAD(values + i + 16), LOAD(values + i + 24)};            \\
                 for (left = length; left > 1; left -= half) {                                                                     \\
@@ -66,47 +102,17 @@ cdef extern from * nogil:
       #define VOLTA_NOT_GE32(a, b) _mm256_cmp_ps_mask(a, b, _CMP_NGE_UQ)
       #define VOLTA_NOT_GT32(a, b) _mm256_cmp_ps_mask(a, b, _CMP_NGT_UQ)
       #define VOLTA_LOAD32(p) _mm256_loadu_si256((const __m256i *)(p))
-      VOLTA_SEARCH(volta_search_f64, double, __m512d, _mm512_loadu_pd, _mm512_i64gather_pd, VOLTA_NOT_GE, VOLTA_NOT_GT)
-      VOLTA_SEARCH(volta_search_f32, float, __m256, _mm256_loadu_ps, _mm512_i64gather_ps, VOLTA_NOT_GE32, VOLTA_NOT_GT32)
-      VOLTA_SEARCH(volta_search_i64, int64_t, __m512i, _mm512_loadu_si512, _mm512_i64gather_epi64, _mm512_cmplt_epi64_mask,
+      VOLTA_SEARCH(volta_search_f64, volta_few_f64, double, __m512d, _mm512_loadu_pd, _mm512_i64gather_pd, VOLTA_NOT_GE, VOLTA_NOT_GT)
+      VOLTA_SEARCH(volta_search_f32, volta_few_f32, float, __m256, _mm256_loadu_ps, _mm512_i64gather_ps, VOLTA_NOT_GE32, VOLTA_NOT_GT32)
+      VOLTA_SEARCH(volta_search_i64, volta_few_i64, int64_t, __m512i, _mm512_loadu_si512, _mm512_i64gather_epi64, _mm512_cmplt_epi64_mask,
                    _mm512_cmple_epi64_mask)
-      VOLTA_SEARCH(volta_search_i32, int32_t, __m256i, VOLTA_LOAD32, _mm512_i64gather_epi32, _mm256_cmplt_epi32_mask,
+      VOLTA_SEARCH(volta_search_i32, volta_few_i32, int32_t, __m256i, VOLTA_LOAD32, _mm512_i64gather_epi32, _mm256_cmplt_epi32_mask,
                    _mm256_cmple_epi32_mask)
     #else
-      #if defined(__AVX2__) && defined(__GNUC__)
-      #include <string.h>
-      /* The same in a short line, all of whose elements are compared with a vector of values: what is above a value is taken off. Only if
-         the line is in order, without NaN, is that where halving leads. */
-      #define VOLTA_SEARCH(NAME, T, I)                                                                                             \\
-        static ptrdiff_t NAME(const T *line, ptrdiff_t length, const T *values, ptrdiff_t n, int64_t *out, int right) {           \\
-            typedef T V __attribute__((vector_size(32)));                                                                         \\
-            typedef I M __attribute__((vector_size(32)));                                                                         \\
-            enum { L = 32 / sizeof(T) };                                                                                          \\
-            I above[2 * L];                                                                                                       \\
-            ptrdiff_t i, j;                                                                                                       \\
-            if (length > 32 * L || n < 2 * L || line[0] != line[0]) return 0;                                                     \\
-            for (j = 1; j < length; j++) if (!(line[j - 1] <= line[j])) return 0;                                                 \\
-            for (i = 0; i + 2 * L <= n; i += 2 * L) {                                                                             \\
-                V a, b;                                                                                                           \\
-                M p = {0}, q = {0};                                                                                               \\
-                memcpy(&a, values + i, 32);                                                                                       \\
-                memcpy(&b, values + i + L, 32);                                                                                   \\
-                if (right) for (j = 0; j < length; j++) { const V e = line[j] - (V){0}; p += e > a; q += e > b; }                 \\
-                else for (j = 0; j < length; j++) { const V e = line[j] - (V){0}; p += e >= a; q += e >= b; }                     \\
-                memcpy(above, &p, 32);                                                                                            \\
-                memcpy(above + L, &q, 32);                                                                                        \\
-                for (j = 0; j < 2 * L; j++) out[i + j] = length + above[j];                                                       \\
-            }                                                                                                                     \\
-            return i;                                                                                                             \\
-        }
-      #else
-      #define VOLTA_SEARCH(NAME, T, I)                                                                                             \\
-        static ptrdiff_t NAME(const T *line, ptrdiff_t length, const T *values, ptrdiff_t n, int64_t *out, int right) { return 0; }
-      #endif
-      VOLTA_SEARCH(volta_search_f64, double, int64_t)
-      VOLTA_SEARCH(volta_search_f32, float, int32_t)
-      VOLTA_SEARCH(volta_search_i64, int64_t, int64_t)
-      VOLTA_SEARCH(volta_search_i32, int32_t, int32_t)
+      #define volta_search_f64 volta_few_f64
+      #define volta_search_f32 volta_few_f32
+      #define volta_search_i64 volta_few_i64
+      #define volta_search_i32 volta_few_i32
     #endif
     """
     Py_ssize_t search_f64 "volta_search_f64"(const double* line, Py_ssize_t length, const double* values, Py_ssize_t n, int64_t* out,

@@ -164,14 +164,22 @@ cdef inline void sort_items(item* a, item* spare, Py_ssize_t n, int bits) noexce
 
 
 cdef inline item item_at(item* a, Py_ssize_t n, Py_ssize_t place, int bits) noexcept nogil:
-    """The item that has this place in order, equal ones being in theirs: by the highest digits. Uses a up."""
+    """The item that has this place in order, equal ones being in theirs: by the highest digits until few are left. Uses a up."""
     cdef Py_ssize_t counts[256]
-    cdef Py_ssize_t i, kept
+    cdef Py_ssize_t i, kept, some
     cdef uint64_t border
-    while n > 1 and bits > 0:
+    while n > TINY and bits > 0:
         bits -= 8
         count_digits(a, n, bits, 255, counts)
         border = 0
+        while True:                             # 16 digits at a time, in vectors
+            some = 0
+            for i in range(16):
+                some += counts[border + i]
+            if place < some:
+                break
+            place -= some
+            border += 16
         while place >= counts[border]:
             place -= counts[border]
             border += 1
@@ -182,4 +190,6 @@ cdef inline item item_at(item* a, Py_ssize_t n, Py_ssize_t place, int bits) noex
             a[kept] = a[i]
             kept += (bits_of(a[i], bits) & 255) == border
         n = kept
+    if bits > 0:
+        insertion(a, n)
     return a[place]

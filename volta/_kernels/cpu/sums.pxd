@@ -102,14 +102,37 @@ cdef extern from *:
             for (k = 0; k < (int)(sizeof(S) / sizeof(T)); k++) acc[first + k] += first + k < j ? (T)0 : ((const T*)&v)[k]; \\
             j = n;                                                                                                  \\
         }
+      /* All of them by so many vectors side by side, the last of which reaches back. */
+      #define VOLTA_SUM_ENDS(T, COUNT)                                                                              \\
+        if (j < n && n - j <= COUNT * (Py_ssize_t)LANES && n >= (Py_ssize_t)LANES) {                                \\
+            const Py_ssize_t last = n - LANES;                                                                      \\
+            const char *at = x + j * sizeof(T), *end = x + last * sizeof(T);                                        \\
+            N v[COUNT];                                                                                             \\
+            int k;                                                                                                  \\
+            for (k = 0; k < COUNT - 1; k++) v[k] = ((const N*)at)[k];                                               \\
+            v[COUNT - 1] = *(const N*)end;                                                                          \\
+            for (r = 1; r < some; r++) {                                                                            \\
+                at += step, end += step;                                                                            \\
+                _Pragma("GCC unroll 4") for (k = 0; k < COUNT - 1; k++) v[k] += ((const N*)at)[k];                  \\
+                v[COUNT - 1] += *(const N*)end;                                                                     \\
+            }                                                                                                       \\
+            for (k = 0; k < (COUNT - 1) * (int)LANES; k++) acc[j + k] += ((const T*)v)[k];                          \\
+            j += (COUNT - 1) * LANES;                                                                               \\
+            if (j == last) for (k = 0; k < (int)LANES; k++) acc[last + k] += ((const T*)&v[COUNT - 1])[k];          \\
+            else for (; j < n; j++) acc[j] += ((const T*)&v[COUNT - 1])[j - last];                                  \\
+            j = n;                                                                                                  \\
+        }
       #define VOLTA_SUM_COLUMNS(T)                                                                                  \\
         VOLTA_SUM_TYPES(T)                                                                                          \\
         VOLTA_SUM_STRIP(T, N, 8)                                                                                    \\
         VOLTA_SUM_STRIP(T, N, 4)                                                                                    \\
-        VOLTA_SUM_STRIP(T, N, 1)                                                                                    \\
+        if ((n - j - 1) % LANES < sizeof(Q) / sizeof(T)) VOLTA_SUM_STRIP(T, N, 1)       /* with few behind */       \\
         VOLTA_SUM_LAST(T, Q)                                                                                        \\
         if (VOLTA_WIDE > 16) VOLTA_SUM_LAST(T, H)                                                                   \\
-        if (VOLTA_WIDE > 32) VOLTA_SUM_LAST(T, N)                                                                   \\
+        VOLTA_SUM_ENDS(T, 1)                                                                                        \\
+        VOLTA_SUM_ENDS(T, 2)                                                                                        \\
+        VOLTA_SUM_ENDS(T, 3)                                                                                        \\
+        VOLTA_SUM_ENDS(T, 4)                                                                                        \\
         if (VOLTA_WIDE > 32) VOLTA_SUM_STRIP(T, H, 1)                                                               \\
         if (VOLTA_WIDE > 16) VOLTA_SUM_STRIP(T, Q, 1)                                                               \\
         VOLTA_SUM_LAST(T, Q)
