@@ -106,11 +106,12 @@ def install(cls: type) -> None:
     for name in ("_takes_over", "__torch_function__", "as_subclass", "_make_subclass"):
         setattr(cls, name, vars(Subclassed)[name])
 
-    def prepare(kind: type, **options: Any) -> None:
+    def prepare(kind: type, start: bool = True, **options: Any) -> None:
         super(cls, kind).__init_subclass__(**options)
         taking = kind.__torch_function__ is not takes_nothing_over
         if taking and not kind._takes_over:
-            overriding.start()
+            if start:                           # else the first tensor of this class does
+                overriding.start()
             for name in GIVEN_OVER:
                 plain = vars(cls)[name]
                 if next(vars(base)[name] for base in kind.__mro__ if name in vars(base)) is plain:

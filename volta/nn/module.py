@@ -350,7 +350,7 @@ class Module(HookMethods, StateMethods):
             for module in self.children():
                 module._apply(convert)
             recurse = False
-        parameters = [(p, convert(p.detach()), None if p.grad is None else convert(p.grad.detach()))
+        parameters = [(p, convert(core.detached(p)), None if p.grad is None else convert(p.grad.detach()))
                       for p in self.parameters(recurse)]
         buffers = {b: convert(b) for b in self.buffers(recurse)}
         for p, data, _ in parameters:
