@@ -482,7 +482,7 @@ cdef bint renew(TensorBase t) except -1:
             switch_grad_mode(previous)
         if fresh.shape != t.shape or fresh._strides != t._strides or fresh.offset != t.offset or fresh.storage is not t.storage:
             _refuse_view(t._base)
-        t._node, t._index, t._requires_grad, t._node_version = fresh._node, fresh._index, True, t.storage.version
+        hooks.adopt(t, fresh)
     return t._requires_grad
 
 
