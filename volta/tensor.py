@@ -479,8 +479,8 @@ _NUMBER = "a number of a tensor that requires grad has no gradient; write x.deta
 
 
 install_facts(Tensor)
-install_subclasses(Tensor)
 install(Tensor)
+install_subclasses(Tensor)
 operators.use_c_operators(Tensor)
 core.set_tensor_type(Tensor)
 order.set_tensor_type(Tensor)

@@ -104,8 +104,8 @@ class Module(HookMethods, StateMethods):
 
     # ------------------------------------------------------------ registration
     def __setattr__(self, name: str, value: object) -> None:
-        state = self.__dict__
-        if isinstance(value, Parameter):
+        state, is_tensor = self.__dict__, isinstance(value, core.TensorBase)
+        if is_tensor and isinstance(value, Parameter):
             self._need_init("parameters")
             self._forget(name, besides="_parameters")
             self.register_parameter(name, value)
@@ -117,7 +117,7 @@ class Module(HookMethods, StateMethods):
             state["_modules"][name] = registered("module", self, name, value)
         elif name in state.get("_modules", ()):
             state["_modules"][name] = registered("module", self, name, self._fitting("a Module", name, value, ()))
-        elif isinstance(value, Buffer):
+        elif is_tensor and isinstance(value, Buffer):
             self._need_init("buffers")
             self._forget(name, besides="_buffers")
             self.register_buffer(name, value, value.persistent)
