@@ -87,3 +87,19 @@ def test_numbers_for_tensors_of_gamma_functions(each):
         refuses("igammac?_?: (input|other) must be a tensor, got (float|int)", call)
     each(check, [lambda: volta.igamma(X, 2.0), lambda: volta.igammac(2, X), lambda: X.igamma(other=2), lambda: X.clone().igammac_(2.0),
                  lambda: volta.special.gammainc(2.0, X)])
+
+
+def test_a_size_of_one_number_and_bools_of_numpys(each):
+    def check(call, words):
+        refuses(words, call)
+    each(check, [lambda: volta.full(2, 1.0), lambda: X.new_full(2, 1.0), lambda: volta.full(np.int64(2), 1)],
+         ["size must be a sequence of integers, got"])
+    ints, yes = X.long(), np.bool_(True)
+    each(check, [lambda: ints & yes, lambda: yes | ints, lambda: ints ^ yes, lambda: ints << yes],
+         ["bitwise_\\w+: \\w+ must be a tensor or a number, got bool"])
+    for key in (yes, (0, yes)):
+        with pytest.raises(IndexError, match="indexing: bool is no index"):
+            X[key]
+        with pytest.raises(IndexError, match="indexing: bool is no index"):
+            X[key] = 1.0
+    assert X[[yes, np.bool_(False)]].shape == (1, 3) and (X + yes).tolist() == [[2.0] * 3] * 2 and (ints & True).tolist() == [[1] * 3] * 2

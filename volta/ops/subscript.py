@@ -52,8 +52,8 @@ def _as_index(item, x):
             return item if item.shape else bool(item.item())
         known = None if item.dtype.is_floating_point else known_range(item)
         return known[0] if known is not None else cast(item, int64) if item.dtype in (int8, int16) else item
-    if isinstance(item, (bool, np.bool_)):
-        return bool(item)
+    if isinstance(item, bool):
+        return item
     if isinstance(item, slice):
         bounds = [None if b is None else _integer(b) for b in (item.start, item.stop, item.step)]
         if bounds[2] == 0:

@@ -114,7 +114,7 @@ def by_batch(input, running_mean, running_var, weight, bias, training, momentum,
         out = _normalised(input, running_mean, running_var, weight, bias, eps)
         return out if input._contiguous else pixels_as(input, out)
     if not input._size:                         # nothing to normalise and nothing to move the statistics by
-        return _normalised(input, *[full(channels, v, dtype=input.dtype, device=input.device) for v in (0.0, 1.0)], weight, bias, eps)
+        return _normalised(input, *[full((channels,), v, dtype=input.dtype, device=input.device) for v in (0.0, 1.0)], weight, bias, eps)
     count = input._size // input.shape[1]
     if count < 2:
         raise ShapeError(f"batch_norm: training needs more than one value per channel, got input {input.shape}")
