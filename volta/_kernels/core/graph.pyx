@@ -492,7 +492,7 @@ cdef bint wants(TensorBase t) except -1:
 
 def wants_derivative(TensorBase t not None):
     """Whether what is made of `t` has a derivative: a gradient, where that is recorded, or a tangent."""
-    return volta_grad_mode and wants(t) or t.storage.tangent is not None
+    return wants_derivative((<object>t).physical) if t.storage.version < 0 else volta_grad_mode and wants(t) or t.storage.tangent is not None
 
 
 def wants_grad(TensorBase t not None):
