@@ -188,3 +188,10 @@ def test_a_view_that_changes_keeps_the_gradient_of_what_it_shows_then():
         change(base, view)
         (view * 5).sum().backward()
         assert view.retains_grad and view.grad.tolist() == [5.0, 5.0] and x.grad[0].item() == 30
+
+
+def test_whether_a_result_wants_a_gradient_is_not_set():
+    x, y = start()
+    with pytest.raises(RuntimeError, match="requires_grad: it can be set on leaves alone"):
+        y.requires_grad = True
+    assert y.requires_grad_() is y

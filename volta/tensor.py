@@ -61,6 +61,8 @@ class Tensor(operators.Operators):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if value and self.grad_fn is not None:
+            raise AutogradError("requires_grad: it can be set on leaves alone; this tensor was made by an op")
         self.requires_grad_(value)
 
     @property
