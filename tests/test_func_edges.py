@@ -47,3 +47,12 @@ def test_norms_of_order_0_have_a_tangent_and_samples():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert volta.vmap(volta.func.grad(lambda x: x.norm(0) + x.sum()))(x).tolist() == [[1.0] * 3] * 2
+
+
+def test_tensors_for_modules_that_are_not_there():
+    model = volta.nn.Sequential(volta.nn.Linear(2, 2), volta.nn.ReLU())
+    for name in ("zz", "0.zz", "1.q"):
+        assert volta.func.functional_call(model, {name: volta.ones(2, 2)}, volta.ones(1, 2)).shape == (1, 2)
+    for name in ("zz.q", "0.zz.q", "5.weight"):
+        with pytest.raises(AttributeError, match=name.split(".")[-2]):
+            volta.func.functional_call(model, {name: volta.ones(2, 2)}, volta.ones(1, 2))

@@ -345,7 +345,7 @@ def functional_call(module: Module, parameter_and_buffer_dicts: dict | list[dict
                     kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False) -> Any:
     """`module(*args, **kwargs)` with these tensors in place of its parameters and buffers of the same names, for this call alone.
 
-    A name that the module does not have has no effect, as in PyTorch, unless `strict`.
+    A name that a module does not have has no effect, as in PyTorch, unless `strict`; one of a module that it does not have raises.
 
     Raises: ArgumentError with `strict` for a name that the module does not have, and for one that is not given; for several tensors of one
     parameter that has several names, unless tie_weights=False.
@@ -372,6 +372,8 @@ def replaced(caller: str, module: Module, values: dict[str, Tensor], tie_weights
     if unknown := [name for name in values if name not in own]:
         if strict:
             raise ArgumentError(f"{caller}: the module has no parameter or buffer {unknown[0]}; it has {', '.join(own)}")
+        for name in unknown:
+            module.get_submodule(name.rpartition(".")[0])       # which says where there is no such module
         values = {name: value for name, value in values.items() if name in own}
     if tie_weights:
         given = {}
