@@ -104,7 +104,7 @@ OWN = {
     "extend": [case(s, outs=o, before=b, mode=m) for s, o, b in EXTENDED for m in ("reflect", "replicate", "circular")],
     "extend_grad": [case(s[:1] + o, size=s[1:], before=b, mode=m) for s, o, b in EXTENDED for m in ("reflect", "replicate", "circular")],
     "copy_into": [case(s, s) for s in SHAPES], "fill_into": [case(s, 2.5) for s in SHAPES],
-    "scale_gradient": [case(s, (1,)) for s in SHAPES],
+    "scale_gradient": [case(s, (1,)) for s in SHAPES], "uncounted": [case(s) for s in SHAPES],
     "scatter_reduce": [case((*s[:d], size, *s[d + 1:]), s, Labels(s, size), dim=d, reduce=r)
                        for s, d, size in INDEXED for r in ("amax", "amin", "last")] + [
                            case((7000,), (5000,), Labels((5000,), 7000), dim=0, reduce="prod")],

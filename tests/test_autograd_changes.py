@@ -341,3 +341,23 @@ def test_a_part_of_the_same_size_is_refused(device):
     with pytest.raises(volta.errors.ArgumentError, match="single memory location"):
         x.view(1, 6)[:, 1:] = x[:-1]
     assert x.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_recorded_writes_to_expanded_tensors(device):
+    """Where PyTorch takes them: one number for all elements, and a part that repeats none."""
+    x = volta.tensor([1.0, 2.0, 3.0], device=device, requires_grad=True)
+    for write in (lambda y: y.zero_(), lambda y: y.fill_(0), lambda y: y.__setitem__(slice(None), 0.0)):
+        base = x * 2
+        write(y := base.expand(2, 3))
+        assert y.tolist() == [[0.0] * 3] * 2 and base.tolist() == [0.0] * 3 and y.requires_grad
+        assert volta.autograd.grad((base + y).sum(), x)[0].tolist() == [0.0] * 3
+    for value, slope in ((7.0, 0.0), (x, 2.0)):
+        base = x * 3
+        y = base.expand(2, 3)
+        y[0] = value
+        assert y.tolist() == [base.tolist()] * 2
+        assert volta.autograd.grad(y.sum(), x)[0].tolist() == [slope] * 3
+    with pytest.raises(AutogradError, match="single memory location, since it is expanded"):
+        (x * 1).expand(2, 3).fill_(x[0])
+    with pytest.raises(AutogradError, match="single memory location, since it is expanded"):
+        (x * 1).expand(2, 3)[:] = x * 2

@@ -166,3 +166,32 @@ def test_hooks_of_what_adds_to_a_leaf():
     volta.autograd.grad(y.sum(), x, retain_graph=True)
     (y * 2).sum().backward()
     assert seen == [[6.0, 6.0]]
+
+
+def test_what_comes_before_adding_to_a_leaf():
+    """It is a part of adding: after the hooks of the leaf, and not where a gradient is only asked for."""
+    x, y = start()
+    seen = []
+    y.grad_fn.next_functions[0][0].register_prehook(lambda gradients: seen.append("before") or (gradients[0] * 2,))
+    x.register_hook(lambda g: seen.append(g.tolist()))
+    assert volta.autograd.grad(y.sum(), x, retain_graph=True)[0].tolist() == [3.0, 3.0] and seen == [[3.0, 3.0]]
+    y.sum().backward()
+    assert x.grad.tolist() == [6.0, 6.0] and seen == [[3.0, 3.0], [3.0, 3.0], "before"]
+
+
+def test_a_view_that_changes_keeps_the_gradient_of_what_it_shows_then():
+    for change in (lambda base, view: view.mul_(3), lambda base, view: base.mul_(3), lambda base, view: view[0].mul_(3)):
+        x = volta.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        base = x * 2
+        view = base[:2]
+        view.retain_grad()
+        change(base, view)
+        (view * 5).sum().backward()
+        assert view.retains_grad and view.grad.tolist() == [5.0, 5.0] and x.grad[0].item() == 30
+
+
+def test_whether_a_result_wants_a_gradient_is_not_set():
+    x, y = start()
+    with pytest.raises(RuntimeError, match="requires_grad: it can be set on leaves alone"):
+        y.requires_grad = True
+    assert y.requires_grad_() is y

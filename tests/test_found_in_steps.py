@@ -309,3 +309,18 @@ def test_tensors_of_pytorch_are_refused():
         volta.sin(torch.ones(2))
     with pytest.raises(TypeError):
         volta.ones(2) + torch.ones(2)
+
+
+@pytest.mark.parametrize("name, option, value", [("SGD", "lr", "a"), ("SGD", "lr", None), ("Adam", "lr", "a"), ("Adam", "betas", 0.9),
+                                                 ("RMSprop", "lr", None), ("Adafactor", "eps", -1.0)])
+def test_what_is_no_number_is_a_type_error(name, option, value):
+    for library in LIBRARIES.values():
+        with pytest.raises(TypeError):
+            getattr(library.optim, name)([library.nn.Parameter(library.ones(1))], **{option: value})
+        with pytest.raises(ValueError):
+            getattr(library.optim, name)([library.nn.Parameter(library.ones(1))], lr=-1.0)
+
+
+def test_the_logarithm_of_a_density_of_1_is_0_and_not_minus_0():
+    for library in LIBRARIES.values():
+        assert str(library.distributions.Uniform(0.0, 1.0).log_prob(library.tensor([0.5]))) == "tensor([0.])"

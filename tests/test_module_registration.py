@@ -104,3 +104,11 @@ def test_hooks_that_are_always_called_see_what_there_is():
     with pytest.warns(UserWarning, match="a forward hook that is always called raised"), pytest.raises(TypeError, match="missing"):
         m(volta.tensor(2.0))
     assert seen[2:] == [(4, None), (4, None)]
+
+
+def test_batches_that_are_not_counted_are_missing_but_in_older_files():
+    layer = volta.nn.BatchNorm1d(2)
+    state = layer.state_dict()
+    del state["num_batches_tracked"]
+    assert layer.load_state_dict(state, strict=False).missing_keys == ["num_batches_tracked"]
+    assert layer.load_state_dict(dict(state)).missing_keys == []            # which says no version

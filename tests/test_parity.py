@@ -10,7 +10,7 @@ from volta.selftest import cases as table
 from volta.selftest import checks
 
 # They move or reserve bytes without a kernel.
-WITHOUT_DISPATCH = {"empty", "scale_gradient"}
+WITHOUT_DISPATCH = {"empty", "scale_gradient", "uncounted"}
 
 
 def holds_elements(case: Case) -> bool:

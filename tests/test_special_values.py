@@ -76,6 +76,33 @@ def test_slope(function, at, slope, device):
     assert x.grad.item() == pytest.approx(slope, abs=1e-30, rel=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_slope_of_softsign_where_it_is_nan(dtype, device):
+    if device == "gpu" and dtype in ("float64", "bfloat16"):
+        pytest.skip("not on a GPU")
+    large = 1e30 if dtype != "float16" else 6e4
+    x = volta.tensor([INF, -INF, NAN, large, -1.0], device=device, dtype=getattr(volta, dtype), requires_grad=True)
+    g, = volta.autograd.grad(volta.nn.functional.softsign(x).sum(), x, create_graph=True)
+    assert g.isnan().tolist() == [True] * 3 + [False] * 2 and g[4].item() == 0.25 and g[3].item() < 1e-8
+    second, = volta.autograd.grad(g.sum(), x)
+    assert second.isnan().tolist() == [True] * 3 + [False] * 2 and second[4].item() == 0.25
+
+
+@pytest.mark.parametrize("norm", [
+    lambda x: x.norm(0), lambda x: x.norm(0, dim=1), lambda x: volta.linalg.vector_norm(x, 0, keepdim=True),
+    lambda x: volta.linalg.norm(x, 0, dim=0), lambda x: volta.dist(x, x.detach() * 0, 0)])
+def test_norm_of_order_0_has_no_gradient(norm, device):
+    """As in PyTorch, where it is in the graph; beside others it adds nothing."""
+    x = volta.tensor([[0.0, INF, NAN], [1.0, -2.0, 0.0]], device=device, requires_grad=True)
+    out = norm(x)
+    assert out.requires_grad and out.sum().item() == 4
+    assert volta.autograd.grad(out.sum(), x, allow_unused=True, retain_graph=True) == (None,)
+    out.sum().backward()
+    assert x.grad is None
+    (norm(x).sum() + x.sum()).backward()
+    assert x.grad.tolist() == [[1.0] * 3] * 2
+
+
 def test_equal_values_share_the_gradient(device):
     a = volta.tensor([1.0, 2.0, 3.0], device=device, requires_grad=True)
     b = volta.tensor([1.0, 3.0, 2.0], device=device, requires_grad=True)

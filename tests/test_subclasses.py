@@ -169,3 +169,43 @@ def test_as_subclass_refuses():
         for kind in (int, 3):
             with pytest.raises(TypeError):
                 m.ones(2).as_subclass(kind)
+
+
+@pytest.mark.parametrize("text", ["t[0]", "t[:, 1]", "t[i]", "t[None, ...]", "t.detach()", "t.T", "t.numpy()", "t.tolist()", "t.data",
+                                  "t.requires_grad_()", "t.double()", "t[0, 1].item()", "exec('t[0] = 1.0', {'t': t})", "t[0][1]",
+                                  "exec('t[i] = 2.0', {'t': t, 'i': i})"])
+def test_modes_see_subscripts_and_methods(text):
+    """Each mode that a thread is in, the inmost first."""
+    found = []
+    for m, o in ((torch, torch_overrides), (volta, overrides)):
+        class Mode(o.TorchFunctionMode):
+            def __torch_function__(self, func, types, args=(), kwargs=None):
+                self.seen.append((self.level, func.__name__))
+                return func(*args, **(kwargs or {}))
+
+        t, i, outer, inner = m.ones(2, 3), m.tensor([0]), Mode(), Mode()
+        outer.level, inner.level, outer.seen = "outer", "inner", []
+        inner.seen = outer.seen
+        with outer, inner:
+            eval(text, {"t": t, "i": i})
+        found.append([(level, name.strip("_") if name == "__get__" else name) for level, name in outer.seen])
+    assert found[1] == found[0]
+
+
+def test_parameters_of_a_class_of_ones_own():
+    found = []
+    for m in (torch, volta):
+        class Own(m.Tensor):
+            pass
+        t = m.ones(2, 2).as_subclass(Own)
+        layer = m.nn.Linear(2, 2)
+        layer.weight, layer.extra = m.nn.Parameter(t), m.nn.Buffer(t)
+        layer(m.ones(1, 2)).sum().backward()
+        m.optim.SGD(layer.parameters(), 0.5).step()
+        found.append((kinds(list(layer.parameters())), kinds(list(layer.buffers())), kinds(list(layer.state_dict().values())),
+                      kinds([m.tensor(t), m.nn.Parameter(t) + 1, m.nn.Parameter(m.nn.Parameter(m.ones(2)))]), layer.weight.tolist(),
+                      isinstance(layer.weight, m.nn.Parameter), isinstance(layer.extra, m.nn.Parameter), isinstance(t, m.nn.Parameter),
+                      isinstance(layer.extra, m.nn.Buffer), issubclass(Own, m.nn.Parameter)))
+        layer.double().load_state_dict(layer.state_dict())
+        found[-1] += (kinds(list(layer.parameters())), layer.weight.dtype.itemsize)
+    assert found[0] == found[1]

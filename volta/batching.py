@@ -6,10 +6,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from volta import batching_functions, batching_writes, custom
 from volta._kernels import core
 from volta._kernels.core.call import Observer
+from volta.batching_functions import apply
 from volta.batching_rules import RULES, Call, Level, Sample, elementwise, lifted, one_by_one, running, sample
+from volta.batching_writes import composed
+from volta.custom import set_batches
 from volta.errors import ArgumentError, IndexRangeError
 from volta.ops.join import cat
 from volta.ops.records.view import expand_op
@@ -45,7 +47,7 @@ class _Mapping(Observer):
         if op.name == "dropout" and mapped.sizes and args and isinstance(args[0], core.TensorBase) and not isinstance(args[0], Sample):
             x, *rest = args                             # the same for all samples, but not where it is dropped
             return op(mapped.sample(expand_op(x, shape=(*mapped.sizes, *x.shape))), *rest, **options)
-        return batching_writes.composed(op, args, options)
+        return composed(op, args, options)
 
     def before(self, op, device, inputs, params, out):
         if not running():
@@ -82,7 +84,7 @@ class _Entered:
             with _lock:
                 _readers += 1
                 core.watch_reads(_reads)
-                custom.set_batches(lambda cls, args: batching_functions.apply(cls, args, _Entered))
+                set_batches(lambda cls, args: apply(cls, args, _Entered))
             self.observer = _Mapping().__enter__()
         running().append(self.level)
 
@@ -96,7 +98,7 @@ class _Entered:
                 _readers -= 1
                 if not _readers:
                     core.watch_reads(None)
-                    custom.set_batches(None)
+                    set_batches(None)
 
 
 # ---------------------------------------------------------------- vmap

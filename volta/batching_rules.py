@@ -313,7 +313,7 @@ def one_by_one(call, op, inputs, params):
 
 
 RULES: dict[str, Callable] = {
-    **dict.fromkeys(("contiguous", "clone", "tied", "cast", "diagonal", "triangle", "one_hot"), _alike),
+    **dict.fromkeys(("contiguous", "clone", "tied", "uncounted", "cast", "diagonal", "triangle", "one_hot"), _alike),
     **dict.fromkeys(("inv", "solve", "solve_again", "lu_solve", "triangular", "cholesky_solve", "cholesky_inverse", "cofactor", "det",
                      "slogdet", "cholesky", "qr", "svd", "eigh", "pinv", "matrix_exp", "matrix_exp_grad", "lu", "geqrf", "ldl",
                      "scale_gradient"), _whole),

@@ -23,7 +23,7 @@ from volta.ops.arrange import as_strided
 from volta.ops.copy import flip
 from volta.ops.creation import zeros, zeros_like
 from volta.ops.records.index import scale_gradient
-from volta.ops.records.view import clone_op, contiguous_op, expand_op, reshape_op
+from volta.ops.records.view import clone_op, contiguous_op, expand_op, reshape_op, uncounted_op
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -131,7 +131,7 @@ class _Level(Observer):
     def _give(self, op, inputs, params, result):
         several = result if isinstance(result, tuple) else (result,)
         held = [x.storage for x in inputs if isinstance(x, core.TensorBase)]
-        if op is scale_gradient:                                # of whose memory its own derivative is
+        if op is scale_gradient or op is uncounted_op:          # of whose memory its own derivative is
             core.assign(result, core.apart(result, result.storage.version))
         elif any(isinstance(y, core.TensorBase) and y.storage is s for y in several for s in held):
             return                                              # a view

@@ -35,8 +35,14 @@ def _check_tensors(name: str, what: str, leaves: list) -> None:
             raise CallError(f"{name}: {what} must be tensors, or nested tuples, lists and dicts of them, got {type(leaf).__name__}")
 
 
-def _check_outputs(name: str, outputs: list) -> None:
+def _check_results(name: str, outputs: list) -> None:
+    if not outputs:
+        raise AutogradError(f"{name}: the function gives no tensor, so there is nothing to differentiate; let it return one at least")
     _check_tensors(name, "what the function gives", outputs)
+
+
+def _check_outputs(name: str, outputs: list) -> None:
+    _check_results(name, outputs)
     for x in outputs:
         if not x.dtype.is_floating_point:
             raise DTypeError(f"{name}: what the function gives must be floating point tensors, got {x.dtype}; convert it with .float()")
@@ -195,7 +201,7 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
         result = func(*full)
         result, aux = _apart("jvp", result, has_aux)
         outputs, build = flatten(result)
-        _check_tensors("jvp", "what the function gives", outputs)
+        _check_results("jvp", outputs)
         if strict and not all(o.requires_grad for o in outputs):
             raise AutogradError("jvp: a result does not depend on the primals, which strict=True refuses; without it its tangent is 0")
         pulled, seeds = _pulled(outputs, own)
@@ -216,7 +222,7 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
     with autograd.enable_grad():
         result = func(*full)
         outputs, build = flatten(result)
-        _check_tensors("linearize", "what the function gives", outputs)
+        _check_results("linearize", outputs)
         pulled, seeds = _pulled(outputs, own)
 
     def push(*tangents):
@@ -302,7 +308,7 @@ def jacfwd(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = F
             result = func(*full, **kwargs)
             result, aux = _apart("jacfwd", result, has_aux)
             outputs, build = flatten(result)
-            _check_tensors("jacfwd", "what the function gives", outputs)
+            _check_results("jacfwd", outputs)
             pulled, seeds = _pulled(outputs, own)
             blocks = []                             # by argument, then by output
             for x, gradient in zip(own, pulled):
@@ -339,7 +345,7 @@ def functional_call(module: Module, parameter_and_buffer_dicts: dict | list[dict
                     kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False) -> Any:
     """`module(*args, **kwargs)` with these tensors in place of its parameters and buffers of the same names, for this call alone.
 
-    A name that the module does not have has no effect, as in PyTorch, unless `strict`.
+    A name that a module does not have has no effect, as in PyTorch, unless `strict`; one of a module that it does not have raises.
 
     Raises: ArgumentError with `strict` for a name that the module does not have, and for one that is not given; for several tensors of one
     parameter that has several names, unless tie_weights=False.
@@ -366,6 +372,8 @@ def replaced(caller: str, module: Module, values: dict[str, Tensor], tie_weights
     if unknown := [name for name in values if name not in own]:
         if strict:
             raise ArgumentError(f"{caller}: the module has no parameter or buffer {unknown[0]}; it has {', '.join(own)}")
+        for name in unknown:
+            module.get_submodule(name.rpartition(".")[0])       # which says where there is no such module
         values = {name: value for name, value in values.items() if name in own}
     if tie_weights:
         given = {}

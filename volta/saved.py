@@ -15,6 +15,7 @@ from volta._kernels import core
 from volta._kernels.core import TensorBase, engine, hooks
 from volta._kernels.core.call import Observer
 from volta._kernels.core.graph import Node
+from volta._kernels.core.leaves import Prehook
 from volta.errors import ArgumentError, AutogradError
 from volta.node_names import STEPS, written
 
@@ -69,11 +70,13 @@ class AccumulateGrad(Node):
         return "torch::autograd::AccumulateGrad"
 
     def register_prehook(self, fn: Callable[[tuple], Any]) -> RemovableHandle:
-        """Call `fn((gradient,))` before the gradient is added; what it gives, if not None, replaces that."""
+        """Call `fn((gradient,))` before the gradient is added, after the hooks of the leaf; what it gives, if not None, replaces that."""
         def hook(g):
             changed = fn((g,))
             return changed[0] if isinstance(changed, tuple) else changed
-        return self.variable.register_hook(hook)
+        handle, functions = self.variable.register_hook(hook), self.variable._hooks
+        functions[next(reversed(functions))] = Prehook(next(reversed(functions.values())))
+        return handle
 
     def register_hook(self, fn: Callable[[tuple, tuple], Any]) -> RemovableHandle:
         """Call `fn((), (gradient,))` after the gradient was added."""

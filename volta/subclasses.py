@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from volta._kernels.core import TensorBase, detached, overriding
-from volta.ops.taking_over import asked
+from volta._kernels.core import TensorBase, detached, operators, overriding
+from volta.ops.taking_over import asked, at_first_mode
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -91,7 +91,7 @@ class Subclassed:
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def method(self: Tensor, *args: Any, **options: Any) -> Any:
-        result = asked(function, (self, *args), options)
+        result = asked(method, (self, *args), options)
         return function(self, *args, **options) if result is NotImplemented else result
     return method
 
@@ -103,18 +103,27 @@ def _attribute(attribute: property) -> property:
 
 def install(cls: type) -> None:
     """Give the class of tensors these methods, and let it prepare its subclasses."""
+    own = {name: vars(cls)[name] for name in GIVEN_OVER}
+    given_over = {name: _attribute(plain) if isinstance(plain, property) else _method(plain) for name, plain in own.items()}
+
+    def show_modes() -> None:
+        for name, method in given_over.items():
+            if not name.startswith("__"):       # subscripts are C's, a copy is none of a mode's
+                setattr(cls, name, method)
+    at_first_mode.append(show_modes)
+    operators.give_over(given_over["__getitem__"], given_over["__setitem__"])
     for name in ("_takes_over", "__torch_function__", "as_subclass", "_make_subclass"):
         setattr(cls, name, vars(Subclassed)[name])
 
-    def prepare(kind: type, **options: Any) -> None:
+    def prepare(kind: type, start: bool = True, **options: Any) -> None:
         super(cls, kind).__init_subclass__(**options)
         taking = kind.__torch_function__ is not takes_nothing_over
         if taking and not kind._takes_over:
-            overriding.start()
-            for name in GIVEN_OVER:
-                plain = vars(cls)[name]
-                if next(vars(base)[name] for base in kind.__mro__ if name in vars(base)) is plain:
-                    setattr(kind, name, _attribute(plain) if isinstance(plain, property) else _method(plain))
+            if start:                           # else the first tensor of this class does
+                overriding.start()
+            for name, method in given_over.items():
+                if next(vars(base)[name] for base in kind.__mro__ if name in vars(base)) in (own[name], method):
+                    setattr(kind, name, method)
         kind._takes_over = taking
     overriding.set_tensor_type(cls)
     cls.__init_subclass__ = classmethod(prepare)

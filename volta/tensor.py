@@ -61,6 +61,8 @@ class Tensor(operators.Operators):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if value and self.grad_fn is not None:
+            raise AutogradError("requires_grad: it can be set on leaves alone; this tensor was made by an op")
         self.requires_grad_(value)
 
     @property
@@ -479,8 +481,8 @@ _NUMBER = "a number of a tensor that requires grad has no gradient; write x.deta
 
 
 install_facts(Tensor)
-install_subclasses(Tensor)
 install(Tensor)
+install_subclasses(Tensor)
 operators.use_c_operators(Tensor)
 core.set_tensor_type(Tensor)
 order.set_tensor_type(Tensor)

@@ -117,7 +117,7 @@ fn leaky_relu_grad_f(g: f32, x: f32, slope: f32) -> f32 { return select(g * slop
 fn elu_grad_f(g: f32, x: f32, alpha: f32, inner: f32) -> f32 { return g * select(1.0, alpha * inner * exp_accurate(x * inner), not_positive(x)); }
 fn abs_grad_f(g: f32, x: f32) -> f32 { return g * (select(0.0, 1.0, x > 0.0) - select(0.0, 1.0, x < 0.0)); }
 fn softsign_f(x: f32) -> f32 { return div_f32(x, 1.0 + abs(x)); }
-fn softsign_grad_f(g: f32, x: f32) -> f32 { return g / ((1.0 + abs(x)) * (1.0 + abs(x))); }
+fn softsign_grad_f(g: f32, x: f32) -> f32 { return select(nan(), g / ((1.0 + abs(x)) * (1.0 + abs(x))), is_finite(x)); }
 fn clamp_grad_f(g: f32, x: f32, low: f32, high: f32) -> f32 { return select(0.0, g, x >= low && x <= high); }
 fn hardtanh_grad_f(g: f32, x: f32, low: f32, high: f32) -> f32 { return select(g, 0.0, !is_nan(x) && (x <= low || x >= high)); }
 fn shrink_grad_f(g: f32, x: f32, low: f32, high: f32) -> f32 { return select(g, 0.0, !is_nan(x) && x >= low && x <= high); }

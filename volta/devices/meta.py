@@ -195,7 +195,7 @@ def _distances(x1, x2):
 _RULES: dict[str, Callable] = {
     **dict.fromkeys(("contiguous", "clone", "softmax", "log_softmax", "triangle", "dropout", "softmax_grad", "log_softmax_grad",
                      "scatter_sum", "index_sum", "scatter_reduce", "logcumsumexp", "scale_gradient", "logsigmoid", "cross", "roll",
-                     "batch_norm_given", "recurrence", "matrix_exp", "matrix_exp_grad", "cofactor", "cholesky_solve"), _alike),
+                     "uncounted", "batch_norm_given", "recurrence", "matrix_exp", "matrix_exp_grad", "cofactor", "cholesky_solve"), _alike),
     **dict.fromkeys(("inv", "cholesky"), lambda op, x, params: ((x[0]._shape, x[0].dtype), (x[0]._shape[:-2], int32))),
     "solve": lambda op, x, params: ((x[1]._shape, x[1].dtype), (x[0]._shape[:-2], int32), (x[0]._shape, x[0].dtype),
                                     (x[0]._shape[:-1], int32)),

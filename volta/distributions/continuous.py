@@ -263,7 +263,7 @@ class Uniform(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         value = self._validate_sample(value)
-        return where((value >= self.low) & (value < self.high), -(self.high - self.low).log(), -math.inf)
+        return where((value >= self.low) & (value < self.high), 0.0 - (self.high - self.low).log(), -math.inf)
 
     def cdf(self, value: Tensor) -> Tensor:
         return ((self._validate_sample(value) - self.low) / (self.high - self.low)).clamp(0, 1)

@@ -192,7 +192,7 @@ class _Pickle:
 
     def view(self, value, path):
         """What shows a tensor in its storage, as it lies in memory; what has negative strides is copied."""
-        data = value.detach()
+        data = core.detached(value)
         if any(stride < 0 for stride in data._strides):
             data = data.clone()
         shape, empty = tuple(data.shape), not data.numel()
@@ -206,7 +206,7 @@ class _Pickle:
     def parameter(self, value, path):
         self.name("torch._utils _rebuild_parameter" + ("_with_state" if value._attributes else ""))
         self.parts.append(b"(")
-        self.tensor(value.detach(), path)
+        self.tensor(core.detached(value), path)
         self.put(value.requires_grad, path)
         self.call("collections OrderedDict")
         if value._attributes:

@@ -104,8 +104,8 @@ class Module(HookMethods, StateMethods):
 
     # ------------------------------------------------------------ registration
     def __setattr__(self, name: str, value: object) -> None:
-        state = self.__dict__
-        if isinstance(value, Parameter):
+        state, is_tensor = self.__dict__, isinstance(value, core.TensorBase)
+        if is_tensor and isinstance(value, Parameter):
             self._need_init("parameters")
             self._forget(name, besides="_parameters")
             self.register_parameter(name, value)
@@ -117,7 +117,7 @@ class Module(HookMethods, StateMethods):
             state["_modules"][name] = registered("module", self, name, value)
         elif name in state.get("_modules", ()):
             state["_modules"][name] = registered("module", self, name, self._fitting("a Module", name, value, ()))
-        elif isinstance(value, Buffer):
+        elif is_tensor and isinstance(value, Buffer):
             self._need_init("buffers")
             self._forget(name, besides="_buffers")
             self.register_buffer(name, value, value.persistent)
@@ -350,7 +350,7 @@ class Module(HookMethods, StateMethods):
             for module in self.children():
                 module._apply(convert)
             recurse = False
-        parameters = [(p, convert(p.detach()), None if p.grad is None else convert(p.grad.detach()))
+        parameters = [(p, convert(core.detached(p)), None if p.grad is None else convert(p.grad.detach()))
                       for p in self.parameters(recurse)]
         buffers = {b: convert(b) for b in self.buffers(recurse)}
         for p, data, _ in parameters:

@@ -48,11 +48,11 @@ class _BatchNorm(Module):
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
 
-    def _load_from_state_dict(self, state_dict, prefix, *others):
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, *others):
         """As in PyTorch, older state dicts do not count batches."""
-        if self.track_running_stats:
+        if self.track_running_stats and (local_metadata.get("version") or 0) < 2:
             state_dict.setdefault(prefix + "num_batches_tracked", self.num_batches_tracked)
-        super()._load_from_state_dict(state_dict, prefix, *others)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *others)
 
     def reset_parameters(self) -> None:
         """Scale 1, shift 0, statistics forgotten."""

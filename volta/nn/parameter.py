@@ -1,30 +1,56 @@
 """Parameter and Buffer: tensors that a Module registers when they are assigned to it; those that have no shape yet."""
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from volta._kernels import core
 from volta.copying import for_numpy
-from volta.errors import ArgumentError, UninitializedError
+from volta.errors import ArgumentError, CallError, UninitializedError
 from volta.ops.creation import empty
 from volta.ops.from_data import tensor
-from volta.subclasses import takes_nothing_over
+from volta.subclasses import as_tensors, takes_nothing_over
 from volta.tensor import Tensor
 from volta.types import DeviceLike, DTypeLike
 
 
-class Parameter(Tensor):
-    """A tensor that wants gradients and that a `Module` finds by itself. It shares the data of the tensor it is made from.
+class _Kind(type):
+    """What `isinstance` asks: a tensor of a program's own class that was made a parameter or buffer stays of that class."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return super().__instancecheck__(value) or (
+            "_mark" in vars(cls) and isinstance(value, core.TensorBase) and getattr(value, cls._mark, False) is True)
+
+
+def _of_own_class(data, mark):
+    """A leaf over the data of a tensor of a program's own class, which it has too; None for other tensors."""
+    if not type(data)._takes_over or isinstance(data, Uninitialized):
+        return None
+    made = data.detach()
+    if type(made) is not type(data):
+        raise CallError(f"Parameter: detach() of {type(data).__name__} gave {type(made).__name__}; its __torch_function__ is to give "
+                        "its own class")
+    setattr(made, mark, True)
+    return made
+
+
+class Parameter(Tensor, metaclass=_Kind):
+    """A tensor that wants gradients and that a `Module` finds by itself. It shares the data of the tensor it is made from. A tensor of a
+    program's own class keeps it.
 
     Raises: DTypeError for integers with requires_grad; ArgumentError for anything but a tensor.
     """
 
     __slots__ = ()
     __torch_function__ = takes_nothing_over
+    _mark = "_is_param"
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
             data = empty(0)
         if not isinstance(data, core.TensorBase):
             raise ArgumentError(f"Parameter: needs a tensor, got {type(data).__name__}; wrap it with volta.tensor(...)")
+        if (made := _of_own_class(data, cls._mark)) is not None:
+            return made.requires_grad_(requires_grad)
         self = super().__new__(cls)
         core.assign(self, data)
         return self.requires_grad_(requires_grad)
@@ -49,13 +75,17 @@ class Parameter(Tensor):
         return _rebuild, (type(self), for_numpy(self), self.dtype, str(self.device), self.requires_grad), self._attributes or None
 
 
-class Buffer(Tensor):
+class Buffer(Tensor, metaclass=_Kind):
     """A tensor that moves and, if `persistent`, is saved with the module that it is assigned to, and wants no gradient of itself."""
 
     __slots__ = ()
     __torch_function__ = takes_nothing_over
+    _mark = "_is_buffer"
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
+        if data is not None and (self := _of_own_class(data, cls._mark)) is not None:
+            self.persistent = persistent
+            return self
         self = super().__new__(cls)
         core.assign(self, empty(0) if data is None else data)
         self.persistent = persistent
@@ -69,15 +99,20 @@ class Uninitialized:
     """What parameters and buffers share that have a device and a dtype, but a shape only after `materialize`."""
 
     __slots__ = ()
-    _becomes: type[Tensor]
-    _allowed = ("detach", "device", "dtype", "grad", "grad_fn", "is_leaf", "materialize", "persistent", "requires_grad",
-                "requires_grad_", "to")
+    cls_to_become: type[Tensor]
+    _allowed = ("cls_to_become", "device", "dtype", "grad", "grad_fn", "is_leaf", "materialize", "ndim", "persistent", "requires_grad",
+                "requires_grad_", "size", "to")
+
+    @classmethod
+    def __torch_function__(cls, func: Callable, types: tuple[type, ...], args: tuple = (), kwargs: dict | None = None) -> Tensor:
+        raise UninitializedError(f"{func.__name__}: a parameter or buffer has no values before it has a shape; call the module with an "
+                                 "input first, or load its state dict")
 
     def materialize(self, shape: tuple[int, ...], device: DeviceLike = None, dtype: DTypeLike = None) -> None:
         """Take this shape, with undefined contents, and become a parameter or a plain tensor."""
         data = empty(tuple(shape), device=self.device if device is None else device, dtype=self.dtype if dtype is None else dtype)
         core.assign(self, data)
-        self.__class__ = self._becomes
+        self.__class__ = self.cls_to_become
 
     def to(self, device: DeviceLike = None, dtype: DTypeLike = None):
         """One of another device or dtype, without a shape too."""
@@ -100,28 +135,32 @@ class Uninitialized:
         return type(self), (self.requires_grad, str(self.device), self.dtype)
 
 
-class UninitializedParameter(Uninitialized, Parameter):
+class UninitializedParameter(Uninitialized, Parameter, start=False):
     """A parameter whose shape is not known yet. Raises: UninitializedError where it is used before."""
 
     __slots__ = ()
-    _becomes = Parameter
+    cls_to_become = Parameter
 
     def __new__(cls, requires_grad: bool = True, device: DeviceLike = None, dtype: DTypeLike = None) -> UninitializedParameter:
-        return super().__new__(cls, empty(0, device=device, dtype=dtype), requires_grad)
+        core.overriding.start()
+        with as_tensors():
+            return super().__new__(cls, empty(0, device=device, dtype=dtype), requires_grad)
 
     def __init__(self, requires_grad: bool = True, device: DeviceLike = None, dtype: DTypeLike = None) -> None:
         """Everything is done by `__new__`."""
 
 
-class UninitializedBuffer(Uninitialized, Buffer):
+class UninitializedBuffer(Uninitialized, Buffer, start=False):
     """A buffer whose shape is not known yet. Raises: UninitializedError where it is used before."""
 
     __slots__ = ()
-    _becomes = Buffer
+    cls_to_become = Buffer
 
     def __new__(cls, requires_grad: bool = False, device: DeviceLike = None, dtype: DTypeLike = None,
                 persistent: bool = True) -> UninitializedBuffer:
-        return super().__new__(cls, empty(0, device=device, dtype=dtype), persistent=persistent).requires_grad_(requires_grad)
+        core.overriding.start()
+        with as_tensors():
+            return super().__new__(cls, empty(0, device=device, dtype=dtype), persistent=persistent).requires_grad_(requires_grad)
 
     def __init__(self, requires_grad: bool = False, device: DeviceLike = None, dtype: DTypeLike = None, persistent: bool = True) -> None:
         """Everything is done by `__new__`."""

@@ -11,7 +11,7 @@ import numpy as np
 from volta._kernels import core
 from volta.autograd import no_grad
 from volta.errors import AssertedError, CallError, DTypeError, StateDictError
-from volta.nn.parameter import Parameter
+from volta.nn.parameter import Parameter, Uninitialized
 from volta.ops.from_data import tensor
 from volta.saved import RemovableHandle, hooked
 from volta.tensor import Tensor
@@ -117,7 +117,7 @@ class StateMethods:
         for table in (self._parameters, self._buffers):
             for name, t in table.items():
                 if t is not None and name not in self._non_persistent_buffers_set:
-                    destination[prefix + name] = t if keep_vars else t.detach()
+                    destination[prefix + name] = t if keep_vars or isinstance(t, Uninitialized) else t.detach()
         if type(self).get_extra_state is not StateMethods.get_extra_state:
             destination[prefix + _EXTRA] = self.get_extra_state()
 

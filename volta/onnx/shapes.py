@@ -10,7 +10,7 @@ from volta.ops.records.join import np_sources
 
 
 # ---------------------------------------------------------------- views
-@translates("contiguous", "clone", "tied", "transfer")
+@translates("contiguous", "clone", "tied", "transfer", "uncounted")
 def _same(g: Graph, c: Call):
     return c[0]
 

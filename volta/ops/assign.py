@@ -14,6 +14,7 @@ from volta.dtypes import check_held, finfo
 from volta.errors import ArgumentError, ShapeError
 from volta.ops.copy import clone, copy_into, fill_into, to
 from volta.ops.creation import fill_random_, full_like
+from volta.ops.expanded import elements
 from volta.ops.from_data import tensor
 from volta.ops.records.copy import cast, fill_into_op
 from volta.ops.records.create import normal_op, uniform_op
@@ -69,6 +70,9 @@ def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
     if not -65504.0 <= value <= 65504.0:
         check_held("fill_", value, input.dtype)
     if graph.is_grad_enabled() and input.requires_grad:
+        if inplace.repeated(input):             # the places of an element all see it
+            fill_(elements(input), value)
+            return input
         return copy_(input, full_like(input, value))
     inplace.check_inferred(input)
     fill_into(input, value)

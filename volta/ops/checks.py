@@ -28,7 +28,7 @@ from volta._kernels.core.record import (
     TENSORS,
     UNKNOWN,
 )
-from volta.errors import ArgumentError, DTypeError, NumberError
+from volta.errors import ArgumentError, CallError, DTypeError, NumberError
 from volta.ops.old_forms import reordered
 
 
@@ -112,6 +112,8 @@ _GIVEN = {"cumulative_trapezoid": {"x"}, "eye": {"m"}, "max": {"dim_or_other", "
           "min": {"dim_or_other", "dim", "keepdim"}, "nanmedian": {"dim"}, "prod": {"dim"}, "scatter": {"reduce"}, "squeeze": {"dim"},
           "squeeze_copy": {"dim"}, "std": {"unbiased"}, "std_mean": {"unbiased"}, "trapezoid": {"x"}, "trapz": {"x"}, "var": {"unbiased"},
           "var_mean": {"unbiased"}}
+# Functions of which `keepdim` by name goes with a dimension, which may be None for some.
+_PAIRED = {"max", "mean", "median", "min", "nanmedian", "prod", "sum"}
 
 
 def _allowed(function, parameter):
@@ -127,8 +129,8 @@ def _allowed(function, parameter):
     return None if None in kinds else kinds
 
 
-def kinds(function: Callable) -> tuple[tuple[int, ...], int, dict[str, int]]:
-    """Bits of the types that a function takes: at each position, at further ones, and by name."""
+def kinds(function: Callable) -> tuple[tuple[int, ...], int, dict[str, int], bool]:
+    """Bits of the types that a function takes: at each position, at further ones, and by name; and whether it is one of `_PAIRED`."""
     bits, positions, more = {}, [], 0
     for name, parameter in inspect.signature(function).parameters.items():
         allowed = _allowed(function, parameter)
@@ -137,7 +139,7 @@ def kinds(function: Callable) -> tuple[tuple[int, ...], int, dict[str, int]]:
             more = bits[name]
         elif parameter.kind is not parameter.KEYWORD_ONLY:
             positions.append(bits[name])
-    return tuple(positions), more, bits
+    return tuple(positions), more, bits, function.__name__ in _PAIRED
 
 
 # Annotations of which a 0-d tensor means its number: what adds to it must not change the caller's tensor.
@@ -171,6 +173,8 @@ def settled(function: Callable, args: tuple, options: dict) -> tuple[tuple, dict
     except TypeError:                       # which the call says
         again = reordered(function.__name__, args, options)
         return settled(function, *again) if again else (args, options)
+    if function.__name__ in _PAIRED and "keepdim" in options and len(args) < 2 and "dim" not in options:
+        raise CallError(f"{function.__name__}: keepdim goes with a dimension; give dim, too")
     for name, value in bound.arguments.items():
         if name not in rules:
             continue

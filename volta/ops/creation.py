@@ -65,7 +65,7 @@ def _undefined(shape, dtype, device):
 
 
 @_made
-def full(size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
+def full(size: Sequence[int], fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
          requires_grad: bool = False) -> Tensor:
     """Every element `fill_value`; its type decides the dtype.
 
@@ -410,7 +410,7 @@ new_zeros, new_ones, new_empty = _new(zeros, 0), _new(ones, 1), _new(empty)
 
 
 @_made_as_this
-def new_full(self: Tensor, size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
+def new_full(self: Tensor, size: Sequence[int], fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
              requires_grad: bool = False) -> Tensor:
     """`volta.full` with the dtype and device of this tensor.
 

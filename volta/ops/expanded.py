@@ -15,7 +15,7 @@ from volta.ops.creation import arange, zeros
 from volta.ops.records.index import gather_op
 from volta.ops.records.math import where_op
 from volta.ops.records.reduce import amax_op, sum_op
-from volta.ops.records.view import clone_op, contiguous_op, expand_op, reshape_op
+from volta.ops.records.view import clone_op, contiguous_op, expand_op, reshape_op, slice_op
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,5 +80,13 @@ def _shared(input):
 
 def _narrow(input):
     """The elements alone."""
-    shape = tuple(1 if step == 0 else n for n, step in zip(input.shape, input._strides))
-    return view(input, shape, input._strides, input.offset)
+    return view(input, _sizes(input), input._strides, input.offset)
+
+
+def _sizes(input):
+    return tuple(1 if step == 0 else n for n, step in zip(input.shape, input._strides))
+
+
+def elements(input: Tensor) -> Tensor:
+    """Each element once, as a view that is recorded."""
+    return slice_op(input, starts=(0,) * input.ndim, sizes=_sizes(input), steps=(1,) * input.ndim)

@@ -44,7 +44,7 @@ def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
         data = list(data)
     if isinstance(data, core.TensorBase):
         warnings.warn("tensor: of a tensor, write x.detach().clone(), or x.detach().clone().requires_grad_()", stacklevel=2)
-        return _copied(data, dtype, device, requires_grad)
+        return _copied(core.detached(data), dtype, device, requires_grad)       # of no class of a program's own
     if dtype is None and (type(data) is list or type(data) is float):
         floating, where = get_default_dtype(), as_device(device)
         if not where.is_gpu and (floating is float32 or floating is float64) and unwatched():

@@ -88,10 +88,18 @@ def _square_in_place(input):
     return r.pow, (input, 2)
 
 
+def _are_alike(min, max):
+    """Whether bounds are both tensors or both numbers, which a tensor without dimensions is one of, too."""
+    one = min if isinstance(min, TensorBase) else max
+    return isinstance(min, TensorBase) == isinstance(max, TensorBase) or not one.ndim and not one.requires_grad
+
+
 def _limited_in_place(input, min=None, max=None):
     if max is None:
         return None if min is None else (r.clamp_min, (input, min))
-    return (r.clamp_max, (input, max)) if min is None else (r.clamp_op, (input, min, max))
+    if min is None:
+        return r.clamp_max, (input, max)
+    return (r.clamp_op, (input, min, max)) if _are_alike(min, max) else None
 
 
 for _each in (_sum_in_place, _difference_in_place, _product_in_place, _quotient_in_place, _lerp_in_place):
@@ -332,7 +340,11 @@ def clamp(input: Tensor, min: Number | Tensor | None = None, max: Number | Tenso
         raise ArgumentError("clamp: give min, max or both")
     if max is None:
         return r.clamp_min(input, min)
-    return r.clamp_max(input, max) if min is None else r.clamp_op(input, min, max)
+    if min is None:
+        return r.clamp_max(input, max)
+    if not _are_alike(min, max):
+        raise DTypeError("clamp: min and max must both be tensors or both numbers")
+    return r.clamp_op(input, min, max)
 
 
 @composed(out="same", samples=r.where_op.details.cases, numpy=np.where, kinds="fib", elementwise=True, method=False)

@@ -18,7 +18,7 @@ from volta.ops.records.copy import cast
 from volta.ops.records.decomposition import svd_op
 from volta.ops.records.math import add_op, div_op, floor, gt, mul, where_op
 from volta.ops.records.reduce import amax_op, norm2_op, sum_op
-from volta.ops.records.view import permute_op, reshape_op, row_major
+from volta.ops.records.view import permute_op, reshape_op, row_major, uncounted_op
 from volta.ops.reduce import amax, amin, root, shared_extreme, sum
 from volta.ops.table import case, composed
 from volta.shapes import as_dim, as_dims, reduced
@@ -105,9 +105,10 @@ def _powers(input, p, dim, keepdim):
         return _sum(abs(input), dim, keepdim)
     if p in (math.inf, -math.inf):
         return shared_extreme("norm", p > 0, abs(input), dim, keepdim)
+    if p == 0:                                          # in the graph, but without a gradient
+        input = uncounted_op(input)
+        return sum(floor(where_op(input == 0, abs(input), 1.0)), dim, keepdim)
     size = abs(input)
-    if p == 0:
-        return sum(floor(where_op(input == 0, size, 1.0)), dim, keepdim)      # 0 and 1, in the graph, with derivative 0
     if p < 0 and 0 in [input.shape[d] for d in as_dims("norm", dim, input.ndim)]:
         raise IndexRangeError(f"norm: there is no {p}-norm of no elements, got shape {input.shape}")
     if p > 1:

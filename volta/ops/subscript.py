@@ -20,6 +20,7 @@ from volta._kernels.core.grad_mode import call_under
 from volta._kernels.core.values import of_numbers
 from volta.dtypes import bool_, check_held, float32, int8, int16, int64, is_element
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexTypeError
+from volta.ops.assign import copy_, fill_
 from volta.ops.copy import clone, contiguous, copy_into, fill_into
 from volta.ops.creation import full
 from volta.ops.entries import as_held
@@ -51,8 +52,8 @@ def _as_index(item, x):
             return item if item.shape else bool(item.item())
         known = None if item.dtype.is_floating_point else known_range(item)
         return known[0] if known is not None else cast(item, int64) if item.dtype in (int8, int16) else item
-    if isinstance(item, (bool, np.bool_)):
-        return bool(item)
+    if isinstance(item, bool):
+        return item
     if isinstance(item, slice):
         bounds = [None if b is None else _integer(b) for b in (item.start, item.stop, item.step)]
         if bounds[2] == 0:
@@ -293,6 +294,9 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
         return _set_in_batch(x, parsed, key, value)
     if type(parsed) is dict:
         if not bare(x, None if number else value) and (x.requires_grad or not number and value.requires_grad):
+            if inplace.repeated(x):             # what is written need not be
+                (fill_ if number else copy_)(slice_op(x, **parsed), value)
+                return None
             return _assign(x, _Slice(parsed), value)
         return _write_view(reshaping.slice_view(x, **parsed), value)
     masks = parsed is not None and all(mask is True or mask is False or mask.dtype is bool_ for _, mask in parsed[1])

@@ -3,7 +3,7 @@ of a program's own classes, and objects that are no tensors."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from volta._kernels.core import TensorBase, overriding
@@ -65,10 +65,13 @@ class _Modes(threading.local):
 
 
 _modes = _Modes()
+at_first_mode: list[Callable[[], None]] = []           # what lets modes see methods that are no ops, which asks in every call
 
 
 def set_modes(entered: list[Any]) -> None:
     """Let these be the modes of this thread."""
+    while at_first_mode:
+        at_first_mode.pop()()
     _modes.entered = entered
     overriding.start()
     overriding.set_modes(len(entered))
@@ -99,4 +102,4 @@ def overridden(op: Op, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     function = table.FUNCTIONS.get(op.name, op)
     if isinstance(op, Primitive) and function is not op and (options or getattr(function, "record", None) is not op):
         return NotImplemented
-    return asked(function, args, options)
+    return asked(function, args, options, () if op.name == "tensor" else None)     # of which only modes are asked, as in PyTorch

@@ -9,7 +9,7 @@ from math import inf, isfinite, ulp
 from numbers import Real
 
 from volta._kernels import core
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, CallError
 
 
 def _real(value: object) -> float | None:
@@ -28,7 +28,8 @@ def _between(words: str, low: float, high: float, doc: str) -> Callable[[str, st
     def check(owner: str, name: str, value: object) -> float:
         found = _real(value)
         if found is None or not low <= found <= high:
-            raise ArgumentError(f"{owner}: {name} must be {words}, got {value!r}")
+            error = ArgumentError if found is not None or isinstance(value, core.TensorBase) else CallError      # which is a TypeError
+            raise error(f"{owner}: {name} must be {words}, got {value!r}")
         return value if low == -inf and type(value) is int else found
     check.__doc__ = doc
     return check
@@ -44,14 +45,16 @@ def below_one(owner: str, name: str, value: object) -> tuple[float, ...]:
     """A pair of numbers in [0, 1)."""
     pair = [_real(b) for b in value] if isinstance(value, (tuple, list)) else []
     if len(pair) != 2 or not all(b is not None and 0.0 <= b < 1.0 for b in pair):
-        raise ArgumentError(f"{owner}: {name} must be two numbers in [0, 1), got {value!r}")
+        error = ArgumentError if isinstance(value, (tuple, list)) else CallError
+        raise error(f"{owner}: {name} must be two numbers in [0, 1), got {value!r}")
     return tuple(pair)
 
 
 def several(owner: str, name: str, value: object, count: int, check: Callable) -> list:
     """A tuple or list of `count` values, each of which passes a check."""
     if not isinstance(value, (tuple, list)) or len(value) != count:
-        raise ArgumentError(f"{owner}: {name} must be {count} numbers, got {value!r}")
+        error = ArgumentError if isinstance(value, (tuple, list)) else CallError
+        raise error(f"{owner}: {name} must be {count} numbers, got {value!r}")
     return [check(owner, name, v) for v in value]
 
 

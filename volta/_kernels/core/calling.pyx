@@ -57,6 +57,7 @@ cdef bint _fits(Composed op, PyObject** args, Py_ssize_t n, PyObject* names) exc
             kinds = op.named.get(<object>(<tuple>names)[i])
             if kinds is None or not <int>kinds & (kind_of(<object>args[n + i]) | UNKNOWN):
                 return False                        # None: another spelling, or `out`
+        return not op.paired or n > 1 or "keepdim" not in <tuple>names or "dim" in <tuple>names
     return True
 
 

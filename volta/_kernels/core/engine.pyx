@@ -213,7 +213,7 @@ cdef class _Engine:
             return
         slot.gradient = None
         if self.collected is not None:
-            self.collected[slot.owner] = after_hooks(<TensorBase>slot.owner, gradient)
+            self.collected[slot.owner] = after_hooks(<TensorBase>slot.owner, gradient, False)
         else:
             set_gradient(<TensorBase>slot.owner, gradient, slot.owned, self.create_graph)
 

@@ -482,7 +482,7 @@ cdef bint renew(TensorBase t) except -1:
             switch_grad_mode(previous)
         if fresh.shape != t.shape or fresh._strides != t._strides or fresh.offset != t.offset or fresh.storage is not t.storage:
             _refuse_view(t._base)
-        t._node, t._index, t._requires_grad, t._node_version = fresh._node, fresh._index, True, t.storage.version
+        hooks.adopt(t, fresh)
     return t._requires_grad
 
 
@@ -492,7 +492,7 @@ cdef bint wants(TensorBase t) except -1:
 
 def wants_derivative(TensorBase t not None):
     """Whether what is made of `t` has a derivative: a gradient, where that is recorded, or a tangent."""
-    return volta_grad_mode and wants(t) or t.storage.tangent is not None
+    return wants_derivative((<object>t).physical) if t.storage.version < 0 else volta_grad_mode and wants(t) or t.storage.tangent is not None
 
 
 def wants_grad(TensorBase t not None):

@@ -100,6 +100,13 @@ cdef int retain_after(TensorBase t, object before) except -1:
     return 0
 
 
+cdef int adopt(TensorBase t, TensorBase fresh) except -1:
+    """Give a view the history of another that shows the same now; where it kept its gradient, it does so there."""
+    cdef object before = t._node
+    t._node, t._index, t._requires_grad, t._node_version = fresh._node, fresh._index, True, t.storage.version
+    return retain_after(t, before)
+
+
 cdef int check_alone(TensorBase t, str what) except -1:
     """Raise for a view that one call gave with others, or a view of one."""
     view = t._view

@@ -63,10 +63,22 @@ cdef object sum_of(object a, object b):
     return _add(a, b) if isinstance(a, TensorBase) and isinstance(b, TensorBase) else a + b
 
 
-cdef object after_hooks(TensorBase leaf, object gradient):
+class Prehook:
+    """A hook of a leaf that belongs to adding the gradient: it comes after the others, and where the gradient is only asked for not at all."""
+
+    def __init__(self, function):
+        self.function = function
+
+
+cdef object after_hooks(TensorBase leaf, object gradient, bint adding):
     """The gradient of a leaf, after its hooks."""
+    cdef list functions, late
     if leaf._hooks is not None:
-        for hook in list(leaf._hooks.values()):
+        functions = list(leaf._hooks.values())
+        late = [hook.function for hook in functions if isinstance(hook, Prehook)]
+        if late:
+            functions = [hook for hook in functions if not isinstance(hook, Prehook)] + (late if adding else [])
+        for hook in functions:
             changed = hook(gradient)
             gradient = gradient if changed is None else changed
     return gradient
@@ -79,7 +91,7 @@ cdef set_gradient(TensorBase leaf, object gradient, bint owned, bint create_grap
     if not leaf._requires_grad:             # no more, since it was recorded
         return
     if leaf._hooks is not None:
-        gradient, owned = after_hooks(leaf, gradient), False       # a hook may have kept it
+        gradient, owned = after_hooks(leaf, gradient, True), False       # a hook may have kept it
     g = <TensorBase>gradient
     with _accumulating:                     # other threads may add to the same leaf
         if leaf.grad is not None:

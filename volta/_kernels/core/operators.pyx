@@ -15,7 +15,7 @@ from volta._kernels.core.direct cimport bare_one
 from volta._kernels.core.graph cimport apply, apply2
 from volta._kernels.core.indexing import parse
 from volta._kernels.core.inplace import check_elements, check_inferred
-from volta._kernels.core.overriding cimport overridden, overriding
+from volta._kernels.core.overriding cimport in_mode, overridden, overriding
 from volta._kernels.core.record cimport Op, Primitive
 
 cdef extern from "Python.h":
@@ -51,6 +51,7 @@ cdef Primitive _add = None, _sub = None, _mul = None, _div = None, _slice = None
 cdef object _as_operand = None              # (other, tensor) -> what an op takes, or NotImplemented
 cdef object _subscript = None               # (tensor, key) -> x[key]
 cdef object _write = None                   # (tensor, key, value): x[key] = value
+cdef object _get_asked = None, _set_asked = None    # the same two where a mode may take them over
 
 
 def configure(Primitive add, Primitive sub, Primitive mul, Primitive div, Primitive slice, Primitive copy_into, as_operand, subscript):
@@ -106,6 +107,12 @@ cdef class Operator:
         return self.op(other, input, *more) if self.reflected else self.op(input, other, *more)
 
 
+def give_over(get, set):
+    """Let modes take over subscripts: x[key] and x[key] = value as methods that ask them."""
+    global _get_asked, _set_asked
+    _get_asked, _set_asked = get, set
+
+
 def use_c_operators(type cls not None):
     """Let a subclass of `Operators` reach its arithmetic, and views by subscripts, without a look-up by name, which a Python class would do in every call."""
     global _write
@@ -134,6 +141,8 @@ cdef bint _names_view(object key):
 
 cdef object _get(object x, object key):
     """x[key]: here where it is a view."""
+    if overriding and in_mode():
+        return _get_asked(x, key)
     return apply(_slice, (x,), parse(x, key)) if _names_view(key) else _subscript(x, key)
 
 
@@ -141,7 +150,9 @@ cdef int _set(PyObject* x, PyObject* key, PyObject* value) except -1:
     """x[key] = value."""
     if value == NULL:
         raise TypeError("Tensor does not support deleting items")
-    if overriding or not isinstance(<object>value, TensorBase) or not _copied(<TensorBase>x, <object>key, <TensorBase>value):
+    if overriding and in_mode():
+        _set_asked(<object>x, <object>key, <object>value)
+    elif overriding or not isinstance(<object>value, TensorBase) or not _copied(<TensorBase>x, <object>key, <TensorBase>value):
         _write(<object>x, <object>key, <object>value)
     return 0
 

@@ -2,6 +2,7 @@
 
 cdef bint overriding
 
+cdef bint in_mode() noexcept
 cdef int switch_as_tensors(int enabled) noexcept
 cdef object taken(object op, tuple args, dict options)
 cdef object overridden(object op, tuple args, dict options)

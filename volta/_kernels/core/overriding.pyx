@@ -43,6 +43,11 @@ def set_modes(int count):
     volta_modes = count
 
 
+cdef bint in_mode() noexcept:
+    """Whether this thread is in a mode."""
+    return volta_modes > 0
+
+
 cdef int switch_as_tensors(int enabled) noexcept:
     global volta_as_tensors
     cdef int previous = volta_as_tensors

@@ -75,6 +75,7 @@ cdef class Composed(Op):
     cdef bint shows                         # whether results are views: `details.view`
     cdef void* vectorcall                   # set by calling.pyx
     cdef dict named                         # the same by name
+    cdef bint paired                        # `keepdim` by name goes with a dimension
     cdef bint typed(self, tuple args, dict options) except -1
     cdef object given(self, object out, tuple args, dict options)
     cdef int check(self, tuple args, dict options) except -1
@@ -105,6 +106,7 @@ cdef class Primitive(Op):
     cdef public bint of_numbers             # two Python numbers are taken too, and make a tensor
     cdef public int tensors                 # how many inputs, from the first on, may not be Python numbers
     cdef public bint no_bool                # no operand may be bool, not even beside another dtype
+    cdef public bint bounds                 # the second and third input are both tensors or both numbers
     cdef bint joint, variadic
     cdef Py_ssize_t count                   # named inputs
     cdef readonly tuple differentiable      # positions of the outputs that gradients come from

@@ -215,14 +215,14 @@ cdef class Composed(Op):
         cdef Py_ssize_t i
         cdef object name
         if self.kinds is None:
-            self.kinds, self.more, self.named = _kinds(self.function)
+            self.kinds, self.more, self.named, self.paired = _kinds(self.function)
         for i in range(PyTuple_GET_SIZE(args)):
             if not <int>(self.kinds[i] if i < PyTuple_GET_SIZE(self.kinds) else self.more) & (kind_of(<object>args[i]) | UNKNOWN):
                 return False
         for name in options:
             if not <int>self.named.get(name, UNKNOWN) & (kind_of(options[name]) | UNKNOWN):
                 return False
-        return True
+        return not self.paired or PyTuple_GET_SIZE(args) > 1 or "keepdim" not in options or "dim" in options
 
     cdef int check(self, tuple args, dict options) except -1:
         """Raise unless the arguments are of the dtypes that are declared."""
@@ -480,7 +480,7 @@ cdef class Primitive(Op):
         for i in range(self.count):
             if <object>inputs[i] is None:
                 return False
-        return True
+        return not self.bounds or isinstance(<object>inputs[1], TensorBase) == isinstance(<object>inputs[2], TensorBase)
 
     @property
     def __doc__(self):

@@ -158,7 +158,7 @@ shrink_grad = gradient("shrink_grad", "x", (lambda gg, x, low, high: shrink_grad
 softsign = unary("softsign", lambda g, x: softsign_grad(g, x), numpy=lambda x: x / (1 + np.abs(x)), promote="float", public=False)
 softsign_grad = gradient("softsign_grad", "x", (
     lambda gg, x: softsign_grad(gg, x), lambda gg, g, x: softsign_grad(gg * g * -2.0, x) * sign(x) / (abs(x) + 1.0)),
-    numpy=lambda g, x: g / (1 + np.abs(x)) ** 2)
+    numpy=lambda g, x: g / (1 + np.abs(x)) ** 2 + (x - x))                        # of infinity NaN
 
 
 def _np_softplus(x, beta, threshold):

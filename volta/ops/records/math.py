@@ -241,6 +241,7 @@ clamp_op = ternary("clamp", ("x", "min", "max"), (
     _within, lambda g, x, min, max: where_op(logical_and(x < min, min < max), g, 0.0),
     lambda g, x, min, max: where_op(logical_or(x > max, max < min), g, 0.0)), numpy=np.clip, takes="fi", public=False, smooth=False,
     fits="ifh")
+clamp_op.bounds = True
 mulacc = ternary("mulacc", ("a", "b", "c"), (lambda g, b: g * b, lambda g, a: g * a, lambda g: g), numpy=lambda a, b, c: a * b + c,
                   takes="fi", rtol=2e-5, inplace=False, fits="ifh")
 _SCALED = tuple(case(*s, ()) for s in TERNARY_SHAPES)

@@ -171,14 +171,15 @@ def _gamma_density(a, b):
     return exp(xlogy(a - 1.0, where_op(b < 0, math.nan, b)) - b - lgamma(zero(b) + a))          # of a number too
 
 
+_ONE = np.full((), 2.5, np.float32)
 _POSITIVE = tuple(case(Derived(lambda shape=a: np.linspace(0.4, 5.0, math.prod(shape)).reshape(shape)), b)
-                  for a, b in BINARY_SHAPES if 0 not in a) + (case(2.5, (0, 2)), case(2.5, (7,)))
+                  for a, b in BINARY_SHAPES if 0 not in a) + (case(_ONE, (0, 2)), case(_ONE, (7,)))
 igamma = binary("igamma", (underived("igamma", "input"), lambda g, a, b: g * _gamma_density(a, b)), takes="f", promote="common",
-                numpy=np.vectorize(_np_igamma, [float]), domain=(0.3, 6.0), cases=_POSITIVE, family="gamma",
+                numpy=np.vectorize(_np_igamma, [float]), domain=(0.3, 6.0), cases=_POSITIVE, family="gamma", tensors=2,
                 aliases=("special.gammainc",))
 igammac = binary("igammac", (underived("igammac", "input"), lambda g, a, b: -g * _gamma_density(a, b)), takes="f", promote="common",
                  numpy=np.vectorize(lambda a, x: 1 - _np_igamma(a, x), [float]), domain=(0.3, 6.0), cases=_POSITIVE,
-                 family="gamma", aliases=("special.gammaincc",))
+                 family="gamma", tensors=2, aliases=("special.gammaincc",))
 logaddexp = binary("logaddexp", (lambda g, a, b: g * sigmoid(a - b), lambda g, a, b: g * sigmoid(b - a)), takes="f", promote="common",
                    numpy=np.logaddexp, inplace=False, tensors=2)
 logaddexp2 = binary("logaddexp2", (lambda g, a, b: g * sigmoid((a - b) * math.log(2)), lambda g, a, b: g * sigmoid((b - a) * math.log(2))),

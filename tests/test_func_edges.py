@@ -1,0 +1,58 @@
+"""Derivatives under `vmap`, functions that give nothing, and names that are loaded late."""
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import volta
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: volta.linalg.eigvalsh(x) ** 2, lambda x: volta.linalg.svdvals(x) ** 2, lambda x: volta.linalg.cond(x),
+    lambda x: volta.norm(x, "nuc"), lambda x: volta.linalg.qr(x, mode="r")[1], lambda x: volta.ormqr(x, x[0], x),
+    lambda x: volta.linalg.householder_product(x, x[0]), lambda x: volta.linalg.eigvalsh(x, UPLO="U"), lambda x: volta.block_diag(x, x)])
+def test_derivatives_of_what_has_a_shorter_way_without_one(function, rng):
+    """Whether a sample's derivative is wanted is its batch's to say."""
+    made = rng.standard_normal((2, 3, 3))
+    a = volta.tensor(made + np.swapaxes(made, 1, 2) + 4 * np.eye(3))
+    for derivative in (volta.func.grad(lambda x: function(x).sum()), volta.func.jacfwd(function),
+                       volta.func.hessian(lambda x: function(x).sum())):
+        found = volta.vmap(derivative)(a)
+        for x, each in zip(a, found):
+            np.testing.assert_allclose(each.numpy(), derivative(x).numpy(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["vmap", "func", "vjp"])
+def test_what_is_loaded_late_may_be_asked_for_first(name):
+    text = {"vmap": "volta.vmap(lambda x: x * 2)(volta.ones(2))", "func": "volta.func.grad(lambda x: x * x)(volta.ones(()))",
+            "vjp": "volta.autograd.functional.vjp(lambda x: x * 2, volta.ones(1))"}[name]
+    subprocess.run([sys.executable, "-c", f"import volta; {text}"], check=True)
+
+
+@pytest.mark.parametrize("nothing", [(), [], {}])
+def test_functions_that_give_no_tensor_have_no_derivative(nothing):
+    x, func = volta.ones(2), volta.func
+    for name, call in {"vjp": lambda f: func.vjp(f, x), "jvp": lambda f: func.jvp(f, (x,), (x,)), "jacrev": lambda f: func.jacrev(f)(x),
+                       "jacfwd": lambda f: func.jacfwd(f)(x), "linearize": lambda f: func.linearize(f, x)}.items():
+        with pytest.raises(RuntimeError, match=f"{name}: the function gives no tensor, so there is nothing to differentiate"):
+            call(lambda x: nothing)
+
+
+def test_norms_of_order_0_have_a_tangent_and_samples():
+    x = volta.tensor([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]])
+    value, tangent = volta.func.jvp(lambda x: volta.linalg.vector_norm(x, 0), (x,), (x,))
+    assert value.item() == 3 and tangent.item() == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert volta.vmap(volta.func.grad(lambda x: x.norm(0) + x.sum()))(x).tolist() == [[1.0] * 3] * 2
+
+
+def test_tensors_for_modules_that_are_not_there():
+    model = volta.nn.Sequential(volta.nn.Linear(2, 2), volta.nn.ReLU())
+    for name in ("zz", "0.zz", "1.q"):
+        assert volta.func.functional_call(model, {name: volta.ones(2, 2)}, volta.ones(1, 2)).shape == (1, 2)
+    for name in ("zz.q", "0.zz.q", "5.weight"):
+        with pytest.raises(AttributeError, match=name.split(".")[-2]):
+            volta.func.functional_call(model, {name: volta.ones(2, 2)}, volta.ones(1, 2))
