@@ -53,7 +53,7 @@ def test_norm_counts_in_the_graph(device):
     out = x.norm(0, 1)
     same(out, [2, 1])
     out.sum().backward()
-    same(x.grad, np.zeros((2, 3)))
+    assert x.grad is None
     with pytest.raises(DTypeError, match="norm: needs a floating point"):
         volta.norm(x, dtype=volta.int64)
     with pytest.raises(IndexRangeError, match=r"norm: there is no -1-norm of no elements"):

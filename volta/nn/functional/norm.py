@@ -116,7 +116,7 @@ def by_batch(input, running_mean, running_var, weight, bias, training, momentum,
         out = _normalised(input, running_mean, running_var, weight, bias, eps)
         return out if input._contiguous else pixels_as(input, out), None, None
     if not input._size:                         # nothing to normalise and nothing to move the statistics by
-        empty = _normalised(input, *[full((channels,), v, dtype=input.dtype, device=input.device) for v in (0.0, 1.0)], weight, bias, eps)
+        empty = _normalised(input, *[full(channels, v, dtype=input.dtype, device=input.device) for v in (0.0, 1.0)], weight, bias, eps)
         return empty, None, None
     count = input._size // input.shape[1]
     if count < 2:
