@@ -70,7 +70,7 @@ def test_the_forms_of_max(device):
     assert x.max(place).tolist() == [[1.0, 3.0], [2.0, 0.0]] and x.max(dim=place).values.tolist() == [2.0, 3.0]
     assert x.min(0, True).indices.tolist() == [[0, 1]] and volta.min(x, other=place).tolist() == [[0.0, 0.0], [0.0, 0.0]]
     for call in (lambda: x.max(keepdim=True), lambda: x.max(0, other=x), lambda: x.min(0, dim=1)):
-        with pytest.raises(ArgumentError, match="takes a dimension, and keepdim with it, or another tensor, or neither|max: keepdim goes with a dimension"):
+        with pytest.raises(ArgumentError, match="takes a dimension, and keepdim with it|keepdim goes with a dimension"):
             call()
     with pytest.raises(ArgumentError, match="median: keepdim goes with a dimension"):
         x.median(keepdim=True)
