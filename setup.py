@@ -90,6 +90,16 @@ RARE = re.compile(r"^/\* (?:Raise\w+|\w*Import\w*|\w*Export\w*|AddModuleRef|AddT
 CALLED = re.compile(r"^static PyObject \*__pyx_p[wf]_\w+\([^;{}]*\) \{\n.*?^\}\n", re.MULTILINE | re.DOTALL)
 LOOPING = re.compile(r"for \(__pyx_t|while \(|#pragma omp")
 UNSPARED = {"copy", "qr", "resample", "row_norm", "scatter"}
+# The type stubs, where the package can be imported; else exit status 2, or what the processor ends it with.
+STUBS = """
+import runpy, sys
+try:
+    import volta.io
+except Exception as error:
+    print(f"{type(error).__name__}: {error}", file=sys.stderr)
+    sys.exit(2)
+runpy.run_path("docs/make.py", run_name="__main__")
+"""
 GCC = "#if defined(__GNUC__) && !defined(__clang__)\n#pragma GCC {}\n#endif\n"
 DIRECTIVES = {"language_level": 3, "boundscheck": CHECKED, "wraparound": False, "initializedcheck": CHECKED,
               "cdivision": True, "auto_pickle": False}
@@ -211,7 +221,7 @@ def generate_c(parallel: int) -> None:
     # A change of mode, or of how Cython is told to translate, has to translate everything anew.
     stamp, made_by = GENERATED / "made_by", f"{CHECKED} {zlib.crc32(Path(__file__).read_bytes()):08x}"
     anew = not stamp.exists() or stamp.read_text() != made_by
-    gc.set_threshold(5_000_000, 10, 10)     # syntax trees are large, and Python looks through them for garbage a fifth of the time
+    gc.disable()    # syntax trees are large, and Python looks through them for garbage a sixth of the time; without, they take 1.5 GB in all
     # Where processes start by other ways than forking, they would run this file again.
     processes = parallel if multiprocessing.get_start_method() == "fork" else 0
     for varied, some in modules.items():        # without what only introspection of kernels needs, there is a tenth less to compile
@@ -220,6 +230,7 @@ def generate_c(parallel: int) -> None:
                   shared_utility_features_disabled=["MemoryView"])
     for source in module_sources().values():
         spare_glue(source)
+    gc.enable()
     stamp.write_text(made_by)
 
 
@@ -229,11 +240,12 @@ def write_stubs(root: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     reason = f"there is no package in {root}"
     if (root / "volta" / "__init__.py").exists():
-        probe = subprocess.run([sys.executable, "-P", "-c", "import volta.io"], env=environment, stderr=subprocess.PIPE, text=True)
-        if probe.returncode == 0:
-            subprocess.run([sys.executable, "-P", "docs/make.py"], env=environment, check=True)
+        made = subprocess.run([sys.executable, "-P", "-c", STUBS], env=environment, stderr=subprocess.PIPE, text=True)
+        if made.returncode == 0:
             return
-        reason = (probe.stderr.strip().splitlines() or [f"exit status {probe.returncode}"])[-1]
+        if made.returncode == 1:
+            raise CompileError(f"docs/make.py:\n{made.stderr}")
+        reason = (made.stderr.strip().splitlines() or [f"exit status {made.returncode}"])[-1]
     print(f"volta: no type stubs written, since the package cannot be imported here: {reason}")
 
 
