@@ -9,7 +9,7 @@ from volta._kernels.cpu.iteration cimport BRAIN, Cursor, Geometry, advance, move
 cdef enum:
     NARROW = 16                                 # elements of a row up to which several are folded as one
     JOINED = 128                                # of so many elements,
-    NARROW_ROWS = 32                            # if there are so many of these
+    NARROW_ROWS = 15                            # if there are so many of these
     COLUMNS = 256                               # elements that are gathered at a time
 
 
