@@ -32,7 +32,7 @@ from volta.errors import ArgumentError, DTypeError, IndexRangeError
 cdef extern from *:
     """
     #if defined(__GNUC__) || defined(__clang__)
-      #define VOLTA_FIRST_BIT(x) __builtin_ctz(x)
+      #define VOLTA_FIRST_BIT(x) __builtin_ctzll(x)
     #else
       static int VOLTA_FIRST_BIT(uint32_t x) { int i = 0; while (!(x >> i & 1)) i++; return i; }
     #endif
