@@ -41,3 +41,24 @@ def test_long_bags_do_not_depend_on_threads():
     finally:
         volta.set_num_threads(threads)
     assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize("dtype", (volta.float16, volta.bfloat16))
+def test_maxima_of_16_bits_take_the_named_rows_alone(dtype):
+    """As float32, rounded once, with their gradients; of a table that has more rows than are named, and fewer."""
+    rng = np.random.default_rng(0)
+    for rows in (300, 20):
+        weight = volta.tensor(rng.standard_normal((rows, 5)).astype("float32")).to(dtype)
+        named = volta.tensor(rng.integers(0, rows, 40))
+        for given, offsets in ((named.reshape(5, 8), None), (named, volta.tensor([0, 3, 3, 17]))):
+            found = []
+            for w in (weight.clone(), weight.float()):
+                w.requires_grad_()
+                out = embedding_bag(given, w, offsets, mode="max")
+                out.backward(volta.ones_like(out))
+                found.append((out.detach(), w.grad))
+            for ours, wide in zip(*found):
+                assert ours.dtype is dtype
+                np.testing.assert_array_equal(ours.float().numpy(), wide.to(dtype).float().numpy())
+        with pytest.raises(IndexRangeError, match=f"^embedding_bag: index {rows} is out of range for a dimension of size {rows}"):
+            embedding_bag(volta.tensor([[rows]]), weight, mode="max")

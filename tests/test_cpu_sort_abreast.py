@@ -82,3 +82,22 @@ def test_wide_keys_that_share_their_upper_bits(n):
         found = volta.sort(volta.tensor(x), stable=True)
         np.testing.assert_array_equal(found.indices.numpy(), order)
         np.testing.assert_array_equal(found.values.numpy(), x[order])
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float64", "int64", "int32", "uint8"))
+def test_the_first_few(dtype):
+    """They are those that a stable order begins with, of lines along either dimension; a NaN is the greatest."""
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 5, 31, 32, 33, 64, 65, 100, 513, 3000):
+        for high in (4, 200):
+            x = rng.integers(0, high, (7, n)).astype(dtype)
+            if dtype[0] == "f":
+                x[3, n // 2] = np.nan
+            y = volta.tensor(x)
+            for largest in (True, False):
+                ordered, places = volta.sort(y, 1, descending=largest, stable=True)
+                for k in {0, 1, *(min(n, k) for k in (5, 64, 65, 100, n))}:
+                    values, indices = volta.topk(y, k, 1, largest)
+                    np.testing.assert_array_equal(values.numpy(), ordered.numpy()[:, :k])
+                    np.testing.assert_array_equal(indices.numpy(), places.numpy()[:, :k])
+                    np.testing.assert_array_equal(volta.topk(y.t(), k, 0, largest)[1].numpy(), indices.numpy().T)

@@ -133,3 +133,33 @@ def test_selects(dtype):
                                   tile(math.nan, math.inf, -math.inf, 0, 0, 1.25, -1.25, 0, 0))
     assert np.signbit(volta.nn.functional.hardtanh(x, 0.0, 1.0).float().numpy()).tolist() == [False] * 7 + [True, False] + (
         [False] * 7 + [True, False]) * 4
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_rows_that_end_within_a_vector(dtype):
+    """The last elements of rows, out of place, in place and into an operand: as float32, rounded once."""
+    for n in (1, 2, 31, 32, 33, 64, 65, 100, 513):
+        room, other, factor = rows((5, n + 3), dtype), rows((5, n), dtype, 1), rows((5, 1), dtype, 2)
+        x = room[:, 1:-2]
+        for f in (lambda x, y, c: x + y, lambda x, y, c: x * c, lambda x, y, c: c - x, lambda x, y, c: volta.maximum(x, y),
+                  lambda x, y, c: volta.relu(x), lambda x, y, c: volta.addcmul(x, y, c), lambda x, y, c: volta.lerp(x, y, 0.25)):
+            equal(f(x, other, factor), f(x.float(), other.float(), factor.float()).to(dtype))
+        for f in (lambda x, y, c: x.mul_(c), lambda x, y, c: x.sub_(y), lambda x, y, c: volta.add(x, y, out=x),
+                  lambda x, y, c: volta.mul(c, x, out=x), lambda x, y, c: x.relu_()):
+            held = room.clone()
+            wide = held.float()
+            f(held[:, 1:-2], other, factor)
+            f(wide[:, 1:-2], other.float(), factor.float())
+            equal(held, wide.to(dtype))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_sums_at_places(dtype):
+    """The gradient of a selection: sums in float32, rounded once, of few places among many, of most of them, and of none."""
+    rng = np.random.default_rng(0)
+    for outer, n, inner, size in ((1, 5, 16, 30), (3, 4, 33, 100), (1, 0, 20, 4), (2, 50, 16, 30), (1, 5, 3, 30), (1, 1, 64, 3),
+                                  (0, 3, 16, 20)):
+        g, index = rows((outer, n, inner), dtype), volta.tensor(rng.integers(0, size, n), dtype=volta.int64)
+        equal(KERNELS["index_add"](g, index, 1, size), KERNELS["index_add"](g.float(), index, 1, size).to(dtype))
+    with pytest.raises(volta.errors.IndexRangeError, match="index_add: index 30 is out of range for a dimension of size 30"):
+        KERNELS["index_add"](rows((1, 2, 16), dtype), volta.tensor([3, 30]), 1, 30)

@@ -238,3 +238,51 @@ def test_products_into_what_they_read():
         assert volta.mm(volta.ones(2, 3), volta.ones(3, 2), out=volta.empty(3, 3)).shape == (2, 2)
     with pytest.raises(DTypeError, match="addmm: the result is volta.float32 and cannot be stored in out of volta.float64"):
         volta.addmm(line[:2], volta.ones(2, 3), volta.ones(3, 2), out=volta.empty(2, 2, dtype=volta.float64))
+
+
+@pytest.mark.parametrize("shape", ((3, 4), (200, 300)))
+def test_an_operand_as_out(device, shape):
+    """It is written where it lies, as in place; integers that are divided by 0 stay."""
+    rng = np.random.default_rng(0)
+    for name in ("add", "sub", "mul", "maximum"):
+        for turned in (False, True):
+            a, b = (volta.tensor(rng.standard_normal(shape).astype("float32"), device=device) for _ in range(2))
+            a, b = (a.t(), b.t()) if turned else (a, b)
+            want = getattr(volta, name)(a, b).numpy()
+            version = a.storage.version
+            assert getattr(volta, name)(a, b, out=a) is a and a.storage.version == version + 1
+            np.testing.assert_array_equal(a.numpy(), want)
+    flags = volta.tensor([True, False], device=device)
+    assert volta.logical_not(flags, out=flags).tolist() == [False, True]
+    with pytest.raises(ArgumentError, match="maximum: unsupported operation: some elements of the input tensor and the written-to tensor"):
+        volta.maximum(a.flatten()[1:], a.flatten()[:-1], out=a.flatten()[1:]) if a.is_contiguous() else volta.maximum(
+            a.t().flatten()[1:], a.t().flatten()[:-1], out=a.t().flatten()[1:])
+    if device == "cpu":
+        divisor = volta.tensor([1, 2, 0])
+        with pytest.raises(ArgumentError, match="remainder: integer division by zero"):
+            volta.remainder(volta.tensor([5, 6, 7]), divisor, out=divisor)
+        assert divisor.tolist() == [1, 2, 0]
+
+
+def test_copies_convert_on_the_way():
+    """Between any dtypes, of any strides, as a conversion and then a copy."""
+    rng = np.random.default_rng(0)
+    kinds = (volta.float32, volta.float64, volta.float16, volta.bfloat16, volta.int64, volta.int32, volta.int16, volta.int8, volta.uint8,
+             volta.bool)
+    for source in kinds:
+        x = volta.tensor(rng.uniform(0, 100, (9, 8))).to(source)
+        for target in kinds:
+            for shown in (lambda t: t, lambda t: t.t(), lambda t: t[:, ::2], lambda t: t[1:, 1:], lambda t: t.flip(1)):
+                out = volta.zeros(9, 8, dtype=target)
+                view = shown(out) if shown(out).storage is out.storage else out
+                given = shown(x)
+                if view.shape != given.shape:
+                    continue
+                version = out.storage.version
+                view.copy_(given)
+                np.testing.assert_array_equal(view.double().numpy(), given.to(target).double().numpy(), err_msg=f"{source} {target}")
+                assert out.storage.version == version + 1
+    x = volta.ones(3, dtype=volta.float64, requires_grad=True)
+    y = volta.zeros(3).copy_(x * 2)
+    y.sum().backward()
+    assert y.dtype is volta.float32 and x.grad.tolist() == [2, 2, 2]

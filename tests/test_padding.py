@@ -112,3 +112,22 @@ def test_pool_module_and_forms_of_the_arguments(device):
     out, index = layer(x[0])
     assert host(out).tolist() == [[[8, 10, 12, 13], [22, 24, 26, 27], [29, 31, 33, 34]]] and host(index).tolist() == host(out).tolist()
     assert F.max_pool2d(x, [2], []).shape == (1, 1, 2, 3)
+
+
+@pytest.mark.parametrize("mode", ("reflect", "replicate"))
+def test_images_by_pixels_stay_so(rng, mode):
+    """With their gradients; what cannot be extended is refused by the dimension that it is."""
+    for shape, sizes in (((2, 16, 5, 7), (1, 2, 3, 1)), ((1, 20, 4, 4), (-1, 2, 0, 0)), ((2, 3, 5, 4), (1, 1, 1, 1)),
+                         ((2, 16, 6, 1), (0, 0, 2, 3))):
+        a = rng.standard_normal(shape)
+        x = volta.tensor(a).requires_grad_()
+        y = volta.tensor(a).contiguous(memory_format=volta.channels_last).requires_grad_()
+        plain, out = F.pad(x, sizes, mode), F.pad(y, sizes, mode)
+        np.testing.assert_array_equal(out.detach().numpy(), numpy_pad(a, sizes, mode) if min(sizes) >= 0 else plain.detach().numpy())
+        assert out.is_contiguous(memory_format=volta.channels_last)
+        weight = volta.tensor(rng.standard_normal(tuple(out.shape)))
+        (plain * weight).sum().backward()
+        (out * weight).sum().backward()
+        np.testing.assert_allclose(y.grad.numpy(), x.grad.numpy(), rtol=1e-14)
+    with pytest.raises(ShapeError, match=r"pad: mode 'reflect' cannot extend dimension 3 of size 3 by \(3, 0\)"):
+        F.pad(volta.zeros(1, 16, 4, 3).contiguous(memory_format=volta.channels_last), (3, 0, 0, 0), "reflect")

@@ -122,3 +122,37 @@ def test_gradients_of_products(device, dim):
     x[0] = 0.0, -3.0
     want = {None: [[-6.0, 0.0], [0.0, 0.0]], 0: [[0.5, 4.0], [0.0, -3.0]], 1: [[-3.0, 0.0], [4.0, 0.5]]}[dim]
     np.testing.assert_allclose(gradient(x), want, rtol=1e-6, atol=0)
+
+
+@pytest.fixture
+def threads():
+    before = volta.get_num_threads()
+    yield volta.set_num_threads
+    volta.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", (volta.float32, volta.float64, volta.bfloat16, volta.int64, volta.int32, volta.uint8, volta.bool))
+def test_of_narrow_matrices(dtype, threads):
+    """Few columns, which many rows at a time are added to, and few elements of many rows, which are taken apart: of any strides, on any
+    number of threads."""
+    rng = np.random.default_rng(0)
+    for rows, n in ((5, 3), (17, 6), (2000, 1), (3001, 2), (3001, 3), (40000, 5), (3001, 6), (2000, 7), (2000, 16), (2000, 17)):
+        x = volta.tensor(rng.integers(0, 3, (rows + 1, n + 1))).to(dtype)
+        for y in (x[1:, 1:], x[1:, 1:].clone(), x[1:, 1:].t(), x[1:, :-1].flip(0), x[::2, 1:]):
+            array = y.double().numpy()
+            for name, f in REDUCTIONS.items():
+                if name == "mean" and dtype.category != 2 or name == "prod" and dtype is volta.bfloat16 or name == "prod" and rows > 17:
+                    continue
+                for dim in range(2):
+                    want, found = f(array, axis=dim), []
+                    for count in (1, 2):
+                        threads(count)
+                        found.append(getattr(volta, name)(y, dim).double().numpy())
+                    np.testing.assert_array_equal(*found, err_msg=f"{name} {rows, n} {dim}")
+                    close = name in ("mean", "prod") or dtype is volta.bfloat16
+                    np.testing.assert_allclose(found[0], want, rtol=(4e-3 if dtype is volta.bfloat16 else 1e-6) if close else 0,
+                                               err_msg=f"{name} {rows, n} {dim}")
+    x = volta.zeros(4000, 3, dtype=volta.float64)
+    x[3999, 1] = np.nan
+    assert [np.isnan(getattr(x, name)(0).numpy()).tolist() for name in ("sum", "amax", "prod")] == [[False, True, False]] * 3
+    assert [int(np.isnan(getattr(x, name)(1).numpy()).sum()) for name in ("sum", "amax", "prod")] == [1, 1, 1]

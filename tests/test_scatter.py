@@ -212,3 +212,21 @@ def test_few_and_many_places_are_filled_alike(name, dim, rng):
         x.index_fill(dim, volta.tensor([99]), 1)
     with pytest.raises(IndexError, match="dim"):
         x.index_fill(3, volta.tensor([0]), 1)
+
+
+@pytest.mark.parametrize("dtype", (volta.float32, volta.int64, volta.uint8, volta.bfloat16))
+@pytest.mark.parametrize("reduce", ("amax", "amin", "prod"))
+def test_slices_are_reduced_into_a_copy(dtype, reduce):
+    rng = np.random.default_rng(0)
+    a, b, index = rng.integers(1, 3, (40, 30, 9)), rng.integers(1, 3, (40, 30, 9)), rng.integers(0, 40, 40)
+    for dim in range(3):
+        at = index[:a.shape[dim]] % a.shape[dim]
+        x, y = (volta.tensor(t).to(dtype) for t in (a, b))
+        found = x.index_reduce(dim, volta.tensor(at), y, reduce)
+        want = np.moveaxis(a.copy(), dim, 0)
+        for place, slices in zip(at, np.moveaxis(b, dim, 0)):
+            want[place] = {"amax": np.maximum, "amin": np.minimum, "prod": np.multiply}[reduce](want[place], slices)
+        np.testing.assert_array_equal(found.double().numpy(), np.moveaxis(want, 0, dim) % (256 if dtype is volta.uint8 else 1 << 40))
+        np.testing.assert_array_equal(x.double().numpy(), a)
+    with pytest.raises(IndexRangeError, match="index_reduce: index 40 is out of range for a dimension of size 40"):
+        volta.ones(40, 30).index_reduce(0, volta.tensor([40]), volta.ones(1, 30), reduce)

@@ -43,9 +43,10 @@ def copy_(input: Tensor, src: Tensor | Number, non_blocking: bool = False) -> Te
     inplace.check_apart("copy_", input, source)
     if source._shape != input._shape and not broadcasts_to(source._shape, input._shape):
         raise ShapeError(f"copy_: shape {source.shape} cannot be repeated to the {input.shape} of the tensor written to")
-    if source.dtype is not input.dtype or source.device is not input.device:
-        source = to(source, input.device, input.dtype)
-    if not bare(input, source):
+    plain = bare(input, source)
+    if source.device is not input.device or source.dtype is not input.dtype and not (plain and source._shape == input._shape):
+        source = to(source, input.device, input.dtype)                  # else on the way into the tensor
+    if not plain:
         if graph.is_grad_enabled() and (source.requires_grad or input.requires_grad):
             inplace.check_inplace("copy", input)
             if source._shape != input._shape:

@@ -252,8 +252,10 @@ def _framed(x, pad, value):
 
 
 def _extended(x, pad, mode):
-    """x with more of its own elements along each dimension."""
+    """x with more of its own elements along each dimension; images that lie pixel by pixel stay so."""
     cut, steps = _extension(x._shape, pad, mode)
+    if mode != "circular" and len(pad) == 4 and x.ndim == 4 and by_pixels(x) and x._shape[1] >= 16:         # pixels as they are
+        return movedim(_extended(movedim(x, 1, -1), (0, 0, *pad), mode), -1, 1)
     if cut:
         x = slice_view(x, cut)
     out = x if steps else contiguous_op(x)

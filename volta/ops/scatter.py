@@ -32,6 +32,7 @@ from volta.ops.indexing import (
     masked_fill,
     positions,
     scatter_add,
+    takes_entries,
 )
 from volta.ops.math import div
 from volta.ops.parts import slice_view
@@ -290,6 +291,10 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
     if (found := _few_combined(input, dim, index, source, reduce, include_self, True)) is not None:
         return found
     d = as_dim("index_reduce", dim, input.ndim)
+    if include_self and reduce != "mean" and d < input.ndim - 1 and not input.device.is_gpu and takes_entries(input, index, source):
+        own = contiguous_op(input)                              # whose slices a kernel of theirs takes
+        if index_reduce_in_place(own, d, index, source, reduce) is own:
+            return own
     index, source = slices_of("index_reduce", d, input, index, source)
     check_index("index_reduce", index, input.shape[d] if input.shape else 1)
     if not index._size:

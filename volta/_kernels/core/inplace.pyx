@@ -71,8 +71,7 @@ cdef class InPlace(Op):
         self.op = op
         self.geometry = geometry
         self.one = one
-        self.halves = getattr(one, "halves", False)
-        self.every = getattr(one, "every", False)
+        self.halves, self.every = getattr(one, "halves", False), getattr(one, "every", False)
         self.record = op if record is None and isinstance(op, Primitive) and (<Primitive>op).promotion else record
         self.details = op.details
         _forms[name, op.name] = self
@@ -314,14 +313,15 @@ def change(Primitive op not None, TensorBase target not None, tuple inputs not N
 
 def write(Primitive op not None, TensorBase out not None, tuple inputs not None):
     """Let an elementwise record write its result straight into `out`, unrecorded. Gives False, with nothing done, unless the result
-    has its shape and dtype and shares no memory with an input."""
+    has its shape and dtype and shares no memory with an input, but may be one."""
     cdef object x
     cdef DType dtype
     if PyTuple_GET_SIZE(inputs) != op.count:
         return False
     for x in inputs:
         if isinstance(x, TensorBase):
-            if same_bytes((<TensorBase>x).storage, out.storage) or (<TensorBase>x).storage.device is not out.storage.device:
+            if (<TensorBase>x).storage.device is not out.storage.device or (
+                    x is not out and same_bytes((<TensorBase>x).storage, out.storage)):
                 return False
         elif type(x) is not float and type(x) is not int:
             return False

@@ -29,6 +29,16 @@ from volta._kernels.cpu.sort_words cimport SEEN, Wide, after, bits_of, digit, in
 
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+      #define VOLTA_FIRST_BIT(x) __builtin_ctzll(x)
+    #else
+      static int VOLTA_FIRST_BIT(uint32_t x) { int i = 0; while (!(x >> i & 1)) i++; return i; }
+    #endif
+    """
+    int first_bit "VOLTA_FIRST_BIT"(uint32_t x) noexcept nogil      # x is not 0
+
 cdef enum:
     RUN = 32                    # elements that are compared at once where only the first few are wanted
     SHARED = 16384              # random integers from which threads share a line,
@@ -52,14 +62,14 @@ cdef inline number element(const number* x, Py_ssize_t inner, item v, bint desce
         return x[place_of(v) * inner]
 
 
-cdef inline bint any_before(const number* x, Py_ssize_t n, Py_ssize_t step, bint descending, item border) noexcept nogil:
-    """Whether a key is lower than that of border."""
-    cdef Py_ssize_t j
+cdef inline uint32_t those_before(const number* x, int n, Py_ssize_t step, bint descending, item border) noexcept nogil:
+    """Which of at most 32 keys are lower than that of border, by bits."""
+    cdef int j
     cdef uint64_t limit = key_of(border)
-    cdef int found = 0
+    cdef uint32_t found = 0
     for j in range(n):
-        found |= key_of(as_item(x[j * step], 0, descending, border)) < limit
-    return found != 0
+        found |= <uint32_t>(key_of(as_item(x[j * step], 0, descending, border)) < limit) << j
+    return found
 
 
 # ---------------------------------------------------------------- one line
@@ -96,18 +106,23 @@ cdef void select_items(item* a, item* chosen, Py_ssize_t n, Py_ssize_t wanted, i
 cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) noexcept nogil:
     """The first `count` items of a line into chosen. Most elements are only compared with the last of the first ones found so far."""
     cdef Py_ssize_t i = 0, j, start, n = 0, capacity = max(4 * p.count, <Py_ssize_t>96) + RUN
+    cdef uint32_t found
     cdef item border, v
-    cdef bint found, every = True
+    cdef bint every = True
     memset(&border, 255, sizeof(item))
     while i < p.length:
-        start, i, found = i, min(i + RUN, p.length), True
-        if not every and p.inner == 1:          # a step that the compiler knows makes vectors of it
-            found = any_before(x + start, i - start, 1, p.descending, border)
+        start, i, found = i, min(i + RUN, p.length), 0xFFFFFFFF
+        if every and p.count <= FEW:            # until there are as many as wanted
+            i = min(start + p.count - n, i)
+        elif not every and p.inner == 1:        # a step that the compiler knows makes vectors of it
+            found = those_before(x + start, <int>(i - start), 1, p.descending, border)
         elif not every:
-            found = any_before(x + start * p.inner, i - start, p.inner, p.descending, border)
-        if not found:
-            continue
-        for j in range(start, i):
+            found = those_before(x + start * p.inner, <int>(i - start), p.inner, p.descending, border)
+        while found:
+            j = start + first_bit(found)
+            found &= found - 1
+            if j >= i:
+                break
             v = as_item(x[j * p.inner], j, p.descending, border)
             if not every and not after(border, v):
                 continue

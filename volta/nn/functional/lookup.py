@@ -1,6 +1,7 @@
 """Rows of a table by their numbers: embedding and embedding_bag."""
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,9 +10,9 @@ from volta._kernels import core
 from volta._kernels.core import graph
 from volta._kernels.core.grad_mode import call_under
 from volta.autograd import Function
-from volta.dtypes import float32, float64, int64
+from volta.dtypes import HALVES, float32, float64, int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, RankError, ShapeError
-from volta.ops.creation import ones_like
+from volta.ops.creation import arange, ones_like
 from volta.ops.indexing import known_range, positions
 from volta.ops.math import clamp
 from volta.ops.norms import norm
@@ -207,10 +208,12 @@ def _direct(at, weight, bags, offsets, scales, padding, mode, longest):
     padding = -1 if padding is None else padding
     try:
         if mode == "max":
+            if weight.dtype in HALVES and padding < 0 and at._size < weight._shape[0] and not weight.device.is_gpu:
+                weight, at = index_select_op(weight, at, dim=0), arange(at._size)               # no other rows are widened
             return bag_max_op(weight, at, offsets, bags=bags, padding=padding)[0]
         return bag_sum_op(weight, at, offsets, scales, bags=bags, padding=padding, mean=mode == "mean")
     except IndexRangeError as error:
-        error.args = (str(error).replace(f"bag_{'max' if mode == 'max' else 'sum'}", "embedding_bag", 1),)
+        error.args = (re.sub("^(bag_max|bag_sum|index_select)", "embedding_bag", str(error)),)
         raise
 
 

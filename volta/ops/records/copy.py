@@ -60,8 +60,8 @@ def side_by_side(shape, parts):
     return cat_op(*joined, dim=d) if end == shape[d] else None
 
 
-copy_into_op = register("copy_into", ("out", "x"), writes=("out",), family="inplace", numpy=lambda out, x: (x, None), takes="fib",
-                        kinds="fib", cases=(case((3, 4), (3, 4)), case((), ()), case((0, 2), (0, 2))))
+copy_into_op = register("copy_into", ("out", "x"), writes=("out",), family="inplace", numpy=lambda out, x: (x, None),
+                        takes={"out": "fib", "x": "fib"}, kinds="fib", cases=(case((3, 4), (3, 4)), case((), ()), case((0, 2), (0, 2))))
 fill_into_op = register("fill_into", ("out", "value"), writes=("out",), family="inplace", takes="fib", kinds="fi",
                         numpy=lambda out, value: (out * 0 + value, None), cases=(case((3, 4), 2), case((), 1), case((2, 0), 3)))
 
