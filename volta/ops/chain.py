@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from volta._kernels.core import TensorBase
 from volta.dtypes import float32
 from volta.errors import ShapeError
 from volta.ops.records.chain import apply, chain_of
@@ -16,10 +17,15 @@ if TYPE_CHECKING:
 def fused(function: Callable, *tensors: Tensor, numbers: tuple = (), **flags: object) -> Tensor:
     """function(*tensors, *numbers, **flags) of a function of a module, which calls nothing but elementwise records and is recorded as one
     of tensors of float32 on a GPU. `flags` are what it decides by; its numbers take no part in that."""
-    first = tensors[0]
-    if first.device.is_gpu and all(x.dtype is float32 and x.device is first.device for x in tensors) and _broadcast(tensors):
+    if _on_a_gpu(tensors) and _broadcast(tensors):
         return apply(chain_of(function, len(tensors), len(numbers), **flags), tensors, tuple(map(float, numbers)))
     return function(*tensors, *numbers, **flags)
+
+
+def _on_a_gpu(tensors):
+    device = getattr(tensors[0], "device", None)
+    return device is not None and device.is_gpu and all(
+        isinstance(x, TensorBase) and x.dtype is float32 and x.device is device for x in tensors)
 
 
 def _broadcast(tensors):
