@@ -14,21 +14,22 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
 
 
-def fused(function: Callable, *tensors: Tensor, numbers: tuple = (), **flags: object) -> Tensor:
-    """function(*tensors, *numbers, **flags) of a function of a module, which calls nothing but elementwise records and is recorded as one
-    of tensors of float32 on a GPU. `flags` are what it decides by; its numbers take no part in that."""
-    if _on_a_gpu(tensors) and _broadcast(tensors):
-        return apply(chain_of(function, len(tensors), len(numbers), **flags), tensors, tuple(map(float, numbers)))
-    return function(*tensors, *numbers, **flags)
+def fused(function: Callable, *operands: Tensor | float, **flags: object) -> Tensor:
+    """function(*operands, **flags) of tensors and behind them numbers: a function of a module, which calls nothing but elementwise records
+    and is recorded as one of tensors of float32 on a GPU. `flags` are what it decides by; its numbers take no part in that."""
+    first = operands[0]
+    if isinstance(first, TensorBase) and first.storage.device.is_gpu:
+        tensors = tuple([x for x in operands if isinstance(x, TensorBase)])
+        if _may_be_one(tensors):
+            numbers = tuple(map(float, operands[len(tensors):]))
+            return apply(chain_of(function, len(tensors), len(numbers), **flags), tensors, numbers)
+    return function(*operands, **flags)
 
 
-def _on_a_gpu(tensors):
-    device = getattr(tensors[0], "device", None)
-    return device is not None and device.is_gpu and all(
-        isinstance(x, TensorBase) and x.dtype is float32 and x.device is device for x in tensors)
-
-
-def _broadcast(tensors):
+def _may_be_one(tensors):
+    device = tensors[0].device
+    if not all(x.dtype is float32 and x.device is device for x in tensors):
+        return False
     try:
         return broadcast_shapes(*[x._shape for x in tensors]) is not None
     except ShapeError:                          # which the first record to meet it says better

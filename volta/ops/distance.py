@@ -83,7 +83,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-06
 
 @promoted
 def _pairwise(x1: Tensor, x2: Tensor, p: float, eps: float, keepdim: bool):
-    return norm(fused(_apart_by, x1, x2, numbers=(eps,)), p, -1, keepdim)
+    return norm(fused(_apart_by, x1, x2, eps), p, -1, keepdim)
 
 
 def _apart_by(x1, x2, eps):

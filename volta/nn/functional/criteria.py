@@ -11,7 +11,7 @@ from volta._kernels import core
 from volta._kernels.core import TensorBase
 from volta.dtypes import HALVES, as_integer, float32, get_default_dtype, int64, result_type
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
-from volta.nn.functional.formulas import both_sides, divergence, gap, gaussian, hinge, nearer, poisson, ranked, soft_margin
+from volta.nn.functional.formulas import both_sides, divergence, gap, gaussian, hinge, nearer, nearer_of, poisson, ranked, soft_margin
 from volta.nn.functional.loss import _check_reduction, _pair, _pointwise, _reduce, reduction_of
 from volta.ops.chain import fused
 from volta.ops.copy import as_wide
@@ -195,7 +195,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
     tensor(1.)
     """
     reduction = reduction_of("poisson_nll_loss", size_average, reduce, reduction)
-    values = fused(poisson, input, target, numbers=(eps,), log_input=bool(log_input), full=bool(full))
+    values = fused(poisson, input, target, eps, log_input=bool(log_input), full=bool(full))
     return _reduce("poisson_nll_loss", values, reduction)
 
 
@@ -226,7 +226,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
         elif var.ndim != input.ndim or [n for m, n in zip(input.shape, var.shape) if m != n] != [1]:
             raise ShapeError(f"gaussian_nll_loss: var {var.shape} must have the shape of input {input.shape}, with 1 in place of one size, "
                              "or without the last")
-    values = fused(gaussian, input, target, var, numbers=(+eps,), full=bool(full))             # True is 1
+    values = fused(gaussian, input, target, var, +eps, full=bool(full))             # True is 1
     return _reduce("gaussian_nll_loss", values, reduction)
 
 
@@ -244,7 +244,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, siz
     reduction = reduction_of("hinge_embedding_loss", size_average, reduce, reduction)
     x, floating = as_wide(input), input.dtype.is_floating_point
     margin = float(margin) if floating else as_integer("hinge_embedding_loss", margin)
-    losses = _reduce("hinge_embedding_loss", fused(hinge, x, target, numbers=(margin,)), reduction)
+    losses = _reduce("hinge_embedding_loss", fused(hinge, x, target, margin), reduction)
     return cast(losses, input.dtype) if floating else losses
 
 
@@ -266,7 +266,7 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
 
 
 def _ranked(input1, input2, target, margin, reduction):
-    return _reduce("margin_ranking_loss", fused(ranked, input1, input2, target, numbers=(margin,)), reduction)
+    return _reduce("margin_ranking_loss", fused(ranked, input1, input2, target, margin), reduction)
 
 
 def _np_multi_margin(x, target, p=1, margin=1.0, weight=None):
@@ -428,8 +428,10 @@ def _triplet(anchor, positive, negative, distance, margin, swap, reduction):
     if not anchor.ndim == positive.ndim == negative.ndim:
         raise ShapeError(f"triplet_margin_loss: the tensors must have as many dimensions, got shapes {anchor.shape}, {positive.shape} and "
                          f"{negative.shape}")
-    distances = [distance(anchor, positive), distance(anchor, negative)] + ([distance(positive, negative)] if swap else [])
-    return _reduce("triplet_margin_loss", fused(nearer, *distances, numbers=(margin,)), reduction)
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    losses = fused(nearer_of, near, far, distance(positive, negative), margin) if swap else fused(nearer, near, far, margin)
+    return _reduce("triplet_margin_loss", losses, reduction)
+
 
 
 def _np_cosine_embedding(a, b, target, margin=0.0):

@@ -10,11 +10,8 @@ from volta.ops.records.math import clamp_min, exp, log, log1p, logistic_loss, mi
 __all__: list[str] = []                         # no function of networks
 
 
-def logistic(input, target, *factors, positive):
-    losses = logistic_loss(input, target)
-    if positive:
-        losses = losses + (factors[0] - 1.0) * target * softplus(-input)
-    return losses * factors[-1] if len(factors) > positive else losses
+def logistic(input, target, pos_weight):
+    return logistic_loss(input, target) + (pos_weight - 1.0) * target * softplus(-input)
 
 
 def divergence(input, target, *, log_target):
@@ -50,9 +47,12 @@ def both_sides(input, target):
     return target * softplus(-input) + (1 - target) * softplus(input)
 
 
-def nearer(near, far, *rest):
-    *others, margin = rest
-    return clamp_min(near + margin - (minimum(far, others[0]) if others else far), 0.0)
+def nearer(near, far, margin):
+    return clamp_min(near + margin - far, 0.0)
+
+
+def nearer_of(near, far, other, margin):
+    return clamp_min(near + margin - minimum(far, other), 0.0)
 
 
 def gap(score, other, counts, wanted):

@@ -407,6 +407,5 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
 def _logistic(input, target, weight, pos_weight, name, reduction):
     if reduction == "none" and input._strides != target._strides:               # losses lie as the targets do, as in PyTorch
         input = lies_as(target, input if input._contiguous else contiguous_op(input))
-    factors = [x for x in (pos_weight, weight) if x is not None]
-    losses = fused(logistic, input, target, *factors, positive=pos_weight is not None) if factors else logistic_loss(input, target)
-    return _reduce(name, losses, reduction)
+    losses = logistic_loss(input, target) if pos_weight is None else fused(logistic, input, target, pos_weight)
+    return _reduce(name, losses if weight is None else losses * weight, reduction)
