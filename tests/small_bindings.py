@@ -14,6 +14,7 @@ import numpy as np
 import volta
 from volta.gpu import runtime
 from volta.ops.records.attention import np_attention
+from volta.ops.records.chain import CASES as CHAINS
 from volta.ops.records.ctc import np_ctc
 from volta.ops.table import RECORDS, Case, Derived, Flags, Labels, Many, case
 from volta.selftest import cases as table
@@ -150,6 +151,7 @@ OWN = {
                             case((8, 6, 7, 8), (8, 3), size=(3, 3, 3), kernel=(2, 3, 1))],
     "var": [*(case(s, dim=d, keepdim=False, correction=1.0) for s, d in REDUCED[:3]),
             *(case(WITH_INFINITY, dim=d, keepdim=True, correction=1.0) for d in ((0,), (1,)))],
+    "chain": [case(s, s[-1:], *CHAINS[0].inputs[2:], **CHAINS[0].params) for s in SHAPES],
     "cosine": [case(s, s, eps=1e-6) for s in ROWS],
     "cosine_grad": [case(s[:-1], s, s, *[Derived(lambda g, *_: np.full(g.shape, 0.5))] * 3, eps=1e-6)
                     for s in ROWS],

@@ -49,6 +49,10 @@ def attended(batch_first, masks=0):
     return layer(x, x, x, **hidden)[0]
 
 
+def normal(loc, scale):
+    return volta.distributions.Normal(loc, scale, validate_args=False)
+
+
 CASES = {
     "attention of float16": (lambda: F.scaled_dot_product_attention(*[rand_half(2, 3, 8, 16) for _ in range(3)]), 7, 6),
     "batch_norm evaluated": (lambda: F.batch_norm(rand(*IMAGE), rand(3).detach(), rand(3).detach(), rand(3), rand(3)), 6, 1),
@@ -67,6 +71,19 @@ CASES = {
     "normalize": (lambda: F.normalize(rand(6, 4)), 2, 1),
     "cosine_similarity": (lambda: F.cosine_similarity(rand(6, 4), rand(6, 4)), 6, 4),
     "cosine_embedding_loss": (lambda: F.cosine_embedding_loss(rand(6, 4), rand(6, 4), volta.ones(6, device="gpu")), 6, 4),
+    "triplet_margin_loss": (lambda: F.triplet_margin_loss(*[rand(6, 4) for _ in range(3)], swap=True), 11, 22),
+    "gaussian_nll_loss": (lambda: F.gaussian_nll_loss(rand(3, 4), rand(3, 4), rand(3, 4) + 0.1, full=True), 6, 4),
+    "poisson_nll_loss": (lambda: F.poisson_nll_loss(rand(3, 4), rand(3, 4).detach(), full=True), 4, 2),
+    "hinge_embedding_loss": (lambda: F.hinge_embedding_loss(rand(3, 4), volta.ones(3, 4, device="gpu")), 4, 2),
+    "margin_ranking_loss": (lambda: F.margin_ranking_loss(rand(6), rand(6), volta.ones(6, device="gpu")), 5, 3),
+    "soft_margin_loss": (lambda: F.soft_margin_loss(rand(6), volta.ones(6, device="gpu")), 4, 2),
+    "multilabel_margin_loss": (lambda: F.multilabel_margin_loss(rand(3, 4), volta.zeros(3, 4, dtype=volta.int64, device="gpu")), 15, 8),
+    "multilabel_soft_margin_loss": (lambda: F.multilabel_soft_margin_loss(rand(3, 4), rand(3, 4).detach()), 6, 3),
+    "kl_div": (lambda: F.kl_div(rand(3, 4), rand(3, 4).detach(), reduction="sum"), 4, 2),
+    "logistic loss, weighted": (lambda: F.binary_cross_entropy_with_logits(rand(3, 4), rand(3, 4).detach(), pos_weight=rand(4).detach()),
+                                5, 2),
+    "log_prob of Normal": (lambda: normal(rand(3, 4), rand(3, 4)).log_prob(rand(3, 4).detach()), 4, 2),
+    "kl_divergence of Normal": (lambda: volta.distributions.kl_divergence(*[normal(rand(3, 4), rand(3, 4)) for _ in range(2)]), 5, 4),
     "lp_pool2d": (lambda: F.lp_pool2d(rand(*IMAGE), 2, 2), 4, 4), "lp_pool of 3": (lambda: F.lp_pool2d(rand(*IMAGE), 3, 2), 5, 8),
     "local_response_norm": (lambda: F.local_response_norm(rand(2, 5, 6, 6), 3), 6, 13),
     "quantile": (lambda: volta.quantile(rand(3, 5), 0.3, dim=1), 5, 8), "median": (lambda: rand(3, 5).median(), 2, 9),

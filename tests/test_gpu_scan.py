@@ -59,3 +59,15 @@ def test_products_at_the_ends_of_the_range(gpu, values, count):
     for result in (volta.tensor(x, device="gpu").cumprod(0)[-1:], volta.tensor(x, device="gpu").prod().reshape(1)):
         np.testing.assert_allclose(result.cpu().numpy(), expected[-1:], rtol=2e-7, atol=1.2e-38)
         assert np.isnan(expected[-1]) or np.signbit(result.cpu().numpy()[0]) == np.signbit(expected[-1])
+
+
+@pytest.mark.parametrize("value, place", [(10.0, 0), (-10.0, 0), (10.0, 500), (1e30, 0), (np.inf, 0), (1e-30, 0)])
+@pytest.mark.parametrize("shape, dim", [((300,), 0), ((3000, 2), 0), ((2, 40000), 1), ((1 << 16,), 0)])
+def test_a_running_product_of_0_stays_0_before_factors_that_overflow_by_themselves(gpu, value, place, shape, dim):
+    x = np.full(shape, value, np.float32)
+    np.moveaxis(x, dim, 0)[min(place, shape[dim] - 1)] = 0
+    with np.errstate(all="ignore"):
+        want = np.cumprod(x, dim)
+    got = volta.tensor(x, device=gpu).cumprod(dim).numpy()
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+    assert np.array_equal(np.signbit(got), np.signbit(want)) or np.isnan(want).any()

@@ -304,3 +304,29 @@ def test_normalized_channels_lie_as_in_pytorch(shape, training, rng):
             for theirs, ours in zip(*found):
                 assert ours.stride() == theirs.stride()
                 np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [None, "float16", "float32"])
+def test_copies_of_arrays_lie_as_these_do(dtype, rng, device):
+    """Also those that leave something out between, on either device; what is repeated becomes row-major."""
+    dtype = dtype and getattr(volta, dtype)
+    base = rng.standard_normal((5, 4, 6)).astype(np.float32)
+    for order, want in (((0, 1, 2), (24, 6, 1)), ((2, 0, 1), (1, 24, 6)), ((1, 2, 0), (6, 1, 24))):
+        for array in (base.transpose(order), np.repeat(base, 2, 1)[:, ::2].transpose(order)):
+            for made in (volta.tensor(array, dtype=dtype, device=device), volta.as_tensor(array.copy("K"), dtype=dtype, device=device)):
+                assert made.stride() == want and made.is_leaf and made._base is None
+                assert np.array_equal(made.float().cpu().numpy(), array.astype(dtype and str(dtype).removeprefix("volta.")))
+    assert volta.tensor(np.broadcast_to(base[:1], (3, 4, 6)), device=device).stride() == (24, 6, 1)
+    assert volta.tensor(np.float32(2.0), device=device).shape == volta.tensor(np.array(2.0, np.float32).T, device=device).shape == ()
+
+
+def test_as_tensor_shares_the_memory_of_an_array_of_the_dtype_that_is_asked_for():
+    array = np.zeros((3, 4), np.float32)
+    for view in (array, array.T, array[::2, 1:]):
+        for make in (volta.as_tensor, volta.asarray):
+            shared = make(view, dtype=volta.float32)
+            view += 1
+            assert shared.tolist() == view.tolist() and np.shares_memory(shared.numpy(), view)
+    for dtype in (volta.float16, volta.bfloat16, volta.int32):
+        assert volta.as_tensor(array, dtype=dtype).dtype is dtype
+    assert volta.as_tensor(array.astype(">f4"), dtype=volta.float32).tolist() == array.tolist()

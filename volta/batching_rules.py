@@ -327,7 +327,7 @@ RULES: dict[str, Callable] = {
                      "avg_pool_grad", "attention", "cross_entropy_softmax", "cross_entropy", "grid_sample", "grid_sample_input",
                      "grid_sample_grid", "fold", "fractional_max_pool", "distances", "distances_grad"), _folded),
     **dict.fromkeys([name + of for name in ("conv2d", "conv3d") for of in ("", "_grad_input", "_grad_weight")], _convolution),
-    "matmul": elementwise, "permute": _permute, "linear": _linear, "dot": _dot,
+    "matmul": elementwise, "chain": elementwise, "permute": _permute, "linear": _linear, "dot": _dot,
     "batch_norm": _batch_norm, "row_norm": _row_norm, "as_strided": _as_strided, "index_select": _index_select, "index_add": _index_add,
     "index_sum": _index_sum,
     "dropout": _dropout, "searchsorted": _searchsorted,

@@ -91,6 +91,18 @@ fn last_product(x: vec2<f32>, y: vec2<f32>) -> f32 {
     return select(x.x * y.x, fma(x.x, y.x, rest), (bitcast<u32>(rest) & 0x7fffffffu) - 1u < 0x7f7fffffu);
 }
 
+// ---- Such products one after another, from the first factor on: what finite factors alone bring beyond the range has 1 in place of a
+// ---- rest, so that 0 before them stays 0, as if they had been taken one by one.
+
+fn of_finite(x: vec2<f32>) -> bool { return is_finite(x.x) || x.y == 1.0; }
+
+fn running_product(x: vec2<f32>, y: vec2<f32>, product: vec2<f32>) -> vec2<f32> {
+    if (is_finite(product.x)) { return product; }
+    if (!of_finite(x) || !of_finite(y)) { return vec2<f32>(product.x, 0.0); }
+    if (x.x == 0.0) { return vec2<f32>(select(x.x, -x.x, is_negative(y.x)), 0.0); }
+    return vec2<f32>(product.x, 1.0);
+}
+
 // ---- NaN and infinity.
 
 fn is_nan(x: f32) -> bool {

@@ -18,6 +18,9 @@ elementwise  A tensor operand may be replaced by a Python number (at least one o
     into the existing tensor `out` (any strides; `out` may be one of the inputs exactly, and the kernel copes with any other
     overlap by copying first). `into` does not bump versions; the caller does.
 
+chain        chain(a, b, c, d, e, f, chain, numbers)       elementwise functions one after another (ops/records/chain.py); what is no tensor of
+             it is None
+
 movement     (views need no kernel)
     contiguous(x), clone(x)                       row-major copy, always a new tensor
     cast(x, dtype)                                C conversion as in PyTorch; bool is `!= 0`

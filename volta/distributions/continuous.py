@@ -7,6 +7,7 @@ from volta.distributions.constraints import Constraint, dependent_property, grea
 from volta.distributions.distribution import Distribution
 from volta.distributions.utils import broadcast_all, euler_constant
 from volta.dtypes import finfo
+from volta.ops.chain import fused
 from volta.ops.creation import empty, full_like
 from volta.ops.math import where
 from volta.tensor import Tensor
@@ -39,6 +40,15 @@ class _LocationScale(Distribution):
         return (self._validate_sample(value) - self.loc) / self.scale
 
 
+def _gaussian(value, loc, scale):
+    return -0.5 * ((value - loc) / scale) ** 2 - scale.log() - LOG_ROOT_2PI
+
+
+def _log_gaussian(value, loc, scale):
+    logarithm = value.log()
+    return _gaussian(logarithm, loc, scale) - logarithm
+
+
 class _Gaussian(_LocationScale):
     """The normal distribution and what is its exp, of which neither is the other."""
 
@@ -50,7 +60,7 @@ class _Gaussian(_LocationScale):
     variance = property(lambda self: self.scale ** 2, doc="The variance.")
 
     def log_prob(self, value: Tensor) -> Tensor:
-        return -0.5 * self._standard(value) ** 2 - self.scale.log() - LOG_ROOT_2PI
+        return fused(_gaussian, self._validate_sample(value), self.loc, self.scale)
 
     def cdf(self, value: Tensor) -> Tensor:
         return 0.5 * (1 + (self._standard(value) * math.sqrt(0.5)).erf())
@@ -84,7 +94,7 @@ class LogNormal(_Gaussian):
         return (value.log() - self.loc) / self.scale
 
     def log_prob(self, value: Tensor) -> Tensor:
-        return super().log_prob(self._validate_sample(value)) - value.log()
+        return fused(_log_gaussian, self._validate_sample(value), self.loc, self.scale)
 
     def cdf(self, value: Tensor) -> Tensor:
         return super().cdf(self._validate_sample(value, nonnegative))

@@ -19,6 +19,7 @@ from volta.distributions.utils import euler_constant
 from volta.errors import ArgumentError
 from volta.linalg import solve_triangular
 from volta.nn.functional import softplus
+from volta.ops.chain import fused
 from volta.ops.creation import full_like, zeros_like
 from volta.ops.math import where
 from volta.special import digamma
@@ -51,8 +52,12 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
 
 @register_kl(Normal, Normal)
 def _normal(p, q):
-    ratio = (p.scale / q.scale) ** 2
-    return 0.5 * (ratio + ((p.loc - q.loc) / q.scale) ** 2 - 1 - ratio.log())
+    return fused(_gaussian, p.loc, p.scale, q.loc, q.scale)
+
+
+def _gaussian(loc, scale, other_loc, other_scale):
+    ratio = (scale / other_scale) ** 2
+    return 0.5 * (ratio + ((loc - other_loc) / other_scale) ** 2 - 1 - ratio.log())
 
 
 _TABLE[LogNormal, LogNormal] = _normal

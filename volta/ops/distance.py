@@ -12,6 +12,7 @@ from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
 from volta.dtypes import HALVES, float32, promote_types
 from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.ops.chain import fused
 from volta.ops.copy import cast, promoted
 from volta.ops.join import cat
 from volta.ops.linalg import matmul
@@ -82,7 +83,11 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-06
 
 @promoted
 def _pairwise(x1: Tensor, x2: Tensor, p: float, eps: float, keepdim: bool):
-    return norm(x1 - x2 + eps, p, -1, keepdim)
+    return norm(fused(_apart_by, x1, x2, eps), p, -1, keepdim)
+
+
+def _apart_by(x1, x2, eps):
+    return x1 - x2 + eps
 
 
 def _np_cdist(x1, x2, p=2.0, compute_mode=PAIRED[0]):

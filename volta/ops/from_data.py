@@ -16,6 +16,7 @@ from volta.errors import ArgumentError, CallError, DTypeError, NumberError, Shap
 from volta.ops.copy import clone, to
 from volta.ops.records.copy import cast, from_array, upload
 from volta.ops.records.create import full_op
+from volta.ops.records.view import permute_op
 from volta.ops.table import composed
 
 if TYPE_CHECKING:
@@ -77,8 +78,13 @@ def _of_array(array, wanted, device, requires_grad):
     elif array.dtype.kind == "f" and array.itemsize > kept.itemsize:
         with np.errstate(over="ignore"):                # what is beyond a float's range is infinite, as in every conversion
             array = array.astype(to_numpy(kept))
-    array = np.asarray(array, dtype=to_numpy(kept), order="C")
-    return finish(cast(run_kernel(upload, where, (array, kept, where)), wanted), requires_grad)
+    array = np.asarray(array, dtype=to_numpy(kept))
+    if array.flags.c_contiguous or 0 in array.strides:
+        array = np.asarray(array, order="C")
+        return finish(cast(run_kernel(upload, where, (array, kept, where)), wanted), requires_grad)
+    order = sorted(range(array.ndim), key=lambda d: -abs(array.strides[d]))         # as which it lies in memory, and the tensor as well
+    laid = cast(run_kernel(upload, where, (np.ascontiguousarray(array.transpose(order)), kept, where)), wanted)
+    return finish(permute_op(laid, dims=tuple(order.index(d) for d in range(array.ndim))).detach(), requires_grad)
 
 
 def _plain_numbers(array, data, dtype):
@@ -306,6 +312,7 @@ def as_tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = Non
     """
     if isinstance(data, core.TensorBase):
         return data if dtype is None and device is None else to(data, dtype=dtype, device=device)
-    if isinstance(data, np.ndarray) and dtype is None and not as_device(device).is_gpu:
+    if isinstance(data, np.ndarray) and not as_device(device).is_gpu and (
+            dtype is None or as_dtype(dtype) is not bfloat16 and data.dtype.isnative and data.dtype == to_numpy(as_dtype(dtype))):
         return from_numpy.function(data)
     return tensor.function(data, dtype=dtype, device=device)

@@ -37,13 +37,15 @@ _FOLDS = {"cumsum": ("0", "return a + b;"), "cumprod": ("1", "return a * b;"),
 # The place of the extreme goes along with its rank: the last of equal ones wins, NaN is beyond all, and -0 equals 0.
 _RANK = "order_max({}bitcast<f32>(select(bitcast<u32>(f32(x)), 0u, bitcast<u32>(f32(x)) == 0x80000000u)))"
 _LINEAR = "return V(b.x * a.x, b.x * a.y + b.y);"            # of two steps y -> factor * y + term; the first element has no factor
+_NEXT = "running_product(a, V({0}, 0), exact_next_product(a, {0}, p.zero))"          # of running products
+_LAST = "running_product(a, b, V(last_product(a, b), 0)).x"
 _LATER = "return select(a, b, b.y >= 0 && (a.y < 0 || b.x > a.x || (b.x == a.x && b.y > a.y)));"
 
 
 def _rule(name: str, dtype) -> Rule:
     floating = dtype.is_floating_point
     if name == "cumprod" and floating:                  # what was rounded off goes along, as in reduce.PRODUCT
-        return Rule("vec2<f32>", 8, "vec2<f32>(1, 0)", "f32(x)", "return exact_product(a, b, p.zero);",
+        return Rule("vec2<f32>", 8, "vec2<f32>(1, 0)", "f32(x)", "return running_product(a, b, exact_product(a, b, p.zero));",
                     f"{STORED[dtype.code]}(s)", dtype, exact=True)
     if name in _FOLDS:
         initial, combine = _FOLDS[name]
@@ -100,7 +102,7 @@ def _add_wide(plan: Plan, rule: Rule, dtype, lines: int, length: int) -> Plan:
              "enter": f"fn enter(x: N) -> V {{ return {'V(f32(x), 0)' if rule.exact else rule.enter}; }}",
              "combine": f"fn combine(a: V, b: V) -> V {{ {rule.combine} }}"}
     if rule.exact:
-        rules.update(FUSED=fused(plan.ctx), next_of="exact_next_product(a, f32(b), p.zero)", last="last_product(a, b)")
+        rules.update(FUSED=fused(plan.ctx), next_of=_NEXT.format("f32(b)"), last=_LAST)
     totals, words, kind = None, (lines, length, At(0, 4), size, parts, 0), f"vec4<{STORED[rule.result.code]}>"
     if parts > 1:
         totals = plan.scratch(rule.size * parts * lines)
@@ -120,8 +122,7 @@ def _add(plan: Plan, rule: Rule, lines: int, inner: int, lanes: int, adjacent: b
     """One dispatch, into running values or the results."""
     last = target == 1
     if rule.exact:
-        overrides.update(FUSED=fused(plan.ctx), S="f32", narrow="with_rest(v)", widen="V(s, 0)", next_of="exact_next_product(a, b, p.zero)",
-                         last="last_product(a, b)")
+        overrides.update(FUSED=fused(plan.ctx), S="f32", narrow="with_rest(v)", widen="V(s, 0)", next_of=_NEXT.format("b"), last=_LAST)
     else:
         overrides["S"] = rule.kind
     if not last:

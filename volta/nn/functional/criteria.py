@@ -1,7 +1,6 @@
 """Losses composed of elementwise ops: robust errors, divergences, likelihoods, margins, embeddings."""
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -12,8 +11,9 @@ from volta._kernels import core
 from volta._kernels.core import TensorBase
 from volta.dtypes import HALVES, as_integer, float32, get_default_dtype, int64, result_type
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
-from volta.nn.functional.activation import softplus
-from volta.nn.functional.loss import _check_reduction, _pair, _pointwise, _reduce, _squares, reduction_of
+from volta.nn.functional.formulas import both_sides, divergence, gap, gaussian, hinge, nearer, nearer_of, poisson, ranked, soft_margin
+from volta.nn.functional.loss import _check_reduction, _pair, _pointwise, _reduce, reduction_of
+from volta.ops.chain import fused
 from volta.ops.copy import as_wide
 from volta.ops.distance import pairwise_distance
 from volta.ops.indexing import check_index
@@ -25,15 +25,8 @@ from volta.ops.records.math import (
     abs,
     bce_op,
     clamp_max,
-    clamp_min,
     clamp_op,
-    exp,
-    log,
-    log1p,
-    minimum,
-    positive_part,
     where_op,
-    xlogy,
 )
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.unit import cosine_op
@@ -179,7 +172,7 @@ def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, redu
 
 
 def _divergence(input, target, reduction, log_target):
-    values = exp(target) * (target - input) if log_target else xlogy(target, target) - target * input
+    values = fused(divergence, input, target, log_target=bool(log_target))
     if reduction == "batchmean":
         return sum(values) / float(input.shape[0] if input.ndim else 1)
     return _reduce("kl_div", values, reduction)
@@ -202,10 +195,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
     tensor(1.)
     """
     reduction = reduction_of("poisson_nll_loss", size_average, reduce, reduction)
-    values = exp(input) - target * input if log_input else input - target * log(input + eps)
-    if full:
-        stirling = target * log(target) - target + 0.5 * log(target * (2 * math.pi))
-        values = values + where_op(target > 1, stirling, 0.0)
+    values = fused(poisson, input, target, eps, log_input=bool(log_input), full=bool(full))
     return _reduce("poisson_nll_loss", values, reduction)
 
 
@@ -236,10 +226,8 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
         elif var.ndim != input.ndim or [n for m, n in zip(input.shape, var.shape) if m != n] != [1]:
             raise ShapeError(f"gaussian_nll_loss: var {var.shape} must have the shape of input {input.shape}, with 1 in place of one size, "
                              "or without the last")
-    eps = +eps                                                  # True is 1
-    var = where_op(var < eps, var + (eps - var).detach(), var)
-    values = (log(var) + _squares(input, target) / var) * 0.5
-    return _reduce("gaussian_nll_loss", values + 0.5 * math.log(2 * math.pi) if full else values, reduction)
+    values = fused(gaussian, input, target, var, +eps, full=bool(full))             # True is 1
+    return _reduce("gaussian_nll_loss", values, reduction)
 
 
 # ---------------------------------------------------------------- margins
@@ -255,9 +243,8 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, siz
     """
     reduction = reduction_of("hinge_embedding_loss", size_average, reduce, reduction)
     x, floating = as_wide(input), input.dtype.is_floating_point
-    far = clamp_min((float(margin) if floating else as_integer("hinge_embedding_loss", margin)) - x, 0)
-    near, far = where_op(target != -1, x, 0), where_op(target != 1, far, 0)
-    losses = _reduce("hinge_embedding_loss", near + far, reduction)
+    margin = float(margin) if floating else as_integer("hinge_embedding_loss", margin)
+    losses = _reduce("hinge_embedding_loss", fused(hinge, x, target, margin), reduction)
     return cast(losses, input.dtype) if floating else losses
 
 
@@ -279,7 +266,7 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
 
 
 def _ranked(input1, input2, target, margin, reduction):
-    return _reduce("margin_ranking_loss", clamp_min(-target * (input1 - input2) + margin, 0.0), reduction)
+    return _reduce("margin_ranking_loss", fused(ranked, input1, input2, target, margin), reduction)
 
 
 def _np_multi_margin(x, target, p=1, margin=1.0, weight=None):
@@ -328,7 +315,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = 
     reduction = reduction_of("soft_margin_loss", size_average, reduce, reduction)
     if not broadcasts_to(target.shape, input.shape):
         raise ShapeError(f"soft_margin_loss: target {target.shape} does not broadcast to the shape of input {input.shape}")
-    return _reduced_as("soft_margin_loss", log1p(exp(as_wide(target) * -as_wide(input))), input, reduction)
+    return _reduced_as("soft_margin_loss", fused(soft_margin, as_wide(input), as_wide(target)), input, reduction)
 
 
 def _np_multilabel_margin(x, target):
@@ -366,11 +353,10 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
         most = np.logical_and.accumulate(labels.numpy() >= 0, 1).sum(1).max(initial=0)
         labels = labels[:, :int(most)]
     ended = cast(labels < 0, x.dtype)
-    counts = cumsum_op(ended, dim=1) == 0                                # before the first -1
-    safe = where_op(counts, clamp_max(labels, classes - 1), 0)
-    wanted = scatter_add_op(cast(counts, x.dtype), safe, dim=1, size=classes) > 0
-    gaps = positive_part(1.0 - unsqueeze(gather_op(x, safe, dim=1), 2) + unsqueeze(x, 1))
-    gaps = where_op(unsqueeze(counts, 2), where_op(unsqueeze(wanted, 1), 0.0, gaps), 0.0)
+    before = cumsum_op(ended, dim=1) == 0                                # the first -1
+    safe, counts = where_op(before, clamp_max(labels, classes - 1), 0), cast(before, x.dtype)
+    wanted = scatter_add_op(counts, safe, dim=1, size=classes)
+    gaps = fused(gap, unsqueeze(gather_op(x, safe, dim=1), 2), unsqueeze(x, 1), unsqueeze(counts, 2), unsqueeze(wanted, 1))
     return _reduce(name, reshape_op(sum(gaps, (1, 2)) / float(max(classes, 1)), shape=shape), reduction)
 
 
@@ -390,7 +376,7 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
     reduction = reduction_of("multilabel_soft_margin_loss", size_average, reduce, reduction)
     if not input.ndim:
         raise RankError("multilabel_soft_margin_loss: needs a dimension of classes, got a 0-d tensor")
-    values = target * softplus(-input) + (1 - target) * softplus(input)
+    values = fused(both_sides, input, target)
     losses = sum(values if weight is None else values * weight, input.ndim - 1) / float(input.shape[-1])
     return _reduce("multilabel_soft_margin_loss", losses, reduction)
 
@@ -443,9 +429,9 @@ def _triplet(anchor, positive, negative, distance, margin, swap, reduction):
         raise ShapeError(f"triplet_margin_loss: the tensors must have as many dimensions, got shapes {anchor.shape}, {positive.shape} and "
                          f"{negative.shape}")
     near, far = distance(anchor, positive), distance(anchor, negative)
-    if swap:
-        far = minimum(far, distance(positive, negative))
-    return _reduce("triplet_margin_loss", clamp_min(near + margin - far, 0.0), reduction)
+    losses = fused(nearer_of, near, far, distance(positive, negative), margin) if swap else fused(nearer, near, far, margin)
+    return _reduce("triplet_margin_loss", losses, reduction)
+
 
 
 def _np_cosine_embedding(a, b, target, margin=0.0):

@@ -12,7 +12,8 @@ from volta._kernels.core.direct import as_batch
 from volta._kernels.core.indexing import all_within
 from volta.dtypes import HALVES, bool_, int8, int16, int32, int64, result_type, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, RankError, ShapeError
-from volta.nn.functional.activation import softplus
+from volta.nn.functional.formulas import logistic
+from volta.ops.chain import fused
 from volta.ops.copy import widened
 from volta.ops.indexing import known_range
 from volta.ops.records.copy import cast
@@ -406,7 +407,5 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
 def _logistic(input, target, weight, pos_weight, name, reduction):
     if reduction == "none" and input._strides != target._strides:               # losses lie as the targets do, as in PyTorch
         input = lies_as(target, input if input._contiguous else contiguous_op(input))
-    losses = logistic_loss(input, target)
-    if pos_weight is not None:
-        losses = losses + (pos_weight - 1.0) * target * softplus(-input)
+    losses = logistic_loss(input, target) if pos_weight is None else fused(logistic, input, target, pos_weight)
     return _reduce(name, losses if weight is None else losses * weight, reduction)
