@@ -324,3 +324,31 @@ def test_what_is_no_number_is_a_type_error(name, option, value):
 def test_the_logarithm_of_a_density_of_1_is_0_and_not_minus_0():
     for library in LIBRARIES.values():
         assert str(library.distributions.Uniform(0.0, 1.0).log_prob(library.tensor([0.5]))) == "tensor([0.])"
+
+
+@pytest.mark.parametrize("size", [1, 2, 2.5, 0.5, 3.0])
+def test_a_step_size_may_be_a_fraction(size):
+    """The epochs that it divides are those that count, as in PyTorch."""
+    def rates(lib):
+        optimizer = lib.optim.SGD([lib.nn.Parameter(lib.ones(1))], lr=1.0)
+        schedule = lib.optim.lr_scheduler.StepLR(optimizer, size, 0.3)
+        found = []
+        for _ in range(11):
+            optimizer.step()
+            schedule.step()
+            found.append(schedule.get_last_lr()[0])
+        return found, schedule.step_size
+    assert rates(volta) == rates(torch)
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adadelta", "ASGD", "RMSprop", "Rprop"])
+def test_capturable_steps_are_not_for_the_cpu(name):
+    """PyTorch refuses them, too; parameters without a gradient are not looked at."""
+    for lib, error in ((torch, AssertionError), (volta, ValueError)):
+        x = lib.nn.Parameter(lib.ones(2))
+        optimizer = getattr(lib.optim, name)([x], capturable=True)
+        optimizer.step()
+        x.grad = lib.ones(2)
+        with pytest.raises(error, match="capturable=True"):
+            optimizer.step()
+        assert x.tolist() == [1, 1] and (lib is torch or not optimizer.state[x])
