@@ -352,3 +352,13 @@ def test_capturable_steps_are_not_for_the_cpu(name):
         with pytest.raises(error, match="capturable=True"):
             optimizer.step()
         assert x.tolist() == [1, 1] and (lib is torch or not optimizer.state[x])
+
+
+@pytest.mark.parametrize("call", [
+    lambda lib: lib.randint(5, 3), lambda lib: lib.randint(1, 5, 3), lambda lib: lib.randint(5, size=3),
+    lambda lib: lib.randint(5, lib.tensor(3)), lambda lib: lib.randint(5, True),
+    *(lambda lib, f=f: getattr(lib, f)(lib.ones(2, 3), True, keepdim=True) for f in ("std", "var", "std_mean", "var_mean"))])
+def test_sizes_and_kept_dimensions_that_are_missing(call):
+    for lib in (torch, volta):
+        with pytest.raises(TypeError, match="randint|keepdim"):
+            call(lib)
