@@ -354,8 +354,8 @@ def check_inplace(str name, TensorBase target not None):
         raise AutogradError(f"{name}_: {view}a leaf tensor that requires grad (shape {base.shape}) cannot be changed in place; "
                             f"do it under no_grad(), or use the out-of-place op")
     if target._view is not None and target._base is None:
-        raise AutogradError(f"{name}_: the tensor of shape {target.shape} is a view made under no_grad(), so a recorded change of it "
-                            f"would be missing from the history of what it shows; make the view outside, or change it inside")
+        raise AutogradError(f"{name}_: the tensor of shape {target.shape} is a view made under no_grad(), or what volta.func differentiates "
+                            f"for, so a recorded change of it would be missing from its history; make the view outside, or clone() it")
     check_elements(name, target)
 
 
@@ -379,8 +379,8 @@ def check_inferred(TensorBase target not None):
 
 cdef inline int _check_inferred(TensorBase target) except -1:
     if target._view is not None and target._base is None and target._view is of_recorded and grad_mode():
-        raise AutogradError(f"an operation in place: the tensor of shape {target.shape} is a view made under no_grad(), so a change of it "
-                            f"would be missing from the history of what it shows; make the view outside, or change it inside")
+        raise AutogradError(f"an operation in place: the tensor of shape {target.shape} is a view made under no_grad(), or part of what "
+                            f"volta.func differentiates for, so a change of it would be missing from its history; clone() it first")
     if target.storage.version >= INFERRED and not _core.inferring():
         raise AutogradError("Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
                             "tensor before doing inplace update.")
