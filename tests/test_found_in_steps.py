@@ -362,3 +362,19 @@ def test_sizes_and_kept_dimensions_that_are_missing(call):
     for lib in (torch, volta):
         with pytest.raises(TypeError, match="randint|keepdim"):
             call(lib)
+
+
+@pytest.mark.parametrize("dim", [1 << 32, (1 << 32) + 1, -(1 << 32) - 1, 1 << 40, -1 << 63])
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_dimensions_beyond_32_bits(dim, rank):
+    """Of which the lower bits had been taken where few entries are written."""
+    x = volta.arange(4.0).reshape((4,) * (rank == 1) + (2, 2) * (rank == 2)) if rank else volta.tensor(1.0)
+    at, line, one = volta.zeros_like(x, dtype=volta.int64), volta.tensor([0]), (x[:1] if rank else x).clone()
+    for call in (lambda: volta.scatter(x, dim, at, x), lambda: volta.scatter(x, dim, at, 2.0), lambda: x.scatter_add_(dim, at, at.float()),
+                 lambda: x.scatter_(dim, at, 2.0), lambda: x.scatter_reduce_(dim, at, at.float(), "amax"),
+                 lambda: x.index_add_(dim, line, one), lambda: x.index_fill_(dim, line, 3.0),
+                 lambda: volta.index_copy(x, dim, line, one), lambda: volta.kthvalue(x > 0 if rank == 0 else x, 1, dim)):
+        before = x.tolist()
+        with pytest.raises(IndexError, match="out of range"):
+            call()
+        assert x.tolist() == before
