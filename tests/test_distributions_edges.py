@@ -187,3 +187,12 @@ def test_constraints_of_matrices_that_are_not_square():
 def test_values_that_do_not_fit_are_refused(call):
     with pytest.raises(ValueError, match="needs|must"):
         call()
+
+
+def test_geometric_of_certain_success():
+    """That no trial failed is certain there, not 0 times infinity."""
+    draws = volta.tensor([0.0, 1.0])
+    assert ours.Geometric(volta.tensor(1.0)).log_prob(draws).tolist() == [0.0, -math.inf]
+    some = volta.tensor([1.0, 0.5], requires_grad=True)
+    ours.Geometric(some).log_prob(volta.tensor([0.0, 1.0])).sum().backward()
+    assert some.grad.tolist() == [1.0, 0.0]

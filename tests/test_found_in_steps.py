@@ -324,3 +324,57 @@ def test_what_is_no_number_is_a_type_error(name, option, value):
 def test_the_logarithm_of_a_density_of_1_is_0_and_not_minus_0():
     for library in LIBRARIES.values():
         assert str(library.distributions.Uniform(0.0, 1.0).log_prob(library.tensor([0.5]))) == "tensor([0.])"
+
+
+@pytest.mark.parametrize("size", [1, 2, 2.5, 0.5, 3.0])
+def test_a_step_size_may_be_a_fraction(size):
+    """The epochs that it divides are those that count, as in PyTorch."""
+    def rates(lib):
+        optimizer = lib.optim.SGD([lib.nn.Parameter(lib.ones(1))], lr=1.0)
+        schedule = lib.optim.lr_scheduler.StepLR(optimizer, size, 0.3)
+        found = []
+        for _ in range(11):
+            optimizer.step()
+            schedule.step()
+            found.append(schedule.get_last_lr()[0])
+        return found, schedule.step_size
+    assert rates(volta) == rates(torch)
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adadelta", "ASGD", "RMSprop", "Rprop"])
+def test_capturable_steps_are_not_for_the_cpu(name):
+    """PyTorch refuses them, too; parameters without a gradient are not looked at."""
+    for lib, error in ((torch, AssertionError), (volta, ValueError)):
+        x = lib.nn.Parameter(lib.ones(2))
+        optimizer = getattr(lib.optim, name)([x], capturable=True)
+        optimizer.step()
+        x.grad = lib.ones(2)
+        with pytest.raises(error, match="capturable=True"):
+            optimizer.step()
+        assert x.tolist() == [1, 1] and (lib is torch or not optimizer.state[x])
+
+
+@pytest.mark.parametrize("call", [
+    lambda lib: lib.randint(5, 3), lambda lib: lib.randint(1, 5, 3), lambda lib: lib.randint(5, size=3),
+    lambda lib: lib.randint(5, lib.tensor(3)), lambda lib: lib.randint(5, True),
+    *(lambda lib, f=f: getattr(lib, f)(lib.ones(2, 3), True, keepdim=True) for f in ("std", "var", "std_mean", "var_mean"))])
+def test_sizes_and_kept_dimensions_that_are_missing(call):
+    for lib in (torch, volta):
+        with pytest.raises(TypeError, match="randint|keepdim"):
+            call(lib)
+
+
+@pytest.mark.parametrize("dim", [1 << 32, (1 << 32) + 1, -(1 << 32) - 1, 1 << 40, -1 << 63])
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_dimensions_beyond_32_bits(dim, rank):
+    """Of which the lower bits had been taken where few entries are written."""
+    x = volta.arange(4.0).reshape((4,) * (rank == 1) + (2, 2) * (rank == 2)) if rank else volta.tensor(1.0)
+    at, line, one = volta.zeros_like(x, dtype=volta.int64), volta.tensor([0]), (x[:1] if rank else x).clone()
+    for call in (lambda: volta.scatter(x, dim, at, x), lambda: volta.scatter(x, dim, at, 2.0), lambda: x.scatter_add_(dim, at, at.float()),
+                 lambda: x.scatter_(dim, at, 2.0), lambda: x.scatter_reduce_(dim, at, at.float(), "amax"),
+                 lambda: x.index_add_(dim, line, one), lambda: x.index_fill_(dim, line, 3.0),
+                 lambda: volta.index_copy(x, dim, line, one), lambda: volta.kthvalue(x > 0 if rank == 0 else x, 1, dim)):
+        before = x.tolist()
+        with pytest.raises(IndexError, match="out of range"):
+            call()
+        assert x.tolist() == before

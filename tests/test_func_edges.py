@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import volta
+from volta.errors import AutogradError
 
 
 @pytest.mark.parametrize("function", [
@@ -56,3 +57,45 @@ def test_tensors_for_modules_that_are_not_there():
     for name in ("zz.q", "0.zz.q", "5.weight"):
         with pytest.raises(AttributeError, match=name.split(".")[-2]):
             volta.func.functional_call(model, {name: volta.ones(2, 2)}, volta.ones(1, 2))
+
+
+def _scaled(x):
+    x.mul_(3)
+    return (x * x).sum()
+
+
+def _through_a_view(x):
+    x[:1].mul_(3)
+    return (x * x).sum()
+
+
+def _written(x):
+    x[0] = 7.0
+    return (x * x).sum()
+
+
+@pytest.mark.parametrize("change", [_scaled, _through_a_view, _written])
+@pytest.mark.parametrize("inner", ["grad", "jacrev", "hessian"])
+def test_what_is_differentiated_for_is_not_changed_in_place(change, inner):
+    """Also where it wants a gradient itself, which had been silently that of what it is afterwards."""
+    derive = getattr(volta.func, inner)(change)
+    for x in (volta.ones(2), volta.ones(2, requires_grad=True) * 2):
+        with pytest.raises(AutogradError, match="in place|would be missing from its history"):
+            derive(x)
+    with pytest.raises(AutogradError, match="in place|would be missing from its history"):
+        volta.func.jacrev(lambda x: derive(x * 1))(volta.ones(2))
+    with pytest.raises(AutogradError, match="in place|would be missing from its history"):
+        volta.func.vjp(change, volta.ones(2, requires_grad=True) * 2)
+
+
+@pytest.mark.parametrize("change, factors", [(_scaled, (9, 9)), (_through_a_view, (9, 1)), (_written, (0, 1))])
+def test_forward_derivatives_follow_changes_in_place(change, factors):
+    """As in PyTorch, also of what wants a gradient, and nested."""
+    for made in (lambda: volta.tensor([1.0, 2.0]), lambda: volta.tensor([1.0, 2.0], requires_grad=True) * 1):
+        x = made()
+        value, tangent = volta.func.jvp(change, (x,), (volta.tensor([1.0, 3.0]),))
+        assert tangent.item() == 2 * factors[0] + 12 * factors[1] and value.item() == (x * x).sum().item()
+        assert volta.func.jacfwd(change)(made()).tolist() == [2 * factors[0], 4 * factors[1]]
+        assert volta.func.linearize(change, made())[1](volta.ones(2)).item() == 2 * factors[0] + 4 * factors[1]
+    second = volta.func.jacfwd(lambda x: volta.func.jacfwd(change)(x))(volta.tensor([1.0, 2.0]))
+    assert second.tolist() == [[2 * factors[0], 0], [0, 2 * factors[1]]]

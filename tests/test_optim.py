@@ -360,7 +360,7 @@ def test_schedules():
     assert rates(lambda o: s.LinearLR(o, 0.25, total_iters=3), 5) == pytest.approx([0.25, 0.5, 0.75, 1, 1])
     cosine = [0.2 + 0.4 * (1 + math.cos(math.pi * i / 4)) for i in range(5)]
     assert rates(lambda o: s.CosineAnnealingLR(o, 4, 0.2), 5) == pytest.approx(cosine)
-    with pytest.raises(ArgumentError, match="StepLR: step_size must be at least 1, got 0"):
+    with pytest.raises(ArgumentError, match="StepLR: step_size must be a number above 0, got 0"):
         rates(lambda o: s.StepLR(o, 0))
     with pytest.raises(ArgumentError, match="StepLR: needs an optimizer, got int"):
         s.StepLR(3, 1)

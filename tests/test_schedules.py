@@ -238,7 +238,7 @@ def test_a_function_that_gives_no_number():
 
 @pytest.mark.parametrize("kind", [getattr(optim, name) for name in optim.algorithms.__all__])
 def test_wrong_types_of_every_argument_of_every_optimizer(kind):
-    choices = ["foreach", "capturable", "differentiable"]        # among PyTorch's implementations: no step reads them
+    choices = ["foreach", "capturable", "differentiable"]        # among PyTorch's implementations: no step differs by them
     names = [name for name, p in inspect.signature(kind).parameters.items() if name not in ("params", *choices, "fused")
              and p.kind is not p.VAR_KEYWORD]
     for name, wrong in itertools.product(choices[::2], WRONG):

@@ -12,6 +12,7 @@ from typing import Any
 
 from volta import autograd
 from volta._kernels import core
+from volta._kernels.core import graph
 from volta._kernels.core.graph import Node
 from volta.batching import vmap
 from volta.batching_rules import Sample, levels_of, lifted, lowered, running
@@ -54,7 +55,30 @@ def _own(x):
     each sample."""
     levels = running()
     x = lowered(x, levels)
-    return lifted(x.view_as(x) if x.requires_grad and autograd.is_grad_enabled() else core.alias(x).requires_grad_(), levels)
+    if not (x.requires_grad and autograd.is_grad_enabled()):
+        return lifted(core.alias(x).requires_grad_(), levels)
+    shown = x.view_as(x)
+    shown._base, shown._view = None, graph.of_recorded      # which, like a leaf, is not changed in place: it would be another input then
+    return lifted(shown, levels)
+
+
+class _Same:
+    """Backward of an input as the function sees it: what `graph.custom_node` takes."""
+
+    def gradients(self, g):
+        return (g,)
+
+    def release(self):
+        return True                             # nothing is saved
+
+
+def _changeable(x):
+    """`x` as the result of an op, in its memory: forward derivatives follow what a function changes in place."""
+    if levels_of(x):
+        return x
+    shown = core.alias(x)
+    graph.custom_node(_Same(), (x,), (shown,))
+    return shown
 
 
 def _whole(x):
@@ -84,8 +108,8 @@ def _leads_elsewhere(x, fresh: set) -> bool:
     return False
 
 
-def _arguments(name: str, args: tuple, argnums: int | tuple[int, ...]) -> tuple[list, list, Callable, Callable]:
-    """(own inputs, their leaves, args -> args with them in place, leaves -> the shape of argnums)."""
+def _arguments(name: str, args: tuple, argnums: int | tuple[int, ...], forward: bool = False) -> tuple[list, list, Callable]:
+    """(own inputs, args with them in place, values -> the shape of argnums); for `forward` derivatives these may be changed in place."""
     places = (argnums,) if isinstance(argnums, int) else argnums
     if not isinstance(places, tuple) or not all(isinstance(i, int) for i in places):
         raise ArgumentError(f"{name}: argnums must be an integer or a tuple of them, got {argnums!r}")
@@ -97,7 +121,8 @@ def _arguments(name: str, args: tuple, argnums: int | tuple[int, ...]) -> tuple[
     leaves, build = flatten(tuple(args[place] for place in places))
     _check_tensors(name, "arguments to differentiate for", leaves)
     own = [_own(x) for x in leaves]
-    chosen, full = build(own), list(args)
+    with autograd.enable_grad():
+        chosen, full = build([_changeable(x) for x in own] if forward else own), list(args)
     for place, value in zip(places, chosen):
         full[place] = value
     return own, full, lambda values: build(values)[0] if isinstance(argnums, int) else build(values)
@@ -195,7 +220,7 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
     """
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
         raise DTypeError(f"jvp: primals and tangents must be tuples, got {type(primals).__name__} and {type(tangents).__name__}")
-    own, full, _ = _arguments("jvp", primals, tuple(range(len(primals))))
+    own, full, _ = _arguments("jvp", primals, tuple(range(len(primals))), True)
     along = _tangents("jvp", tangents, own)
     with autograd.enable_grad():
         result = func(*full)
@@ -218,7 +243,7 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
     >>> push(volta.tensor(2.0))
     tensor(2.)
     """
-    own, full, _ = _arguments("linearize", primals, tuple(range(len(primals))))
+    own, full, _ = _arguments("linearize", primals, tuple(range(len(primals))), True)
     with autograd.enable_grad():
         result = func(*full)
         outputs, build = flatten(result)
@@ -303,7 +328,7 @@ def jacfwd(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = F
         raise ArgumentError(f"jacfwd: randomness={randomness!r} is not supported; the function is called once, whatever it draws")
 
     def jacobian(*args, **kwargs):
-        own, full, rebuild = _arguments("jacfwd", args, argnums)
+        own, full, rebuild = _arguments("jacfwd", args, argnums, True)
         with autograd.enable_grad():
             result = func(*full, **kwargs)
             result, aux = _apart("jacfwd", result, has_aux)

@@ -119,7 +119,8 @@ class Geometric(Binary):
 
     def log_prob(self, value: Tensor) -> Tensor:
         value = self._validate_sample(value)
-        return value * (-self.probs).log1p() + self.probs.log()
+        missed = self.probs.masked_fill((self.probs == 1) & (value == 0), 0.0)      # no trial failed: not 0 times infinity
+        return value * (-missed).log1p() + self.probs.log()
 
     def entropy(self) -> Tensor:
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs

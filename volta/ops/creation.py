@@ -236,7 +236,7 @@ def randn(*sizes: int | Sequence[int], size: Sequence[int] | None = None, genera
 
 
 @_made
-def randint(*bounds: int | Sequence[int], low: int = 0, high: int | None = None, size: int | Sequence[int] | None = None,
+def randint(*bounds: int | Sequence[int], low: int = 0, high: int | None = None, size: Sequence[int] | None = None,
             generator: Generator | None = None, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """Integers on [low, high): `randint(low, high, size)`, or `randint(high, size)` from 0; also by name.
 
@@ -254,6 +254,8 @@ def randint(*bounds: int | Sequence[int], low: int = 0, high: int | None = None,
         low = given.pop()
     if given or size is None or high is None:
         raise ArgumentError(f"randint: needs (low, high, size) or (high, size), got {bounds}")
+    if hasattr(size, "__index__"):
+        raise CallError(f"randint: size must be a sequence of integers, got {size!r}; write ({size},)")
     shape = _shape("randint", (size,), None)
     if type(low) is type(high) is int and 0 <= low < high < 1 << 31 and dtype is None:          # most are
         return finish(draw("randint", randint_op, shape, low, high, int64, device, generator), requires_grad)

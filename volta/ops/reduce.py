@@ -361,6 +361,8 @@ def _np_var(x, dim=None, unbiased=True, keepdim=False, correction=None):
 def _moments(name, input, dim, unbiased, keepdim, correction):
     """(variance, mean) over `dim`."""
     if unbiased is not None or isinstance(dim, bool):
+        if keepdim and isinstance(dim, bool):
+            raise CallError(f"{name}: keepdim goes with a dimension; give dim, too")
         dim, correction = _correction(name, dim, unbiased, correction)
     elif correction is None:
         correction = 1

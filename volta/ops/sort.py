@@ -156,6 +156,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     if input.ndim or input.dtype.code:                  # of a number, also of bool, there is nothing to compare
         _check_line("kthvalue", input, dim)
     elif k == 1:
+        as_dim("kthvalue", dim, 1)
         return ValuesIndices(clone(input), zeros((), dtype=int64, device=input.device))
     length = input.shape[as_dim("kthvalue", dim, input.ndim)] if input.ndim else 1
     as_dim("kthvalue", dim, max(input.ndim, 1))

@@ -54,16 +54,20 @@ class MultiplicativeLR(LambdaLR):
 
 
 class StepLR(LRScheduler):
-    """Times `gamma` every `step_size` epochs."""
+    """Times `gamma` every `step_size` epochs: at the epochs that `step_size`, which may be a fraction, divides."""
 
     _advances = True
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
-        self.step_size, self.gamma = at_least("StepLR", "step_size", step_size, 1), number("StepLR", "gamma", gamma)
+        found = positive("StepLR", "step_size", step_size)
+        self.step_size, self.gamma = step_size if type(step_size) is int else found, number("StepLR", "gamma", gamma)
         super().__init__(optimizer, last_epoch)
 
     def scale(self, index, epoch):
         return self.gamma ** (epoch // self.step_size)
+
+    def _advanced(self, index, lr):
+        return lr if not self.last_epoch or self.last_epoch % self.step_size else lr * self.gamma
 
 
 def _reached(milestones, epoch):

@@ -175,12 +175,18 @@ class Optimizer(Hooks):
         work = []
         for group, params in zip(self.param_groups, lists):
             values, sparse = self._held_group(group), []
+            if group.get("capturable"):
+                self._check_capturable(params)
             work.append((values, self._gather(params, self._states(values), sparse), sparse, sparse and self._sparse_step(values)))
         for values, batches, sparse, step in work:
             for batch in batches.values():
                 self._run(values, batch)
             for p in sparse:
                 self._run_sparse(p, step, values)
+
+    def _check_capturable(self, params):
+        if any(p.grad is not None and p.device.type == "cpu" for p in params):
+            raise ArgumentError(f"{type(self).__name__}: capturable=True needs parameters on a GPU, as in PyTorch; leave it out on the CPU")
 
     def _sparse_step(self, values):
         """The function of a parameter, its sparse gradient and its state that updates it. Raises: DTypeError where there is none."""

@@ -152,7 +152,7 @@ def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce no
         return None
     w.rank = max(<int>len(x.shape), 1)
     w.dim = <int>(dim + w.rank if dim < 0 else dim)
-    if not 0 <= w.dim < w.rank or (len(at.shape) > 1 if slices else max(<int>len(at.shape), 1) != w.rank):
+    if not -w.rank <= dim < w.rank or (len(at.shape) > 1 if slices else max(<int>len(at.shape), 1) != w.rank):
         return None
     for i in range(w.rank):
         w.to[i] = x._strides[i] if len(x.shape) else 1

@@ -9,7 +9,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import AutogradError, DTypeError, GradientTypeError
 from volta._kernels import core as _core
-from volta._kernels.core.base cimport PLAIN_MASK, TensorBase
+from volta._kernels.core.base cimport BFLOAT16, PLAIN_MASK, TensorBase
 from volta._kernels.core.call cimport (
     adapted, broadcast, call_kernel, check_dtypes, promoted, refuse_bool, refuse_dtype, replaced, watching)
 from volta._kernels.core.hooks import refuse_inferred
@@ -112,7 +112,8 @@ cdef object apply(Primitive op, tuple inputs, dict params):
         raise DTypeError(f"{op.name}: needs a tensor, got {', '.join([type(x).__name__ for x in inputs]) or 'nothing'}")
     code = first.dtype.code
     if op.promotion:
-        if not uniform or not op.promoted[0] or (not PLAIN_MASK >> code & 1 and (op.promotion == FLOATING or n > 1)):
+        if not uniform or not op.promoted[0] or (not PLAIN_MASK >> code & 1 and (op.promotion == FLOATING or n > 1)) or (
+                code == BFLOAT16 and not (isinstance(inputs[0], TensorBase) and isinstance(inputs[n - 1], TensorBase))):
             inputs = promoted(op, inputs)
         elif not op.common >> code & 1:
             refuse_dtype(op, code)
@@ -146,26 +147,25 @@ cdef object apply2(Primitive op, object a, object b):
     """`apply` for the commonest call: two float tensors of one device and dtype, or one and a number."""
     cdef TensorBase x, y
     cdef object result
-    cdef tuple inputs
+    cdef tuple inputs = (a, b)
     cdef bint recorded
     if not isinstance(a, TensorBase) or watching:
-        return apply(op, (a, b), {})
+        return apply(op, inputs, {})
     x = <TensorBase>a
     if not PLAIN_MASK >> x.dtype.code & 1:
-        return apply(op, (a, b), {})
+        return apply(op, inputs, {})
     if isinstance(b, TensorBase):
         y = <TensorBase>b
         if x.dtype is not y.dtype or x.storage.device is not y.storage.device:
-            return apply(op, (a, b), {})
+            return apply(op, inputs, {})
         if x.shape is not y.shape and x.shape != y.shape:
-            broadcast(op, (a, b))
+            broadcast(op, inputs)
         recorded = (x._requires_grad or y._requires_grad or (x._base is not None and renew(x))
                     or (y._base is not None and renew(y)))
-    elif type(b) is float or type(b) is int:
+    elif (type(b) is float or type(b) is int) and x.dtype.code != BFLOAT16:         # to which most numbers are rounded
         recorded = x._requires_grad or (x._base is not None and renew(x))
     else:
-        return apply(op, (a, b), {})
-    inputs = (a, b)
+        return apply(op, inputs, {})
     result = call_kernel(op, x.storage.device, inputs, None, None)
     if recorded and volta_grad_mode and op.vjp is not None:
         _record(op, inputs, None, result)

@@ -10,7 +10,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import ArgumentError, AutogradError, CallError, DTypeError, ShapeError, VoltaError
 from volta._kernels import core as _core
-from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, PLAIN_MASK, DType, TensorBase, dtype_of, is_half, same_bytes
+from volta._kernels.core.base cimport BFLOAT16, BOOL, FLOAT32, FLOAT64, PLAIN_MASK, DType, TensorBase, dtype_of, is_half, same_bytes
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted, refuse_dtype
 from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
 from volta._kernels.core.hooks cimport check_alone, retain_after
@@ -255,7 +255,7 @@ cdef object run_into(Primitive op, TensorBase target, tuple inputs):
         elif op.tensors > 1:
             raise DTypeError(f"{op.name}_: {op.names[1]} must be a tensor, got {type(x).__name__}; make it one by volta.tensor()")
         else:
-            plain = plain and (type(x) is float or type(x) is int)
+            plain = plain and dtype.code != BFLOAT16 and (type(x) is float or type(x) is int)
     if not plain:
         dtype = common_dtype(op, inputs)
     if not op.common >> dtype.code & 1:
@@ -354,8 +354,8 @@ def check_inplace(str name, TensorBase target not None):
         raise AutogradError(f"{name}_: {view}a leaf tensor that requires grad (shape {base.shape}) cannot be changed in place; "
                             f"do it under no_grad(), or use the out-of-place op")
     if target._view is not None and target._base is None:
-        raise AutogradError(f"{name}_: the tensor of shape {target.shape} is a view made under no_grad(), so a recorded change of it "
-                            f"would be missing from the history of what it shows; make the view outside, or change it inside")
+        raise AutogradError(f"{name}_: the tensor of shape {target.shape} is a view made under no_grad(), or what volta.func "
+                            f"differentiates for, so a recorded change of it would be missing from its history; clone() it first")
     check_elements(name, target)
 
 
@@ -379,8 +379,8 @@ def check_inferred(TensorBase target not None):
 
 cdef inline int _check_inferred(TensorBase target) except -1:
     if target._view is not None and target._base is None and target._view is of_recorded and grad_mode():
-        raise AutogradError(f"an operation in place: the tensor of shape {target.shape} is a view made under no_grad(), so a change of it "
-                            f"would be missing from the history of what it shows; make the view outside, or change it inside")
+        raise AutogradError(f"an operation in place: the tensor of shape {target.shape} is a view made under no_grad(), or part of what "
+                            f"volta.func differentiates for, so a change of it would be missing from its history; clone() it first")
     if target.storage.version >= INFERRED and not _core.inferring():
         raise AutogradError("Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
                             "tensor before doing inplace update.")

@@ -1,0 +1,36 @@
+"""Python numbers beside float16 and bfloat16, compared with PyTorch on the CPU."""
+import math
+
+import numpy as np
+import pytest
+
+import volta
+
+torch = pytest.importorskip("torch")
+EXACT = "add sub eq ne lt le gt ge remainder fmod".split()
+STEP = {"float16": 2.0 ** -10, "bfloat16": 2.0 ** -7}
+
+
+@pytest.mark.parametrize("dtype", STEP)
+@pytest.mark.parametrize("number", [0.1, -0.3333, 7.3, 1e-3, 1e-7, 2049, 3, math.inf, math.nan])
+@pytest.mark.parametrize("name", [*EXACT, "pow", "xlogy", "mul", "div"])
+def test_numbers_are_rounded_first(name, number, dtype):
+    """So that `x == 0.1` holds where x is what 0.1 becomes; factors and divisors are taken as they are."""
+    def results(lib):
+        x = lib.tensor([number, 0.1, -0.3333, 7.3, 1.0, 2050.0, 0.0], dtype=getattr(lib, dtype))
+        found = [getattr(lib, name)(x, number), getattr(x.clone(), f"{name}_")(number)]
+        if name == "sub":
+            found += [number - x, lib.rsub(x, number)]
+        if name in ("remainder", "pow"):
+            found.append(getattr(lib, name)(number, x))
+        return [y.double().tolist() for y in found]
+    allowed = {} if name in EXACT else {"rtol": STEP[dtype], "atol": 1e-7}
+    np.testing.assert_allclose(results(volta), results(torch), **(allowed or {"rtol": 0, "atol": 0}))
+
+
+@pytest.mark.parametrize("dtype", STEP)
+def test_the_rounded_number_is_what_the_derivative_is_of(dtype):
+    x = volta.tensor([3.0], dtype=getattr(volta, dtype), requires_grad=True)
+    exponent = volta.tensor(7.3, dtype=x.dtype).item()
+    (x ** 7.3).sum().backward()
+    assert abs(x.grad.item() / (exponent * 3 ** (exponent - 1)) - 1) < 2 * STEP[dtype]

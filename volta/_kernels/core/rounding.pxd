@@ -1,0 +1,4 @@
+# cython: language_level=3
+from volta._kernels.core.record cimport Primitive
+
+cdef object rounded(Primitive op, object number, int code)
