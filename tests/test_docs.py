@@ -1,15 +1,17 @@
 """The examples in docstrings run, every public name says what it does, and what docs/make.py writes is current."""
+import ast
 import doctest
 import importlib
 import importlib.util
 import inspect
 import pkgutil
+import textwrap
 from pathlib import Path
 
 import pytest
 
 import volta
-from volta._kernels.core.record import Op
+from volta._kernels.core.record import Composed, Op
 from volta.ops.table import FUNCTIONS, PLACES, ROOMS
 
 MODULES = sorted(m.name for m in pkgutil.walk_packages(volta.__path__, "volta.")
@@ -49,6 +51,15 @@ def test_examples_of_ops(each):
         runner.run(example)
         assert not runner.failures
     each(check, OPS)
+
+
+def test_ops_say_what_they_raise(each):
+    """Of what a function's own body raises; what the functions that it calls do is not looked for."""
+    def check(name):
+        body = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(FUNCTIONS[name].function))))
+        raised = [node for node in ast.walk(body) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)]
+        assert not raised or "raise" in FUNCTIONS[name].__doc__.lower(), ast.unparse(raised[0])
+    each(check, [name for name in OPS if isinstance(FUNCTIONS[name], Composed)])
 
 
 @pytest.mark.parametrize("name", PUBLIC)
