@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
+import re
 import textwrap
 from pathlib import Path
 
@@ -91,3 +92,15 @@ def test_the_type_stubs_are_current(make):
 def test_the_reference_has_every_op(make):
     text = make.reference()
     assert not [name for name in OPS if f"### {name}\n" not in text]
+
+
+def test_the_map_names_what_there_is():
+    """ARCHITECTURE.md: files that it names exist, and every header of the CPU's kernels is in its table."""
+    top = Path(__file__).parents[1]
+    text = (top / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    there = {path.name for path in top.rglob("*.*")} | {"x.py", "x.pyx"}            # x stands for any family
+    named = {name for code in re.findall(r"`([^`]+)`", text) for name in re.findall(r"(?<![*\w])\w+\.(?:py|pyx|pxd|wgsl)\b", code)}
+    assert len(named) > 100 and not named - there, f"there are no files {sorted(named - there)}"
+    headers = {path.stem for path in (top / "volta/_kernels/cpu").glob("*.pxd") if not list(path.parent.glob(path.stem + ".pyx*"))}
+    missing = headers - set(re.findall(r"`(\w+)`", text))
+    assert headers and not missing, f"enter these in the table of CPU kernels: {sorted(missing)}"
