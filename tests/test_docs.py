@@ -10,6 +10,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from volta._kernels.core.inplace import InPlace
 
 import volta
 from volta._kernels.core.record import Composed, Op
@@ -61,6 +62,13 @@ def test_ops_say_what_they_raise(each):
         raised = [node for node in ast.walk(body) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)]
         assert not raised or "raise" in FUNCTIONS[name].__doc__.lower(), ast.unparse(raised[0])
     each(check, [name for name in OPS if isinstance(FUNCTIONS[name], Composed)])
+
+
+def test_help_is_not_indented(each):
+    """Also where a text is put before that of another function."""
+    def check(op):
+        assert op.__doc__ == inspect.cleandoc(op.__doc__)
+    each(check, [*(FUNCTIONS[name] for name in OPS), *(op for op in vars(volta.Tensor).values() if isinstance(op, InPlace))])
 
 
 @pytest.mark.parametrize("name", PUBLIC)
