@@ -176,7 +176,8 @@ cdef extern from *:
         }                                                                                                               \\
     }
     #define VOLTA_COLUMN_REFLECTIONS(S, T, ROOT, LOW, HIGH)                                                             \\
-    VOLTA_COLUMN_SUMS(S, T) VOLTA_COLUMN_PRODUCT(S, T) VOLTA_COLUMN_FIRST(S, T) VOLTA_COLUMN_TOP(S, T) VOLTA_REFLECT_COLUMNS(S, T, ROOT, LOW, HIGH) \\
+    VOLTA_COLUMN_SUMS(S, T) VOLTA_COLUMN_PRODUCT(S, T) VOLTA_COLUMN_FIRST(S, T) VOLTA_COLUMN_TOP(S, T)               \\
+    VOLTA_REFLECT_COLUMNS(S, T, ROOT, LOW, HIGH)                                                                        \\
     VOLTA_COLUMNS_OF_Q(S, T) VOLTA_COLUMNS_T(S, T) VOLTA_COLUMNS_TIMES(S, T)
     VOLTA_COLUMN_REFLECTIONS(32, float, sqrtf, 1e-28f, 1e28f)
     VOLTA_COLUMN_REFLECTIONS(64, double, sqrt, 1e-280, 1e280)
