@@ -199,10 +199,13 @@ def spare_glue(source: Path) -> None:
 def generate_c(parallel: int) -> None:
     """Expand the templates, run Cython, and write for each variant a file that includes the common C file."""
     import Cython.Compiler.ParseTreeTransforms  # noqa: F401  it takes a second, here for all processes
-    from Cython.Build import cythonize
+    from Cython.Build import Dependencies, cythonize
     from Cython.Compiler import Options
 
     Options.emit_code_comments = False          # they are half of the C
+    # Cython 3.3 looks for the modules of `from package cimport module` at the beginning of a line, and misses them: what takes a header so
+    # would not be translated anew after a change of that. This finds them.
+    Dependencies.dependency_after_from_regex = re.compile(r"\s*\(([^()]*)\)|[ \t]+([\w., \t]*)")
     modules = {True: [], False: [Extension(SHARED, [str(KERNELS / "shared.c")])]}
     for name, source in module_sources().items():
         path = pyx_path(source)
