@@ -50,8 +50,10 @@ VARIANTS = {
 }
 # Not -ffast-math: NaN and infinity must behave. No errno and no traps let the compiler vectorise sqrt and comparisons.
 # No contraction: an element's value must not depend on whether the vector part of a loop or its rest computes it.
+# Python's own flags ask for all warnings, of which Cython's C and macros whose names not every form needs give thousands; what compilers
+# warn of unasked stays.
 UNIX_FLAGS = ["-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv",
-              "-g0", "-Wno-unused-function", "-Wno-misleading-indentation"]
+              "-g0", "-Wno-all", "-Wno-sign-compare"]
 # How hard the compiler tries. Loops over numbers gain from -O3; those that move elements (and a few others) are as fast, or up to a
 # fifth faster, without what it adds to -O2 but vectors; and x86-64's baseline, for processors older than 2013, is not worth a third of
 # the time of a build: with vectors, less than -O2 is as fast. Checks are run once by a few tests, in less time than more than -O1 takes
@@ -84,7 +86,8 @@ SECTIONS = {"init_module": 'push_options\n#pragma GCC optimize ("O0")', "utility
 HELPERS = '\n#pragma GCC optimize ("O1")'
 RARE = re.compile(r"^/\* (?:Raise\w+|\w*Import\w*|\w*Export\w*|AddModuleRef|AddTraceback|ArgTypeTestError|CheckBinaryVersion"
                   r"|CLineInTraceback|CodeObjectCache|Decompress\w+|Fetch\w+|FormatTypeName|GetRuntimeVersion|IgnoreException|MergeVTables"
-                  r"|MultiPhaseInit\w+|NewCodeObj|PyType_Ready|ReleaseUnknownGil|SetupReduce|SetVTable|UnpackUnboundCMethod_impl|ValidateBasesTuple)"
+                  r"|MultiPhaseInit\w+|NewCodeObj|PyType_Ready|ReleaseUnknownGil|SetupReduce|SetVTable|UnpackUnboundCMethod_impl"
+                  r"|ValidateBasesTuple)"
                   r"(?: \(used by \w+\))? \*/\n.*?(?=^/\* \w+(?: \(used by \w+\))? \*/\n|^/\* ####)", re.MULTILINE | re.DOTALL)
 # The functions of loop modules that Python calls: they read arguments and call loops. Some modules' loops are slower by it.
 CALLED = re.compile(r"^static PyObject \*__pyx_p[wf]_\w+\([^;{}]*\) \{\n.*?^\}\n", re.MULTILINE | re.DOTALL)
@@ -102,7 +105,8 @@ runpy.run_path("docs/make.py", run_name="__main__")
 """
 GCC = "#if defined(__GNUC__) && !defined(__clang__)\n#pragma GCC {}\n#endif\n"
 DIRECTIVES = {"language_level": 3, "boundscheck": CHECKED, "wraparound": False, "initializedcheck": CHECKED,
-              "cdivision": True, "auto_pickle": False}
+              "cdivision": True, "auto_pickle": False,
+              "warn.multiple_declarators": False}       # of pointers beside values, but also of any two prototypes on a line
 
 
 def variants() -> list[str]:
@@ -205,10 +209,13 @@ def spare_glue(source: Path) -> None:
 def generate_c(parallel: int) -> None:
     """Expand the templates, run Cython, and write for each variant a file that includes the common C file."""
     import Cython.Compiler.ParseTreeTransforms  # noqa: F401  it takes a second, here for all processes
-    from Cython.Build import cythonize
+    from Cython.Build import Dependencies, cythonize
     from Cython.Compiler import Options
 
     Options.emit_code_comments = False          # they are half of the C
+    # Cython 3.3 looks for the modules of `from package cimport module` at the beginning of a line, and misses them: what takes a header so
+    # would not be translated anew after a change of that. This finds them.
+    Dependencies.dependency_after_from_regex = re.compile(r"\s*\(([^()]*)\)|[ \t]+([\w., \t]*)")
     modules = {True: [], False: [Extension(SHARED, [str(KERNELS / "shared.c")])]}
     for name, source in module_sources().items():
         path = pyx_path(source)

@@ -91,7 +91,7 @@ def summary(title: str, ratios: dict[str, float], floor: float) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--part", nargs="+", choices=PARTS, help="only these parts")
     parser.add_argument("--family", nargs="+", help="of operations and the held-out table, only families with these words in their titles")

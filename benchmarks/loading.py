@@ -94,7 +94,7 @@ def throughput(rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()

@@ -5,9 +5,9 @@
 """
 from __future__ import annotations
 
+import argparse
 import inspect
 import re
-import sys
 import types
 import typing
 from pathlib import Path
@@ -194,7 +194,10 @@ def reference() -> str:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--reference", action="store_true", help="write docs/reference.md, too")
+    options = parser.parse_args()
     for path, text in stubs().items():
         path.write_text(text, encoding="utf-8")
-    if "--reference" in sys.argv:
+    if options.reference:
         Path(__file__).with_name("reference.md").write_text(reference(), encoding="utf-8")

@@ -117,6 +117,17 @@ def test_bad_commands_say_what_is_needed(tmp_path):
     assert "which script" in run("-m", "volta", "run").stderr
     done = run("-m", "volta", "run", str(tmp_path / "none.py"))
     assert done.returncode == 2 and "there is no file" in done.stderr
+    done = run("-m", "volta", "train")
+    assert done.returncode == 2 and done.stderr.splitlines() == [
+        "usage: python -m volta {info,run,selftest} [--help]", "python -m volta: error: there is no command 'train'"]
+    assert run("-m", "volta").returncode == 2
+
+
+def test_help_says_what_each_command_does():
+    done = run("-m", "volta", "--help")
+    assert done.returncode == 0 and not done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()[2:]] == ["info", "run", "selftest"]
+    assert "CPU kernels: " in run("-m", "volta", "info").stdout
 
 
 def test_volta_under_the_name_of_torch_carries_far(tmp_path):

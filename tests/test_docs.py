@@ -1,15 +1,19 @@
 """The examples in docstrings run, every public name says what it does, and what docs/make.py writes is current."""
+import ast
 import doctest
 import importlib
 import importlib.util
 import inspect
 import pkgutil
+import re
+import textwrap
 from pathlib import Path
 
 import pytest
+from volta._kernels.core.inplace import InPlace
 
 import volta
-from volta._kernels.core.record import Op
+from volta._kernels.core.record import Composed, Op
 from volta.ops.table import FUNCTIONS, PLACES, ROOMS
 
 MODULES = sorted(m.name for m in pkgutil.walk_packages(volta.__path__, "volta.")
@@ -51,6 +55,22 @@ def test_examples_of_ops(each):
     each(check, OPS)
 
 
+def test_ops_say_what_they_raise(each):
+    """Of what a function's own body raises; what the functions that it calls do is not looked for."""
+    def check(name):
+        body = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(FUNCTIONS[name].function))))
+        raised = [node for node in ast.walk(body) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)]
+        assert not raised or "raise" in FUNCTIONS[name].__doc__.lower(), ast.unparse(raised[0])
+    each(check, [name for name in OPS if isinstance(FUNCTIONS[name], Composed)])
+
+
+def test_help_is_not_indented(each):
+    """Also where a text is put before that of another function."""
+    def check(op):
+        assert op.__doc__ == inspect.cleandoc(op.__doc__)
+    each(check, [*(FUNCTIONS[name] for name in OPS), *(op for op in vars(volta.Tensor).values() if isinstance(op, InPlace))])
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_public_names_are_documented(name):
     module = importlib.import_module(name)
@@ -80,3 +100,15 @@ def test_the_type_stubs_are_current(make):
 def test_the_reference_has_every_op(make):
     text = make.reference()
     assert not [name for name in OPS if f"### {name}\n" not in text]
+
+
+def test_the_map_names_what_there_is():
+    """ARCHITECTURE.md: files that it names exist, and every header of the CPU's kernels is in its table."""
+    top = Path(__file__).parents[1]
+    text = (top / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    there = {path.name for path in top.rglob("*.*")} | {"x.py", "x.pyx"}            # x stands for any family
+    named = {name for code in re.findall(r"`([^`]+)`", text) for name in re.findall(r"(?<![*\w])\w+\.(?:py|pyx|pxd|wgsl)\b", code)}
+    assert len(named) > 100 and not named - there, f"there are no files {sorted(named - there)}"
+    headers = {path.stem for path in (top / "volta/_kernels/cpu").glob("*.pxd") if not list(path.parent.glob(path.stem + ".pyx*"))}
+    missing = headers - set(re.findall(r"`(\w+)`", text))
+    assert headers and not missing, f"enter these in the table of CPU kernels: {sorted(missing)}"

@@ -169,7 +169,10 @@ for _class in (Device, type(CPU), _Numbered):
 
 
 def set_mixed_device(mode: str) -> str:
-    """What an op with tensors on different devices does: "warn" (run on the CPU) or "error". Gives the previous setting."""
+    """What an op with tensors on different devices does: "warn" (run on the CPU) or "error". Gives the previous setting.
+
+    Raises: ArgumentError for another mode.
+    """
     global _mixed
     if mode not in ("warn", "error"):
         raise ArgumentError(f"set_mixed_device: mode must be 'warn' or 'error', got {mode!r}")
@@ -179,7 +182,10 @@ def set_mixed_device(mode: str) -> str:
 
 def set_gpu_gaps(mode: str) -> str:
     """What is done on a GPU of what it cannot do: "error", or "warn": float64 becomes float32, and inverses and decompositions of matrices
-    are computed on the CPU and copied back, each with a warning. Gives the previous setting; scripts under `volta.compat` have "warn"."""
+    are computed on the CPU and copied back, each with a warning. Gives the previous setting; scripts under `volta.compat` have "warn".
+
+    Raises: ArgumentError for another mode.
+    """
     global _gaps
     if mode not in ("warn", "error"):
         raise ArgumentError(f"set_gpu_gaps: mode must be 'warn' or 'error', got {mode!r}")

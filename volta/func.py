@@ -167,6 +167,8 @@ def grad(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = Fal
 def grad_and_value(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable:
     """As `grad`, with the value: (gradient, value), or (gradient, (value, aux)).
 
+    Raises: ShapeError for a function that gives more than one number.
+
     >>> volta.func.grad_and_value(volta.exp)(volta.tensor(0.0))
     (tensor(1.), tensor(1.))
     """
@@ -185,6 +187,8 @@ def grad_and_value(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: 
 
 def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     """(func(*primals), a function from cotangents of its result to those of the primals); with `has_aux`, aux comes third.
+
+    Raises: ShapeError, from the second one, for cotangents of other shapes.
 
     >>> value, pull = volta.func.vjp(volta.sin, volta.tensor(0.0))
     >>> pull(volta.tensor(2.0))
@@ -289,6 +293,7 @@ def jacrev(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool 
     `chunk_size` of them at a time.
 
     Shape: (*result, *argument) for each pair of a result and an argument.
+    Raises: ArgumentError for a `chunk_size` below 1.
 
     >>> volta.func.jacrev(lambda x: x * x)(volta.tensor([1.0, 2.0]))
     tensor([[2., 0.],
@@ -319,6 +324,8 @@ def jacrev(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool 
 
 def jacfwd(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable:
     """As `jacrev`, by forward derivatives for all elements of the arguments: the better one where they have fewer than the result.
+
+    Raises: ArgumentError for another `randomness`.
 
     >>> volta.func.jacfwd(lambda x: x * x)(volta.tensor([1.0, 2.0]))
     tensor([[2., 0.],

@@ -80,7 +80,10 @@ class Generator(streams.Source):
         return _device(self._place)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Restart the stream of `seed`, an integer from -2**63 to 2**64 - 1, of which negative ones count from 2**64 down."""
+        """Restart the stream of `seed`, an integer from -2**63 to 2**64 - 1, of which negative ones count from 2**64 down.
+
+        Raises: ArgumentError for anything else.
+        """
         if isinstance(seed, bool) or not hasattr(seed, "__index__"):
             raise ArgumentError(f"manual_seed: seed must be an integer, got {seed!r}")
         if not -(1 << 63) <= int(seed) < 1 << 64:

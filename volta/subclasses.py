@@ -67,6 +67,8 @@ class Subclassed:
     def as_subclass(self, cls: type[Tensor]) -> Tensor:
         """A view of all of the tensor, of another class of tensors.
 
+        Raises: TypeError for a class of anything else.
+
         >>> class Named(volta.Tensor):
         ...     pass
         >>> type(volta.ones(2).as_subclass(Named) + 1).__name__

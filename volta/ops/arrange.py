@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views of the given lengths, which add up to the dimension.
 
+    Raises: ArgumentError for one number, which `split` takes.
+
     >>> [part.tolist() for part in volta.split_with_sizes(volta.arange(5), (2, 3))]
     [[0, 1], [2, 3, 4]]
     """
@@ -152,6 +154,8 @@ def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ..
 def adjoint(input: Tensor) -> Tensor:
     """The last two dimensions exchanged, as a view: of real numbers, what `mT` is.
 
+    Raises: ShapeError for a vector.
+
     >>> volta.adjoint(volta.arange(4).reshape(2, 2)).tolist()
     [[0, 2], [1, 3]]
     """
@@ -165,6 +169,8 @@ def adjoint(input: Tensor) -> Tensor:
           numpy=lambda x, k=1, dims=(0, 1): np.rot90(x, k, dims))
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Rotated by k times 90 degrees in the plane of two dimensions, from the first towards the second.
+
+    Raises: ArgumentError unless `dims` are two different dimensions of the tensor.
 
     >>> volta.rot90(volta.arange(4).reshape(2, 2)).tolist()
     [[1, 3], [0, 2]]
@@ -192,6 +198,8 @@ def _np_sum_to_size(x, *shape, size=()):
 @composed(samples=(case((3, 4), 4), case((2, 3), 2, 1), case((2, 3), size=())), kinds="fi", function=False, numpy=_np_sum_to_size)
 def sum_to_size(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Tensor:
     """Summed to a shape that broadcasts to this tensor's.
+
+    Raises: ShapeError where it does not; TypeError without a size.
 
     >>> volta.ones(2, 3).sum_to_size(3)
     tensor([2., 2., 2.])
@@ -233,6 +241,8 @@ def _np_block_diag(*blocks):
 @composed(samples=(case((2, 3), (1, 2)), case((), (3,), (0, 2))), kinds="fib", method=False, numpy=_np_block_diag)
 def block_diag(*tensors: Tensor) -> Tensor:
     """Matrices (vectors are rows, numbers 1 x 1) as blocks along the diagonal, zeros elsewhere.
+
+    Raises: ShapeError for a tensor of rank above 2.
 
     >>> volta.block_diag(volta.ones(1, 2), volta.tensor(3.0))
     tensor([[1., 1., 0.],
@@ -293,6 +303,8 @@ def _np_diag_embed(x, offset=0, dim1=-2, dim2=-1):
 @composed(samples=(case((2, 3)), case((3,), offset=1), case((2, 3), offset=-1, dim1=0, dim2=2)), kinds="fib", numpy=_np_diag_embed)
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Zeros with the last dimension of `input` on the diagonal of two new dimensions.
+
+    Raises: ArgumentError for a 0-d tensor, or twice the same dimension.
 
     >>> volta.diag_embed(volta.tensor([1.0, 2.0]))
     tensor([[1., 0.],
@@ -380,6 +392,8 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
           numpy=_np_replaced(lambda x, dim=0, start=None, end=None, step=1: x[(slice(None),) * dim + (slice(start, end, step),)]))
 def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     """A copy of `input` with `src` in start:end:step of a dimension.
+
+    Raises: ArgumentError for a `step` below 1.
 
     >>> volta.slice_scatter(volta.zeros(3), volta.ones(2), start=1)
     tensor([0., 1., 1.])

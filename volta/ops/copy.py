@@ -192,6 +192,8 @@ def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike
        non_blocking: bool = False, memory_format: Layout | None = None, tensor: Tensor | None = None) -> Tensor:
     """The tensor on another device, as another dtype, or both: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(other)`.
 
+    Raises: TypeError for arguments in another order.
+
     >>> volta.arange(2).to("cpu", volta.float32).tolist()
     [0.0, 1.0]
     """
@@ -317,6 +319,8 @@ def flipud(input: Tensor) -> Tensor:
 def repeat(input: Tensor, *sizes: int | Sequence[int], repeats: Sequence[int] | None = None) -> Tensor:
     """The tensor tiled so many times per dimension, as a copy.
 
+    Raises: ShapeError for fewer counts than dimensions.
+
     >>> volta.arange(2).repeat(2, 2).tolist()
     [[0, 1, 0, 1], [0, 1, 0, 1]]
     """
@@ -347,6 +351,8 @@ def tile(input: Tensor, *counts: int | Sequence[int], dims: Sequence[int] | None
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix, or a matrix with a vector on its diagonal.
 
+    Raises: ShapeError for another rank.
+
     >>> volta.diag(volta.tensor([1, 2])).tolist()
     [[1, 0], [0, 2]]
     """
@@ -365,6 +371,8 @@ _ALL_OF_ONE = {"dim": (0,), "keepdim": False}
 @composed(samples=(case((3, 4)),), kinds="fi", numpy=np.trace)
 def trace(input: Tensor) -> Tensor:
     """Sum of the diagonal of a matrix.
+
+    Raises: ShapeError unless it is a matrix; DTypeError for bool.
 
     >>> volta.trace(volta.ones(2, 2)).item()
     2.0

@@ -172,6 +172,8 @@ def linspace(start: Number | Tensor, end: Number | Tensor, steps: int, *, dtype:
              requires_grad: bool = False) -> Tensor:
     """`steps` values from start to end, both included; integers are cut off, from bounds that are cut off.
 
+    Raises: ArgumentError for `steps` that are no integer >= 0; DTypeError for bool, and for bounds beyond the dtype.
+
     >>> volta.linspace(0, 1, 3).tolist()
     [0.0, 0.5, 1.0]
     """

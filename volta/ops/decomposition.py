@@ -226,6 +226,8 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
     """The eigenvalues of symmetric matrices in ascending order, and their vectors as columns, on the CPU. Only the lower triangle is read,
     or the upper one ("U").
 
+    Raises: ArgumentError for another `UPLO`.
+
     >>> volta.linalg.eigh(volta.tensor([[3.0, 0.0], [0.0, 2.0]])).eigenvalues
     tensor([2., 3.])
     """
@@ -334,6 +336,8 @@ def matrix_rank(A: Tensor, tol: float | Tensor | None = None, hermitian: bool = 
 def cond(A: Tensor, p: float | str | None = None) -> Tensor:
     """The condition of matrices in the norm `p`: None or 2 (the largest singular value by the smallest), -2, "fro", "nuc", 1, -1, inf or
     -inf; infinite for a singular matrix. On the CPU.
+
+    Raises: ArgumentError for another `p`.
 
     >>> volta.linalg.cond(volta.tensor([[2.0, 0.0], [0.0, 4.0]])).item()
     2.0

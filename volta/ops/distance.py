@@ -45,6 +45,8 @@ def _np_cosine(x1, x2, dim=1, eps=1e-8):
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) -> Tensor:
     """The cosine of the angle between vectors along `dim`: x1 . x2 / (max(|x1|, eps) max(|x2|, eps)); the two broadcast.
 
+    Raises: DTypeError unless a tensor is floating point; ArgumentError for a negative `eps`.
+
     >>> volta.cosine_similarity(volta.tensor([[3.0, 4.0]]), volta.tensor([[6.0, 8.0]]))
     tensor([1.])
     """
@@ -72,6 +74,8 @@ def _cosine(x1, x2, dim, eps):
           numpy=lambda x1, x2, p=2.0, eps=1e-6, keepdim=False: np.linalg.norm(x1 - x2 + eps, p, -1, keepdim))
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps over the last dimension.
+
+    Raises: DTypeError for bool.
 
     >>> volta.pairwise_distance(volta.zeros(1, 2), volta.tensor([[3.0, 4.0]]), eps=0)
     tensor([5.])
@@ -101,6 +105,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = PAIRED[0])
     Euclidean one comes from a matrix product, which is less exact for near rows, unless `compute_mode` says otherwise.
 
     Shape: (..., P, M) and (..., R, M) -> (..., P, R).
+    Raises: ShapeError for other shapes; ArgumentError for a `p` that is negative or NaN, and another `compute_mode`.
 
     >>> volta.cdist(volta.zeros(1, 2), volta.tensor([[3.0, 4.0], [0.0, 1.0]]))
     tensor([[5., 1.]])
@@ -167,6 +172,8 @@ def _length(x, p):
           numpy=lambda x, p=2.0: _np_cdist(x, x, p)[np.triu_indices(len(x), 1)])
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm distances between the rows of a matrix, each pair once: (0, 1), (0, 2), ..., (1, 2), ... Shape: (N, M) -> (N(N-1)/2,).
+
+    Raises: ShapeError for another rank; ArgumentError for a `p` that is negative or NaN.
 
     >>> volta.pdist(volta.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
     tensor([5.0000, 1.0000, 4.2426])

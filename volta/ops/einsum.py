@@ -312,6 +312,8 @@ def _contracted(a, b, dims):
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sum of products over the last dimension of both; the plain product where one is 0-d.
 
+    Raises: ShapeError where the last sizes differ.
+
     >>> volta.inner(volta.ones(3), volta.ones(3)).item()
     3.0
     """

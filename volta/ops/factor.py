@@ -213,6 +213,8 @@ def _np_lu_solve(a, p, b, left=True, adjoint=False):
 def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X of A X = B, or of X A = B unless `left`, for the A, or with `adjoint` its transpose, of `linalg.lu_factor`; on the CPU.
 
+    Raises: DTypeError for different dtypes; ShapeError where the rows of B do not fit.
+
     >>> volta.linalg.lu_solve(*volta.linalg.lu_factor(volta.tensor([[2.0]])), volta.ones(1, 1))
     tensor([[0.5000]])
     """
@@ -278,6 +280,8 @@ def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bo
     """X of A X = input, or with `transpose` of A' X = input, where only the upper or the lower triangle of A is read; and a copy of A; on
     the CPU.
 
+    Raises: DTypeError for different dtypes.
+
     >>> volta.triangular_solve(volta.ones(1, 1), volta.tensor([[2.0]])).solution
     tensor([[0.5000]])
     """
@@ -313,6 +317,8 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """The first columns of the product of reflections that `geqrf` gives: 1 - tau_i v_i v_i', with v_i below the diagonal of column i and
     one on it; on the CPU.
 
+    Raises: ShapeError for fewer rows than columns, or more factors than columns.
+
     >>> volta.orgqr(volta.tensor([[0.0], [1.0]]), volta.tensor([1.0]))
     tensor([[ 0.],
             [-1.]])
@@ -337,6 +343,8 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
 def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q input3, or input3 Q unless `left`, or either with the transpose of Q, the square product of reflections that `geqrf` gives; on the
     CPU.
+
+    Raises: ShapeError where `input2` or `input3` does not fit `input`.
 
     >>> volta.ormqr(volta.tensor([[0.0], [1.0]]), volta.tensor([1.0]), volta.eye(2))
     tensor([[ 0., -1.],

@@ -346,7 +346,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 @composed(samples=(case(Labels((2, 3), 4), 4),), kinds="i", method=False, smooth=False, numpy=lambda x, n: np.eye(n, dtype=np.int64)[x])
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
-    """int64 rows with a 1 at each label; num_classes -1 takes the largest label + 1, which reads the tensor.
+    """int64 rows with a 1 at each label; num_classes -1 takes the largest label + 1. Raises: ArgumentError where there is none.
 
     >>> volta.one_hot(volta.tensor([1, 0]), 3).tolist()
     [[0, 1, 0], [1, 0, 0]]

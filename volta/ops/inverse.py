@@ -278,6 +278,8 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """X of tensordot(A, X, X.ndim) = B, on the CPU; the dimensions `dims` of A are moved to its end first.
 
+    Raises: ShapeError where A does not map to B; ArgumentError for a dimension that `dims` names twice.
+
     >>> volta.linalg.tensorsolve(volta.eye(4).reshape(2, 2, 4), volta.ones(2, 2))
     tensor([1., 1., 1., 1.])
     """

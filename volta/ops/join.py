@@ -84,6 +84,8 @@ def _joined(tensors, d):
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape joined along a new dimension.
 
+    Raises: ArgumentError without tensors; ShapeError for different shapes.
+
     >>> volta.stack((volta.arange(2), volta.ones(2))).tolist()
     [[0.0, 1.0], [1.0, 1.0]]
     """
@@ -153,6 +155,8 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
           numpy=lambda x, shifts, dims=None: np.roll(x, shifts, dims))
 def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
     """The elements moved along `dims`, those that leave at the end coming in at the start; without `dims`, as one dimension.
+
+    Raises: ArgumentError unless there are as many shifts as `dims`, or one without; IndexRangeError for `dims` of a 0-d tensor.
 
     >>> volta.roll(volta.arange(4), 1).tolist()
     [3, 0, 1, 2]

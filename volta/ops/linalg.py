@@ -163,6 +163,8 @@ def _batches(input, mat2):
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """Inner product of two vectors.
 
+    Raises: ShapeError for other ranks, and different lengths.
+
     >>> volta.tensor([1, 2]).dot(volta.tensor([3, 4]))
     tensor(11)
     """
@@ -186,6 +188,8 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 @composed(out="cast", samples=(case((3,), (4,)), case((0,), (2,))), numpy=np.outer, kinds="fi", aliases=("ger",))
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """Outer product of two vectors.
+
+    Raises: ShapeError for other ranks.
 
     >>> volta.tensor([1, 2]).outer(volta.tensor([3, 4]))
     tensor([[3, 4],
@@ -257,6 +261,8 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2), with the rules of `addmm`.
 
+    Raises: ArgumentError for floats `beta` and `alpha` beside integers, and bools beside numbers.
+
     >>> volta.addr(volta.ones(2, 2), volta.ones(2), volta.tensor([1.0, 2.0]))
     tensor([[2., 3.],
             [2., 3.]])
@@ -282,6 +288,8 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
           takes={"input": "fi", "batch1": "=input", "batch2": "=input"}, inplace=True)
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * (the sum of batch1 @ batch2 over the batch), with the rules of `addmm`.
+
+    Raises: RankError for shapes other than (b, m, k) and (b, k, n).
 
     >>> volta.addbmm(volta.ones(1, 1), volta.ones(2, 1, 3), volta.ones(2, 3, 1))
     tensor([[7.]])

@@ -489,7 +489,7 @@ _GELU = {"none": r.gelu_op, "tanh": r.gelu_tanh}
 @composed(samples=(*UNARY_CASES, case((7,), approximate="tanh")), function=False, record=r.gelu_op,
           numpy=lambda input, approximate="none": _GELU[approximate].details.numpy(input))
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """x * Phi(x), exact or with approximate="tanh". Source: Hendrycks and Gimpel 2016, eq. 1 and 2.
+    """x * Phi(x), exact or with approximate="tanh". Source: Hendrycks and Gimpel 2016, eq. 1 and 2. Raises: ArgumentError for another one.
 
     >>> volta.tensor([1.0, -1.0]).gelu()
     tensor([ 0.8413, -0.1587])

@@ -272,6 +272,8 @@ def nuclear_norm(input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = F
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """The norm over all dimensions but one, which are kept with size 1; with -1 over all.
 
+    Raises: IndexRangeError for a 0-d tensor.
+
     >>> volta.norm_except_dim(volta.tensor([[3.0, 4.0], [0.0, 1.0]])).flatten()
     tensor([5., 1.])
     """

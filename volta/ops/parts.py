@@ -73,6 +73,8 @@ def _whole(op: str, name: str, value: object) -> int:
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The slice at `index` of a dimension, without it, as a view.
 
+    Raises: IndexRangeError for an index outside of it.
+
     >>> volta.select(volta.arange(6).reshape(2, 3), 1, -1).tolist()
     [2, 5]
     """
@@ -87,6 +89,8 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
           numpy=lambda x, bounds: x[tuple(slice(*b) for b in bounds)])
 def shrink(input: Tensor, bounds: Sequence[tuple[int, int]]) -> Tensor:
     """Per dimension (start, stop), as a view: the inverse of `pad`.
+
+    Raises: ArgumentError for anything but a pair per dimension; IndexRangeError for bounds outside of one.
 
     >>> volta.shrink(volta.arange(5), [(1, 3)]).tolist()
     [1, 2]
@@ -105,6 +109,8 @@ def shrink(input: Tensor, bounds: Sequence[tuple[int, int]]) -> Tensor:
           numpy=lambda x, steps: x[tuple(slice(None, None, s) for s in steps)])
 def stride_op(input: Tensor, steps: Sequence[int]) -> Tensor:
     """Every steps[i]-th element of dimension i, as a view; a negative step runs backwards.
+
+    Raises: ArgumentError unless there is a step for each dimension, none of which is 0.
 
     >>> volta.stride_op(volta.arange(5), (-2,)).tolist()
     [4, 2, 0]
@@ -162,6 +168,8 @@ def split(input: Tensor, split_size_or_sections: int | Sequence[int], dim: int =
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of at most `chunks` equal parts.
 
+    Raises: ArgumentError unless `chunks` is positive.
+
     >>> [part.tolist() for part in volta.chunk(volta.arange(5), 2)]
     [[0, 1, 2], [3, 4]]
     """
@@ -176,6 +184,8 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 @composed(samples=(case((3, 2)), case((3, 2), dim=-1)), kinds="fib", view=True, numpy=lambda x, dim=0: tuple(np.moveaxis(x, dim, 0)))
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices along `dim`, each without it.
+
+    Raises: IndexRangeError for a 0-d tensor.
 
     >>> [row.tolist() for row in volta.unbind(volta.ones(2, 3))]
     [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
@@ -263,6 +273,8 @@ def _np_windows(x, dimension, size, step):
           function=False, numpy=_np_windows)
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows of `size` elements, `step` apart, along a dimension; the elements of a window lie along a new last one. A view.
+
+    Raises: ArgumentError for a `size` beyond the dimension's, or a `step` below 1.
 
     >>> volta.arange(4).unfold(0, 2, 1).tolist()
     [[0, 1], [1, 2], [2, 3]]

@@ -175,6 +175,8 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """Product of matrices in the order that takes the fewest multiplications: `linalg.multi_dot`.
 
+    Raises: ShapeError for anything but matrices.
+
     >>> volta.chain_matmul(volta.ones(2, 5), volta.ones(5, 3), volta.ones(3, 1)).shape
     volta.Size([2, 1])
     """
@@ -212,6 +214,8 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
           numpy=lambda x, N=None: x[..., None] ** np.arange(x.shape[-1] if N is None else N))
 def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """Vandermonde matrices: the powers 0 to N - 1 of every element in a row, of integers as int64; `N` is by default how many there are.
+
+    Raises: ArgumentError unless `N` is above 1.
 
     >>> volta.linalg.vander(volta.tensor([1, 2, 3]))
     tensor([[1, 1, 1],

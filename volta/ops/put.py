@@ -190,6 +190,8 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Positions among the elements of a tensor of this shape, as one index per dimension.
 
+    Raises: DTypeError for an index tensor without integers; ArgumentError for sizes below 0 or beyond int64.
+
     >>> [i.tolist() for i in volta.unravel_index(volta.tensor([1, 5]), (2, 3))]
     [[0, 1], [1, 2]]
     """

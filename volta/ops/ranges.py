@@ -64,6 +64,8 @@ def range(start: Number, end: Number, step: Number = 1, *, dtype: DTypeLike = No
           requires_grad: bool = False) -> Tensor:
     """start, start + step, ... with the end included: deprecated, as in PyTorch; use `arange`.
 
+    Raises: ArgumentError for a step that does not lead from start to end, and what is not finite; DTypeError for bool.
+
     >>> import warnings
     >>> with warnings.catch_warnings(action="ignore"):
     ...     volta.range(0, 2).tolist()
@@ -134,6 +136,8 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DTypeLike = None
 @_made
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All tuples of elements of some vectors, a row each, the last one running fastest.
+
+    Raises: ArgumentError without tensors; ShapeError for other ranks.
 
     >>> volta.cartesian_prod(volta.tensor([1, 2]), volta.tensor([3, 4])).tolist()
     [[1, 3], [1, 4], [2, 3], [2, 4]]

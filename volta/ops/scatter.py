@@ -5,6 +5,7 @@ on a GPU.
 """
 from __future__ import annotations
 
+import inspect
 import math
 from functools import wraps
 from typing import TYPE_CHECKING
@@ -77,7 +78,7 @@ def writing(fresh: Callable | None = None, copy: Callable = contiguous_op, one: 
                 if expanded is None or not expanded(input, *args, **options):
                     raise
             return input
-        in_place.__doc__ = f"`{name}` in place.\n\n{function.__doc__}"
+        in_place.__doc__ = f"`{name}` in place.\n\n{inspect.getdoc(function)}"
         in_place.__name__ = in_place.__qualname__ = name + "_"
         composed(function=False, untested=f"as {name}, which is this on a copy")(in_place)
         return composed(**options)(on_copy)

@@ -10,7 +10,7 @@ from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
 from volta._kernels.core.order import dense_strides, outermost_first
 from volta.dtypes import bool_, iinfo, int32, int64, result_type, uint8
-from volta.errors import ArgumentError, CallError, DTypeError, IndexRangeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.layout import contiguous_format
 from volta.ops.copy import clone
 from volta.ops.creation import full, zeros
@@ -235,8 +235,6 @@ _MEDIANS = (case((3, 5)), case((2, 4)), *_PICKED)
 
 
 def _median(name, input, dim, keepdim, skip):
-    if dim is None and keepdim:
-        raise CallError(f"{name}: keepdim goes with a dimension; give dim")
     if input.dtype.code == 0:
         raise DTypeError(f"{name}: needs floating point or integer tensors, got bool; convert it with .to(dtype)")
     return _of_all(input, skip) if dim is None else _middle(name, input, dim, keepdim, skip)

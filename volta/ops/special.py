@@ -191,6 +191,8 @@ def _times_power(input, other):
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input * 2 ** other; of floating point numbers and integers without overflow in between.
 
+    Raises: DTypeError for an `other` of bool.
+
     >>> volta.ldexp(volta.tensor([1.0, 3.0]), volta.tensor([2, -1]))
     tensor([4.0000, 1.5000])
     """

@@ -275,6 +275,8 @@ def _warn_of_freedom(n, correction):
 def corrcoef(input: Tensor) -> Tensor:
     """Correlation coefficients of the rows of a matrix (`cov`).
 
+    Raises: ShapeError for a rank above 2.
+
     >>> volta.corrcoef(volta.tensor([[1.0, 2.0], [2.0, 0.0]])).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
     """

@@ -134,6 +134,8 @@ def getitem(x: Tensor, key: object) -> Tensor:
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where `mask` holds, as a vector.
 
+    Raises: DTypeError for a mask that is not bool.
+
     >>> volta.masked_select(volta.tensor([1, 2]), volta.tensor([True, False])).tolist()
     [1]
     """

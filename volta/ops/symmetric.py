@@ -63,6 +63,8 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactors:
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
     """X of A X = B, for the A of `linalg.ldl_factor`; on the CPU.
 
+    Raises: DTypeError unless the pivots are int32; ShapeError where they or B do not fit; ArgumentError for pivots outside of LD.
+
     >>> volta.linalg.ldl_solve(*volta.linalg.ldl_factor(volta.tensor([[2.0]])), volta.ones(1, 1))
     tensor([[0.5000]])
     """

@@ -126,6 +126,8 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions start_dim to end_dim as one.
 
+    Raises: ArgumentError where the first lies behind the last.
+
     >>> volta.flatten(volta.ones(2, 3, 4), 1).shape
     volta.Size([2, 12])
     """
@@ -143,6 +145,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 @composed(samples=(case((6, 2), dim=0, sizes=(2, -1)),), kinds="fib", view=True, numpy=lambda x, dim, sizes: x.reshape(sizes + x.shape[1:]))
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """A dimension as several (one size may be -1), as a view.
+
+    Raises: ShapeError for a 0-d tensor, or without sizes.
 
     >>> volta.unflatten(volta.arange(4), 0, (2, 2)).tolist()
     [[0, 1], [2, 3]]
@@ -215,6 +219,8 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
           numpy=lambda *x, indexing="ij": tuple(np.meshgrid(*x, indexing=indexing)))
 def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -> tuple[Tensor, ...]:
     """Vectors as coordinates of a grid: the i-th result varies along dimension i; with indexing="xy" the first two are exchanged.
+
+    Raises: ArgumentError for tensors of rank above 1, and another `indexing`; DTypeError for different dtypes, and without tensors.
 
     >>> [x.tolist() for x in volta.meshgrid(volta.arange(2), volta.arange(2))]
     [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
@@ -291,6 +297,8 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
 def t(input: Tensor) -> Tensor:
     """Transpose of a tensor of rank 2 or less.
 
+    Raises: ShapeError for a rank above 2.
+
     >>> volta.t(volta.ones(2, 3)).shape
     volta.Size([3, 2])
     """
@@ -324,6 +332,8 @@ def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
           aliases=("moveaxis",), numpy=lambda x, source, destination: np.moveaxis(x, source, destination))
 def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Dimensions moved to other places, the others in their order, as a view.
+
+    Raises: ArgumentError unless `source` and `destination` are as many different dimensions.
 
     >>> volta.movedim(volta.ones(2, 3, 4), 0, 2).shape
     volta.Size([3, 4, 2])

@@ -73,7 +73,10 @@ def _sum_of_waves(x, last, *weights):
 
 def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: DTypeLike = None,
                 layout: Layouts = strided, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
-    """exp(-|x - center| / tau); the center is by default that of the window, and may be given where `sym` is False."""
+    """exp(-|x - center| / tau); the center is by default that of the window, and may be given where `sym` is False.
+
+    Raises: ArgumentError unless `tau` is positive, and for a center of a symmetric window.
+    """
     if tau <= 0:
         raise ArgumentError(f"exponential: tau must be above 0, got {tau}")
     if sym and center is not None:
@@ -97,7 +100,7 @@ def _half_wave(x, last):
 
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: DTypeLike = None, layout: Layouts = strided, device: DeviceLike = None,
              requires_grad: bool = False) -> Tensor:
-    """exp(-(x / std)^2 / 2), x from the middle. Units: elements."""
+    """exp(-(x / std)^2 / 2), x from the middle. Units: elements. Raises: ArgumentError unless `std` is positive."""
     if std <= 0:
         raise ArgumentError(f"gaussian: std must be above 0, got {std}")
     return _window("gaussian", _gaussian, (std,), M, sym, (dtype, layout, device, requires_grad))
@@ -109,7 +112,7 @@ def _gaussian(x, last, std):
 
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: DTypeLike = None, layout: Layouts = strided, device: DeviceLike = None,
            requires_grad: bool = False) -> Tensor:
-    """I0(beta sqrt(1 - x^2)) / I0(beta), x from -1 to 1."""
+    """I0(beta sqrt(1 - x^2)) / I0(beta), x from -1 to 1. Raises: ArgumentError for a negative `beta`."""
     if beta < 0:
         raise ArgumentError(f"kaiser: beta must be at least 0, got {beta}")
     return _window("kaiser", _kaiser, (beta,), M, sym, (dtype, layout, device, requires_grad))
@@ -131,7 +134,10 @@ def _bartlett(x, last):
 
 def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, dtype: DTypeLike = None, layout: Layouts = strided,
                    device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
-    """a[0] - a[1] cos(2 pi x) + a[2] cos(4 pi x) - ..., x from 0 to 1."""
+    """a[0] - a[1] cos(2 pi x) + a[2] cos(4 pi x) - ..., x from 0 to 1.
+
+    Raises: DTypeError unless `a` is a list; ArgumentError for an empty one.
+    """
     if not isinstance(a, Iterable):
         raise DTypeError(f"general_cosine: a must be a list of numbers, got {type(a).__name__}")
     if not (weights := [float(x) for x in a]):

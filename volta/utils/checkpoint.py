@@ -173,7 +173,10 @@ def checkpoint(function: Callable, *args: Any, use_reentrant: bool | None = None
 
 def checkpoint_sequential(functions: Sequence[Callable], segments: int, input: Any, use_reentrant: bool | None = None,
                           **options: Any) -> Any:
-    """The functions (or layers of a Sequential) one after the other, in `segments` checkpoints; the last one is kept as usual."""
+    """The functions (or layers of a Sequential) one after the other, in `segments` checkpoints; the last one is kept as usual.
+
+    Raises: ArgumentError unless `segments` is from 1 to the number of functions.
+    """
     functions = list(functions)
     if not 1 <= segments <= len(functions):
         raise ArgumentError(f"checkpoint_sequential: segments must be 1 to {len(functions)}, the number of functions, got {segments}")

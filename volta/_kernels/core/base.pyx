@@ -13,7 +13,7 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM, PyTuple_GET_SIZE
 from volta._kernels.core.memory cimport allocate, release, usable
 from volta._kernels.core.size cimport as_size, package, plain
 
-from volta.errors import AutogradError, CallError, DTypeError, ShapeError
+from volta.errors import CallError, DTypeError, ShapeError
 
 cdef extern from "Python.h":
     Py_ssize_t PyNumber_AsSsize_t(object, PyObject*) except? -1        # with NULL, a number out of range gives the nearest in range
@@ -207,8 +207,8 @@ cdef class Storage:
 
     def __call__(self):
         """PyTorch's `x.storage()`. Raises: CallError, which names what there is."""
-        raise CallError("storage: there are no storages of a type of elements; write x.untyped_storage() for the memory, x.data_ptr() for its "
-                        "address, x.storage_offset() for the place in it")
+        raise CallError("storage: there are no storages of a type of elements; write x.untyped_storage() for the memory, x.data_ptr() for "
+                        "its address, x.storage_offset() for the place in it")
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         if self.device.is_gpu:

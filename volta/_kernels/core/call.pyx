@@ -401,14 +401,15 @@ cdef int refuse_bool(Primitive op, tuple inputs) except -1:
     """Raise where an operand is bool."""
     for x in inputs:
         if (<TensorBase>x).dtype.code == BOOL if isinstance(x, TensorBase) else isinstance(x, bool):
-            raise DTypeError(f"{op.name}: does not take bool; use ^ or logical_xor() for a difference of bools, ~ or logical_not() to invert "
-                             "one, or convert it with .to(dtype)")
+            raise DTypeError(f"{op.name}: does not take bool; use ^ or logical_xor() for a difference of bools, ~ or logical_not() to "
+                             "invert one, or convert it with .to(dtype)")
     return 0
 
 
 cdef int _refuse(Primitive op, Py_ssize_t i, object x, str needed) except -1:
     given = (<TensorBase>x).dtype.name if isinstance(x, TensorBase) else "None" if x is None else type(x).__name__
-    advice = f".to(volta.{needed})" if needed else ".float()" if op.accepts[i] >> FLOAT32 & 1 else ".bool()" if op.accepts[i] == 1 else ".long()"
+    other = ".float()" if op.accepts[i] >> FLOAT32 & 1 else ".bool()" if op.accepts[i] == 1 else ".long()"
+    advice = f".to(volta.{needed})" if needed else other
     raise DTypeError(f"{op.name}: {op.names[i]} must be {needed or _kinds(op.accepts[i])}, got {given}; convert it with {advice}")
 
 

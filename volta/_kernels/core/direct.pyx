@@ -43,7 +43,7 @@ cdef bint meet(Storage a, Storage b):
 
 def straight(Primitive op not None, TensorBase out not None, tuple inputs not None, tuple shape not None):
     """Let a kernel of the CPU that takes `out` write its result, of this shape, straight into it. Gives False, with nothing done, unless
-    `out` has that shape, lies row-major, has the inputs' dtype, float32 or float64, and memory of its own, and nobody records or watches."""
+    `out` has that shape, lies row-major, has the inputs' dtype, float32 or float64, and its own memory, and nobody records or watches."""
     cdef int code = out.dtype.code
     cdef TensorBase x
     if code != FLOAT32 and code != FLOAT64 or not out.contiguous or out.shape != shape or not bare_one(out):

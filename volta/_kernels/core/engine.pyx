@@ -231,7 +231,7 @@ cdef class _Engine:
         return tuple([None if x is None else self._observe(node, i, x) for i, x in enumerate(g)])
 
     cdef object _observe(self, Node node, int slot, object g):
-        """The gradient of an output of a node after its hooks. One that is asked for is, as in PyTorch, what arrived where the node runs."""
+        """The gradient of a node's output after its hooks. One that is asked for is what arrived where the node runs, as in PyTorch."""
         cdef object arrived = g if self.captures is not None and (node, slot) in self.captures and self._leads_on(node) else None
         for index, hook in list(node.hooks.values()) if node.hooks is not None else ():
             if index == slot:

@@ -295,7 +295,7 @@ cdef tuple unpacked(Node node, tuple saved):
         if not isinstance(x, TensorBase):
             raise GradientTypeError(f"{node.op}: unpack_hook must give a tensor, got {type(x).__name__}")
         if (<TensorBase>x).shape != shape or (<TensorBase>x).dtype is not dtype:        # kernels rely on what was saved
-            raise AutogradError(f"{node.op}: unpack_hook must give what was saved, {dtype} of shape {shape}, got {x.dtype} of shape {x.shape}")
+            raise AutogradError(f"{node.op}: unpack_hook must give what was saved, {dtype} of shape {shape}, got {x.dtype} of {x.shape}")
         out[i] = as_input(node, node.plan.places[i], x) if node.plan.kinds[i] == INPUT else _core.alias(x)
     return tuple(out)
 
@@ -403,7 +403,7 @@ def node_of(TensorBase t not None):
 
 
 def custom_node(object function, tuple inputs, tuple outputs):
-    """Record a call of a custom `Function`: `function.gradients(grads)` gives a gradient per input. None stands for an output without one."""
+    """Record a call of a custom `Function`: `function.gradients(grads)` gives one per input; None stands for an output without one."""
     global _sequence
     cdef Node node = Node.__new__(Node)
     cdef TensorBase t
@@ -416,8 +416,7 @@ def custom_node(object function, tuple inputs, tuple outputs):
         slots.append(0 if t is None else t._index)
         shapes.append(None if t is None else t.shape)
     node.parents, node.shapes, node.slots = tuple(parents), tuple(shapes), slots
-    node.function, node.saved = function, ()
-    node.n_outputs = len(outputs)
+    node.function, node.saved, node.n_outputs = function, (), len(outputs)
     _sequence += 1
     node.sequence = _sequence
     if anomalies:
@@ -492,7 +491,8 @@ cdef bint wants(TensorBase t) except -1:
 
 def wants_derivative(TensorBase t not None):
     """Whether what is made of `t` has a derivative: a gradient, where that is recorded, or a tangent."""
-    return wants_derivative((<object>t).physical) if t.storage.version < 0 else volta_grad_mode and wants(t) or t.storage.tangent is not None
+    return wants_derivative((<object>t).physical) if t.storage.version < 0 else (
+        volta_grad_mode and wants(t) or t.storage.tangent is not None)
 
 
 def wants_grad(TensorBase t not None):

@@ -1,7 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """What changes the recording of calls: anomaly mode keeps where each was recorded; saved-tensor hooks store what nodes keep in other ways.
 
-What users see of nodes is here too. Knows tensors, no graph: `graph.pyx` asks when it records and unpacks what is kept, `engine.pyx` looks for NaN.
+What users see of nodes is here too. Knows tensors, no graph: `graph.pyx` asks when it records and unpacks what is kept, `engine.pyx` looks
+for NaN.
 """
 import linecache
 import sys
@@ -112,8 +113,9 @@ cdef int check_alone(TensorBase t, str what) except -1:
     view = t._view
     while view:
         if len(view) > 4:
-            raise AutogradError(f"view: output {view[5]} of {view[4]}, of shape {t.shape}, is one of several views that one call gave; {what} changed in place, "
-                                f"of which the others would not know. Call clone() before, or change it under no_grad()")
+            raise AutogradError(f"view: output {view[5]} of {view[4]}, of shape {t.shape}, is one of several views that one call gave; "
+                                f"{what} changed in place, of which the others would not know. Call clone() before, or change it "
+                                "under no_grad()")
         view = view[0]
     return 0
 
@@ -175,6 +177,6 @@ def _as_it_is(x):
 
 def refuse_inferred():
     """Raise for what was made in `inference_mode` and is to be saved."""
-    raise AutogradError("Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation "
-                        "tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use "
-                        "`no_grad()` instead of `inference_mode()`.")
+    raise AutogradError("Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+                        "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in "
+                        "autograd, or use `no_grad()` instead of `inference_mode()`.")

@@ -114,8 +114,8 @@ def reversed_view(TensorBase x not None, tuple dims not None):
 
 
 def strided(TensorBase x not None, tuple size not None, tuple stride not None, Py_ssize_t offset):
-    """Whether ints of these say which elements of the storage `as_strided` shows, none of which lies outside; False for what is to be refused,
-    and where this can't tell."""
+    """Whether ints of these say which elements of the storage `as_strided` shows, none of which lies outside; False for what is to be
+    refused, and where this can't tell."""
     cdef Py_ssize_t i, n, s, count = 1, last = offset, held = x.storage.nbytes // x.dtype.itemsize
     if len(size) != len(stride) or len(size) > 8 or offset < 0 or offset >= held or x.storage.device.is_gpu:
         return False
@@ -331,7 +331,8 @@ cdef long long _integer(const char* data, int code) noexcept nogil:
     return (<const long long*>data)[0] if code == INT64 else (<const int*>data)[0] if code == INT32 else (<const unsigned char*>data)[0]
 
 
-cdef inline bint _row(const char* data, int code, Py_ssize_t step, Py_ssize_t n, long long length, bint first, long long* out) noexcept nogil:
+cdef inline bint _row(const char* data, int code, Py_ssize_t step, Py_ssize_t n, long long length, bint first,
+                      long long* out) noexcept nogil:
     """The same of n indices `step` bytes apart: whether all are within."""
     cdef Py_ssize_t i
     cdef long long value
@@ -381,8 +382,8 @@ cdef bint _rows(TensorBase index, tuple shape, Py_ssize_t length, bint first, lo
 
 
 def rows(list indices, lengths, shape):
-    """Host index tensors, broadcast to `shape`, as positions int64[n] in the joined dimensions of these lengths; a negative index counts from
-    the end. An index tensor that is such already is used as it is.
+    """Host index tensors, broadcast to `shape`, as positions int64[n] in the joined dimensions of these lengths; a negative index counts
+    from the end. An index tensor that is such already is used as it is.
 
     Raises: IndexRangeError.
     """
@@ -432,8 +433,8 @@ cdef tuple _common(tuple a, tuple b):
 
 def neighbours(TensorBase x not None, tuple key):
     """(positions, first dimension, how many dimensions, shape of the index) of a subscript of the commonest kind: row-major int64 or int32
-    tensors of shapes that broadcast at dimensions side by side, all else whole, on the host, or of one shape and all row-major on a GPU; None
-    for any other.
+    tensors of shapes that broadcast at dimensions side by side, all else whole, on the host, or of one shape and all row-major on a GPU;
+    None for any other.
 
     Raises: IndexRangeError.
     """

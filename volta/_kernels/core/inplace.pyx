@@ -189,8 +189,8 @@ cdef bint _any_wants(TensorBase target, tuple others) except -1:
 
 
 cdef bint _alike(TensorBase target, tuple inputs, Primitive op):
-    """Whether what is to be changed in place is met by numbers and tensors of its dtype alone (`where`: and by a mask) that broadcast to its
-    shape, none of which shares its memory."""
+    """Whether what is to be changed in place is met by numbers and tensors of its dtype alone (`where`: and by a mask) that broadcast to
+    its shape, none of which shares its memory."""
     cdef object x
     cdef TensorBase t
     for x in inputs:

@@ -64,7 +64,7 @@ cdef object sum_of(object a, object b):
 
 
 class Prehook:
-    """A hook of a leaf that belongs to adding the gradient: it comes after the others, and where the gradient is only asked for not at all."""
+    """A leaf's hook that belongs to adding the gradient: it comes after the others, and not at all where the gradient is only asked for."""
 
     def __init__(self, function):
         self.function = function

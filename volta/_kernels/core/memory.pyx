@@ -24,7 +24,8 @@ cdef extern from *:
     /* Let Linux use large pages within a new block, as NumPy does: loops over many megabytes wait for the addresses of small ones. */
     static void volta_large_pages(void *block, size_t bytes) {
     #if defined(__linux__) && defined(MADV_HUGEPAGE)
-        uintptr_t page = (uintptr_t)1 << 21, first = ((uintptr_t)block + page - 1) & ~(page - 1), last = ((uintptr_t)block + bytes) & ~(page - 1);
+        uintptr_t page = (uintptr_t)1 << 21, start = (uintptr_t)block;
+        uintptr_t first = (start + page - 1) & ~(page - 1), last = (start + bytes) & ~(page - 1);
         if (last > first) (void)madvise((void *)first, last - first, MADV_HUGEPAGE);
     #else
         (void)block, (void)bytes;
@@ -166,4 +167,5 @@ def host_memory_stats():
 
 cdef object _out_of_memory(Py_ssize_t nbytes):
     return OutOfMemoryError(
-        f"cpu: cannot allocate {f'{nbytes:,}' if nbytes >= 0 else '2**63 or more'} bytes; {_live_bytes:,} bytes are live. Free tensors or use smaller ones.")
+        f"cpu: cannot allocate {f'{nbytes:,}' if nbytes >= 0 else '2**63 or more'} bytes; {_live_bytes:,} bytes are live. "
+        "Free tensors or use smaller ones.")

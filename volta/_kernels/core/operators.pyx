@@ -114,7 +114,8 @@ def give_over(get, set):
 
 
 def use_c_operators(type cls not None):
-    """Let a subclass of `Operators` reach its arithmetic, and views by subscripts, without a look-up by name, which a Python class would do in every call."""
+    """Let a subclass of `Operators` reach its arithmetic, and views by subscripts, without the look-up by name
+    that a Python class would do in every call."""
     global _write
     cdef PyNumberMethods* own = (<PyTypeObject*>cls).tp_as_number
     cdef PyNumberMethods* base = (<PyTypeObject*>Operators).tp_as_number

@@ -157,7 +157,8 @@ cdef Order order_of(tuple inputs):
     if first is None or not (_same(first, inputs) and dense(first)):
         order.strides = tuple(strides)
     else:                                           # as it lies, along dimensions of one element, too; as images do
-        order.strides = pixel_strides(first.shape) if w.rank == 4 and _lies_so(first, pixel_strides(first.shape)) else _forward(first)._strides
+        by_pixels = w.rank == 4 and _lies_so(first, pixel_strides(first.shape))
+        order.strides = pixel_strides(first.shape) if by_pixels else _forward(first)._strides
     order.shape = tuple([w.shape[i] for i in range(w.rank)])
     for x in inputs:
         views.append(_permuted(&w, <TensorBase>x) if isinstance(x, TensorBase) and len((<TensorBase>x).shape) else x)

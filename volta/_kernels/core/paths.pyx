@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Which part of a graph lies between results and the inputs whose gradients are asked for. Asked by `volta/autograd.py`, before `engine.pyx`
-walks there."""
+"""Which part of a graph lies between results and the inputs whose gradients are asked for. Asked by `volta/autograd.py`, before
+`engine.pyx` walks there."""
 from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta._kernels.core.base cimport TensorBase

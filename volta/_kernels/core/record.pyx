@@ -10,7 +10,7 @@ from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE
 from libc.stdlib cimport calloc, free
 
-from volta.errors import ArgumentError, CallError, DTypeError, VoltaError
+from volta.errors import ArgumentError, CallError, DTypeError
 from volta._kernels.core.base cimport BOOL_MASK, DTYPES, DType, Device, FLOAT32, FLOAT_MASK, INTEGER_MASK, TensorBase, dtype_of, is_half
 from volta._kernels.core.order cimport disown, given_by, relabel
 from volta._kernels.core.overriding cimport overridden, overriding, taken
@@ -208,7 +208,7 @@ cdef class Composed(Op):
 
     @property
     def __doc__(self):
-        return self.function.__doc__
+        return inspect.getdoc(self.function)
 
     cdef bint typed(self, tuple args, dict options) except -1:
         """Whether the arguments are of the commonest types that the annotations name."""

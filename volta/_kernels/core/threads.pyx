@@ -87,7 +87,7 @@ cdef extern from *:
       #include <time.h>
       #include <unistd.h>
       #define VOLTA_WINDOW 150                  /* milliseconds between looks */
-      #define VOLTA_CROWDED 8                   /* the part of a window: beside a busy process 1/5 to 1/2 are lost, on an idle machine 1/40 */
+      #define VOLTA_CROWDED 8                   /* the part of a window: beside a busy process 1/5 to 1/2 is lost, on an idle one 1/40 */
       #define VOLTA_SLICE 3000                  /* microseconds that a switch costs, where the system says no more */
       #define VOLTA_LEAST 400                   /* milliseconds with fewer threads; twice as long when it is still crowded then */
       #define VOLTA_MOST 6400

@@ -8,8 +8,8 @@ from libc.string cimport memcpy, memset
 
 from cython cimport floating
 from volta._kernels.core.base cimport (
-    BFLOAT16, BOOL, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, MAX_RANK, UINT8, DType, TensorBase, address, check_read, dtype_of, empty_host,
-    make_tensor)
+    BFLOAT16, BOOL, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, MAX_RANK, UINT8, DType, TensorBase, address, check_read, dtype_of,
+    empty_host, make_tensor)
 from volta._kernels.core.size cimport plain
 from volta.errors import ArgumentError, DTypeError, NumberError
 
@@ -231,8 +231,8 @@ cdef Py_ssize_t _count(const number* x, Py_ssize_t n) noexcept nogil:
 
 
 cdef Py_ssize_t _find(const number* x, Py_ssize_t size, const Py_ssize_t* sizes, int rank, int64_t* out, Py_ssize_t count) noexcept nogil:
-    """Per dimension a row of out[rank, count]; gives how many there were. Another thread may change x meanwhile: then there may be fewer, or
-    more, of which those beyond `count` are left out."""
+    """Per dimension a row of out[rank, count]; gives how many there were. Another thread may change x meanwhile: then there may be fewer,
+    or more, of which those beyond `count` are left out."""
     cdef int64_t[CHUNK] found
     cdef Py_ssize_t[MAX_RANK] at
     cdef Py_ssize_t length = sizes[rank - 1], left = size, start, end, i, j, n, k = 0
@@ -327,7 +327,7 @@ ctypedef fused word:
 
 
 cdef void _put(word* out, const uint8_t* mask, const word* source, Py_ssize_t n, Py_ssize_t count) noexcept nogil:
-    """Without branches, which random masks would mislead. IN: count, of the elements of source that are needed, none of which is behind it."""
+    """Without branches, which random masks would mislead. IN: count, of the elements of source that are needed, none of them behind it."""
     cdef Py_ssize_t i = 0, k = 0
     while k < count and i < n:
         out[i] ^= (out[i] ^ source[k]) & -<word>(mask[i] != 0)
@@ -336,15 +336,16 @@ cdef void _put(word* out, const uint8_t* mask, const word* source, Py_ssize_t n,
 
 
 def put_where(TensorBase out not None, TensorBase mask not None, TensorBase source not None):
-    """Let the elements of `source`, in their order, take the places of those of `out` where `mask` holds; gives how often it does. Where that
-    is more often than source has elements, nothing is written. IN: contiguous host tensors, out and mask of one size, out and source of one
-    dtype, which share no memory."""
+    """Let the elements of `source`, in their order, take the places of those of `out` where `mask` holds; gives how often it does. Where
+    that is more often than source has elements, nothing is written. IN: contiguous host tensors, out and mask of one size, out and source
+    of one dtype, which share no memory."""
     cdef Py_ssize_t n = out.size, count
     cdef int width = out.dtype.itemsize
     cdef void* target = address(out)
     cdef const void* values = address(source)
     cdef const uint8_t* marks = <const uint8_t*>address(mask)
-    if mask.dtype.code != BOOL or mask.size != n or source.dtype is not out.dtype or not (out.contiguous and mask.contiguous and source.contiguous):
+    if (mask.dtype.code != BOOL or mask.size != n or source.dtype is not out.dtype
+            or not (out.contiguous and mask.contiguous and source.contiguous)):
         raise ArgumentError("put_where: needs contiguous tensors, a mask of as many elements, and a source of the same dtype")
     check_read(out)
     check_read(mask)
@@ -444,7 +445,7 @@ def check_word(str name not None, n):
 
 
 cdef Py_ssize_t _fill(list data, TensorBase out, Py_ssize_t dim, Py_ssize_t at) except -2:
-    """The numbers of nested lists of the shape of `out` from the element `at` on; gives the one behind them, -1 for other shapes and types."""
+    """The numbers of nested lists of `out`'s shape from the element `at` on; gives the one behind them, -1 for other shapes and types."""
     cdef Py_ssize_t n = len(data), last = len(out.shape) - 1
     cdef int code = out.dtype.code, overflow = 0
     cdef object x

@@ -22,7 +22,7 @@ cdef extern from *:
       #define VOLTA_AS_LOOP
     #endif
     #define VOLTA_EACH(STATEMENT) { int l; VOLTA_AS_LOOP for (l = 0; l < VOLTA_ABREAST; l++) { STATEMENT } }
-    #define VOLTA_LINES(S, T, FABS, ROOT)                                                                               \\
+    #define VOLTA_LINES_ABREAST(S, T, FABS, ROOT)                                                                       \\
     static inline void volta_choose##S(T* VOLTA_APART most, T* VOLTA_APART place, const T* VOLTA_APART x, T here)       \\
         VOLTA_EACH(const T size = FABS(x[l]); const int more = size > most[l];                                          \\
                    most[l] = more ? size : most[l]; place[l] = more ? here : place[l];)                                 \\
@@ -39,8 +39,8 @@ cdef extern from *:
     static inline void volta_pivot##S(T* VOLTA_APART out, const T* VOLTA_APART x, T* VOLTA_APART zero, T place)         \\
         VOLTA_EACH(const int none = x[l] == 0; zero[l] = none && zero[l] == 0 ? place : zero[l]; out[l] = none ? 1 : x[l];)     \\
     static inline void volta_unsure##S(T* VOLTA_APART wrong, const T* VOLTA_APART x) VOLTA_EACH(wrong[l] += x[l] - x[l];)
-    VOLTA_LINES(32, float, fabsf, sqrtf)
-    VOLTA_LINES(64, double, fabs, sqrt)
+    VOLTA_LINES_ABREAST(32, float, fabsf, sqrtf)
+    VOLTA_LINES_ABREAST(64, double, fabs, sqrt)
     """
     const int ABREAST "VOLTA_ABREAST"
     void choose32 "volta_choose32"(float* most, float* place, const float* x, float here) noexcept nogil
@@ -170,7 +170,8 @@ cdef inline void eliminate_abreast(Py_ssize_t n, real* s, Py_ssize_t row, Py_ssi
                 take(s + (i * row + c * column) * LINE, x, s + (j * row + c * column) * LINE)
 
 
-cdef inline void exchange_abreast(Py_ssize_t n, Py_ssize_t k, const real* places, bint back, real* x, Py_ssize_t row, Py_ssize_t column) noexcept nogil:
+cdef inline void exchange_abreast(Py_ssize_t n, Py_ssize_t k, const real* places, bint back, real* x, Py_ssize_t row,
+                                  Py_ssize_t column) noexcept nogil:
     cdef Py_ssize_t i, j, c, at
     for at in range(n):
         j = n - 1 - at if back else at

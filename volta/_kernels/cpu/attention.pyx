@@ -4,7 +4,8 @@
 # Layout: q[B, H, L, E], k[B, G, S, E], v[B, G, S, V] with any strides but that of the last dimension, which is 1; query head h reads
 #   head h * G / H of k and v; mask[B or 1, H or 1, L or 1, S or 1], any strides. What a block needs is copied beside one another; only
 #   the right factor of the scores is turned. The forward pass holds scores as [key][query], so that a row's maximum and sum run along
-#   vectors, and the backward pass, as the forward one of few queries, as [query][key]. Scores are in units of log 2, for a short exponential.
+#   vectors, and the backward pass, as the forward one of few queries, as [query][key]. Scores are in units of log 2, for a short
+#   exponential.
 # Threads: forward over heads and blocks of queries, which change no result; backward over heads and, where these are few, parts of
 #   the keys, whose gradients of q are added in order: these depend on the sizes alone.
 # Stats[B, H, L, 2]: of each query's scores the greatest, and one over the sum of their powers against it. As a logsumexp they would be one
@@ -414,7 +415,7 @@ cdef TensorBase in_lines(TensorBase t):
 
 
 cdef TensorBase room(TensorBase q, TensorBase v):
-    """Room for the result. It lies as the queries do where these lie in lines as wide; else heads lie ahead of the sequence (as in PyTorch)."""
+    """Room for the result. It lies as the queries do if these lie in lines as wide; else heads lie before the sequence, as in PyTorch."""
     cdef Py_ssize_t step = v.shape[3]
     cdef int[3] order = [0, 1, 2]
     cdef int i, k

@@ -107,8 +107,8 @@ cdef extern from * nogil:
         double a = fabs(x), c = a < 16 ? a : 16, z = 0.25 * c * c, t = 1 / a, e = exp_f64(scaled ? -a : 0.5 * a);
         double p = volta_bessel_near[order][20], q = volta_bessel_far[order][11];
         int k;
-        VOLTA_UNROLL for (k = 19; k >= 0; k--) p = VOLTA_FMA64(p, z, volta_bessel_near[order][k]);
-        VOLTA_UNROLL for (k = 10; k >= 0; k--) q = VOLTA_FMA64(q, t, volta_bessel_far[order][k]);
+        VOLTA_UNROLL_WHOLE for (k = 19; k >= 0; k--) p = VOLTA_FMA64(p, z, volta_bessel_near[order][k]);
+        VOLTA_UNROLL_WHOLE for (k = 10; k >= 0; k--) q = VOLTA_FMA64(q, t, volta_bessel_far[order][k]);
         p = (order ? 0.5 * c * p : p) * (scaled ? e : 1);
         q = q * sqrt(t) * (scaled ? 1 : e) * (scaled ? 1 : e);
         p = volta_pick64(a < 16, p, q);

@@ -123,7 +123,8 @@ cdef bint negligible(Py_ssize_t low, Py_ssize_t m, int way, const double* d, dou
     return False
 
 
-cdef void chase(Py_ssize_t low, Py_ssize_t m, int way, double shift, double* d, double* e, real* c1, real* s1, real* c2, real* s2) noexcept nogil:
+cdef void chase(Py_ssize_t low, Py_ssize_t m, int way, double shift, double* d, double* e, real* c1, real* s1, real* c2,
+                real* s2) noexcept nogil:
     """A sweep over rows low .. m, downwards or upwards (`way` 2). OUT: what rotates pairs of rows of v and of u, or with `way` 2 of u and
     of v."""
     cdef Py_ssize_t i

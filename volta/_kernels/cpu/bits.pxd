@@ -15,11 +15,11 @@ cdef extern from * nogil:
     #endif
     /* A loop of known length inside of one over elements stops vectorisation, too. */
     #if defined(__GNUC__) && !defined(__clang__)
-      #define VOLTA_UNROLL _Pragma("GCC unroll 32")
+      #define VOLTA_UNROLL_WHOLE _Pragma("GCC unroll 32")
     #elif defined(__clang__)
-      #define VOLTA_UNROLL _Pragma("unroll")
+      #define VOLTA_UNROLL_WHOLE _Pragma("unroll")
     #else
-      #define VOLTA_UNROLL
+      #define VOLTA_UNROLL_WHOLE
     #endif
     /* Bytes of the widest vectors that there are: GCC takes wider ones apart badly, through memory. */
     #if defined(__AVX512F__)

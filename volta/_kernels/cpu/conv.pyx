@@ -61,7 +61,7 @@ cdef struct Left:
     Py_ssize_t tile_rows, block                         # rows of a tile and of a block of the work
     bint shared                                         # im2col of a whole chunk is formed at once
     Py_ssize_t panels                                   # its parts
-    Py_ssize_t* steps                                   # [taps by phase][2] of each tap, the slice and row of windows; NULL: none is left out
+    Py_ssize_t* steps                                   # [taps by phase][2] of each tap, the slice and row of windows; NULL: all are taken
 
 
 # ---------------------------------------------------------------- parts of the work
@@ -210,8 +210,8 @@ cdef void phase_product(Plan* p, Left* left, Chunk* chunk, Py_ssize_t phase, Py_
                     stripe_product(p, left, chunk, phase, v0, j, row0, row1, count, a, at, band, taps, p.sources + v0, bias, k > first, out)
                 else:
                     form_columns(p, chunk, taps, count, v0, j, band, columns, width)
-                    stripe_product(p, left, chunk, phase, v0, j, row0, row1, count, a, at, <const real*>columns, &lines[0], &places[0], bias,
-                                   k > first, out)
+                    stripe_product(p, left, chunk, phase, v0, j, row0, row1, count, a, at, <const real*>columns, &lines[0], &places[0],
+                                   bias, k > first, out)
                 k += depth
                 if k >= end:
                     break

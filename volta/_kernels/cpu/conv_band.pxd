@@ -70,7 +70,7 @@ cdef inline void load_band(Plan* p, Chunk* chunk, const real* x, const real* end
     IN: x, the first channel of image 0; `end` the end of its memory; room for one vector more. What vectors see past the last row is 0:
     left from before it could be denormal, and sums that nobody reads would take forty times as long.
     """
-    cdef Py_ssize_t i, c, s, r, z, y, plane = p.h.source * p.w.source, skip = p.h.skip, first = chunk.y * p.h.stride * skip + p.h.first
+    cdef Py_ssize_t i, c, s, r, z, plane = p.h.source * p.w.source, skip = p.h.skip, first = chunk.y * p.h.stride * skip + p.h.first
     cdef Py_ssize_t slices = (chunk.slices - 1) * p.d.stride + p.d.reach, rows = (chunk.rows - 1) * p.h.stride + p.h.reach
     cdef Py_ssize_t low = max(0, min(rows, ceil_div(-first, skip))) if first < 0 else 0         # rows low .. high lie in the input
     cdef Py_ssize_t high = max(low, min(rows, ceil_div(p.h.source - first, skip))) if first < p.h.source else low

@@ -35,9 +35,10 @@ cdef inline Py_ssize_t wide_cost(Plan* p) noexcept nogil:
 
 
 cdef inline bint few_pay(Plan* p) noexcept nogil:
-    """Whether few outputs take less time by pixels than by rows of places. A row costs about as much to load as 20 of its elements, one with
-    a longer stride as 4 each."""
-    cdef Py_ssize_t tiles = p.taps * (2 * p.o if p.o <= TILE_ROWS // 2 else TILE_ROWS) * ceil_div(p.w.places, p.lanes) * p.lanes // p.w.places
+    """Whether few outputs take less time by pixels than by rows of places. A row costs about as much to load as 20 of its elements, one
+    with a longer stride as 4 each."""
+    cdef Py_ssize_t rows = 2 * p.o if p.o <= TILE_ROWS // 2 else TILE_ROWS
+    cdef Py_ssize_t tiles = p.taps * rows * ceil_div(p.w.places, p.lanes) * p.lanes // p.w.places
     cdef Py_ssize_t loads = steps_of(p) * (110 if p.w.stride * p.w.skip > 2 else 5 + 700 // (p.w.places * p.w.stride + p.w.reach - 1))
     return min(few_cost(p), wide_cost(p)) < (tiles + loads) * p.c
 

@@ -62,8 +62,8 @@ cdef struct Pixels:
 
 
 cdef bint fits(Plan* p) noexcept nogil:
-    """Whether the sizes are such that this way is faster: few outputs, rows that fill no vectors, or stride; weights that many places share,
-    or few."""
+    """Whether the sizes are such that this way is faster: few outputs, rows that fill no vectors, or stride; weights that many places
+    share, or few."""
     cdef Py_ssize_t lines = ceil_div(p.w.places, p.lanes) * p.lanes, weights = p.o * p.c * p.taps
     cdef bint apart = p.w.stride * p.w.step > 1, narrow = lines * 16 > p.w.places * 17
     if p.pixelwise:                                     # nothing is turned, and weights [O][taps][C] are packed in any case
@@ -290,7 +290,7 @@ cdef inline bint sees_all(const Plan* p, const Py_ssize_t* at) noexcept nogil:
 
 cdef inline Py_ssize_t list_runs(Plan* p, Pixels* q, Py_ssize_t first, Py_ssize_t end, Py_ssize_t line, const Py_ssize_t* at,
                                  Py_ssize_t* runs, Py_ssize_t* lines) noexcept nogil:
-    """The runs of the taps first .. end, or those that a tile sees, and where their weights lie. IN: line, weights of a tap; at, or NULL."""
+    """The runs of the taps first .. end, or those that a tile sees, and where their weights lie. IN: a tap's weights; at, or NULL."""
     cdef Py_ssize_t t = first, n = 0, z, y, x
     while t < end:
         z, y, x = q.steps[3 * t], q.steps[3 * t + 1], q.steps[3 * t + 2]
@@ -320,8 +320,8 @@ cdef inline void tile_of_places(Pixels* q, Py_ssize_t count, const Py_ssize_t* r
 cdef void phase_product(Plan* p, Pixels* q, Py_ssize_t phase, Py_ssize_t tiles, Py_ssize_t width, const Py_ssize_t* places,
                         const Py_ssize_t* targets, const Py_ssize_t* at, const real* band, const real* weight, const real* bias,
                         real* out, Py_ssize_t step) noexcept nogil:
-    """One phase of a panel of a chunk, in sums of up to DEPTH terms or one run. IN: at, where windows begin, or NULL. OUT: out, whose pixels
-    are `step` elements apart."""
+    """One phase of a panel of a chunk, in sums of up to DEPTH terms or one run. IN: at, where windows begin, or NULL. OUT: out, whose
+    pixels are `step` elements apart."""
     cdef Py_ssize_t[2][DEPTH] runs, lines           # all, and those that a tile sees
     cdef Py_ssize_t part, depth, first, end, count, every, most, tile
     cdef bint some

@@ -123,7 +123,7 @@ cdef void thin_plane(Plan* p, const real* x, real* out) noexcept nogil:
 
 
 cdef Storage thinned(Plan* p, const real** x):
-    """Where windows of one element are some steps apart, make x what they see and the plan one of steps of 1. Gives its memory. Allocates."""
+    """Where windows of one element are some steps apart, make x what they see and the plan one of steps of 1. Gives its memory, if any."""
     cdef Py_ssize_t planes = p.n * p.groups * p.c, source = pixels_in(p), size = pixels_out(p), i
     cdef Axis* axes[3]
     axes[0], axes[1], axes[2] = &p.d, &p.h, &p.w

@@ -1,4 +1,5 @@
-# Which taps the windows of some vectors see: those in slices and rows that lie outside the input for all of them are left out. Products with
+# Which taps the windows of some vectors see: those in slices and rows that lie outside the input for all of them are left out. Products
+# with
 #   the zeros of the padding change no sum, unless a weight is not finite, which the caller looks at.
 #
 # Layout: steps[taps by phase][2], of each tap the slice and the row of a window. Threads: none. Sizes: the plan's.

@@ -66,7 +66,7 @@ cdef inline Py_ssize_t panel_at(Blocks* b, Py_ssize_t panel) noexcept nogil:
 cdef inline void add_products(Plan* p, Blocks* b, Py_ssize_t tiles, Py_ssize_t rows, Py_ssize_t room, Py_ssize_t width, const real* g,
                               const real* v, bint add, real* sums) noexcept nogil:
     """S of a panel from, or plus, what a chunk gives."""
-    cdef Py_ssize_t point, row, i, first, step = padded(rows, p.lanes)
+    cdef Py_ssize_t point, row, i, step = padded(rows, p.lanes)
     for point in range(POINTS):
         for i in range(ceil_div(rows, TILE_ROWS)):
             row = i * TILE_ROWS

@@ -145,7 +145,7 @@ cdef extern from * nogil:
           *e = _mm512_getexp_pd(x);
           f = W_FMA(m, W_OF_16(*at, inverses), W_SET(-1));
           *square = z = W_MUL(f, f);
-          VOLTA_UNROLL
+          VOLTA_UNROLL_WHOLE
           for (i = 6; i >= 0; i -= 2) p = W_FMA(p, z, W_SET(c[i])), q = W_FMA(q, z, W_SET(c[i + 1]));
           *tail = W_FMA(q, f, p);
           return f;
@@ -276,7 +276,7 @@ cdef extern from * nogil:
           *more = _mm512_maskz_mul_pd(*above, W_NEG_FMA(g, g, u), W_FMA(y, r, y));
           z = W_PICK(*above, u, W_MUL(a, a));
           w = W_MUL(z, z);
-          VOLTA_UNROLL
+          VOLTA_UNROLL_WHOLE
           for (i = 8; i >= 0; i -= 2) p = W_FMA(p, w, W_SET(c[i])), q = W_FMA(q, w, W_SET(c[i + 1]));
           return W_MUL(W_FMA(q, z, p), z);
       }
@@ -330,7 +330,7 @@ cdef extern from * nogil:
           int i;
           r = W_NEG_FMA(k, W_SET(0.390625), a);
           p = W_OF_16(at, volta_erf_near);
-          VOLTA_UNROLL
+          VOLTA_UNROLL_WHOLE
           for (i = 1; i <= 14; i++) p = W_FMA(p, r, W_OF_16(at, volta_erf_near + 16 * i));
           p = _mm512_mask_mul_pd(p, _mm512_cmp_pd_mask(k, W_SET(0), _CMP_EQ_OQ), p, r);
           return W_WITH_SIGN(W_MIN(W_SET(1), p), x);
@@ -376,7 +376,7 @@ cdef extern from * nogil:
           int i;
           _mm256_storeu_si256((__m256i *)at, _mm256_and_si256(_mm256_castpd_si256(t), _mm256_set1_epi64x(15)));
           p = _mm256_setr_pd(row[at[0]], row[at[1]], row[at[2]], row[at[3]]);
-          VOLTA_UNROLL
+          VOLTA_UNROLL_WHOLE
           for (i = 1; i <= 14; i++) {
               row += 16;
               p = _mm256_fmadd_pd(p, r, _mm256_setr_pd(row[at[0]], row[at[1]], row[at[2]], row[at[3]]));

@@ -1,5 +1,5 @@
-# The scalar functions of float64, in the form of scalar.pxd: exp, exp2, expm1, tanh, sigmoid, logarithms, sin, cos and erf without branches,
-# to 2.3 units in the last place; the rest calls the C library. Polynomials are near-minimax fits.
+# The scalar functions of float64, in the form of scalar.pxd: exp, exp2, expm1, tanh, sigmoid, logarithms, sin, cos and erf without
+# branches, to 2.3 units in the last place; the rest calls the C library. Polynomials are near-minimax fits.
 from volta._kernels.cpu cimport bits
 
 cdef extern from * nogil:

@@ -17,7 +17,8 @@ from volta._kernels.cpu.rank_two cimport pair
 from volta._kernels.cpu.reflect_blocks cimport PANEL, apply_right
 from volta._kernels.cpu.tridiagonal cimport conquer, conquer_space, values_of
 
-cdef void make_tridiagonal(bint shared, Py_ssize_t n, real* a, Py_ssize_t ld, double most, double* d, double* e, real* tau, real* space) noexcept nogil:
+cdef void make_tridiagonal(bint shared, Py_ssize_t n, real* a, Py_ssize_t ld, double most, double* d, double* e, real* tau,
+                           real* space) noexcept nogil:
     """d and e of A = Q T Q'; row i of a: reflection i, from column i + 1 on, its first element 1 where there is one. IN: the
     largest element's size; 4 ld of space."""
     cdef real* v = space

@@ -11,7 +11,8 @@ from libc.stdint cimport int32_t, int64_t, uint16_t, uint8_t
 
 from volta._kernels.cpu.copy cimport contiguous_copy, copy_data, is_transposed, put_number
 from volta._kernels.core.base cimport (
-    BFLOAT16, BOOL, DTYPES, FLOAT16, FLOAT32, INT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host, empty_host_like, same_bytes)
+    BFLOAT16, BOOL, DTYPES, FLOAT16, FLOAT32, INT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host, empty_host_like,
+    same_bytes)
 from volta._kernels.core.threads cimport NOGIL_SIZE, threads_for
 from volta._kernels.core.values cimport word_of
 from volta._kernels.cpu.elementwise_rows cimport Work, run_range
@@ -43,7 +44,8 @@ cdef inline int put_operand(char* out, int code, object value, Kernel kernel) ex
     there is a kernel for numbers alone, those beyond the dtype are."""
     cdef long long n
     if kernel.strict and code == FLOAT32 and not kernel.power and not (-FLT_MAX <= <double>value <= FLT_MAX) and isfinite(<double>value):
-        raise ArgumentError(f"{kernel.name}: {value} does not fit into {dtype_of(code)}; give an infinite one, or one within volta.finfo(dtype)")
+        raise ArgumentError(f"{kernel.name}: {value} does not fit into {dtype_of(code)}; give an infinite one, or one within "
+                            "volta.finfo(dtype)")
     if not isinstance(value, int):
         return put_number(out, code, value, kernel.name)
     n = word_of(kernel.name, value)

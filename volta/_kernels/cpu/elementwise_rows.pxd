@@ -272,7 +272,8 @@ cdef inline Py_ssize_t run_rows(const Geometry* g, const Work* w, Cursor* c, Chu
                         chunk.rows if planes == 1 and repeated else rows, n, w.itemsize[k])
         run_any(w, at, unit, planes * rows * n)
         if at[0] == <char*>buffers[0]:
-            copy_planes(c.at[0], step[0][1], step[0][0], at[0], n * w.itemsize[0], rows * n * w.itemsize[0], planes, rows, n * w.itemsize[0])
+            copy_planes(c.at[0], step[0][1], step[0][0], at[0], n * w.itemsize[0], rows * n * w.itemsize[0], planes, rows,
+                        n * w.itemsize[0])
         if planes > 1:
             advance_planes(g, c, planes)
         else:

@@ -80,11 +80,10 @@ cdef void add_plane(const Room* r, int out, int plane, double scale) noexcept no
 cdef void combine(const Room* r, int powers, int count, const double* weights) noexcept nogil:
     """Sums of the powers, the first planes, in their places and where there are more sums than powers in OTHER. IN: a row of weights for
     each sum, of which the first is that of 1."""
-    cdef int change, s, q
+    cdef int change, s
     cdef Py_ssize_t i, apart = r.n * r.ld
     cdef double[5] x
     cdef double* plane
-    cdef double sum
     for change in range(2 if r.dual else 1):
         plane = place(r, A, change)
         if count == 5:

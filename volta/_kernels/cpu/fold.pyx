@@ -101,12 +101,13 @@ def fold(TensorBase x not None, size, tuple kernel, tuple stride, tuple padding,
 
 def columns(TensorBase x not None, tuple kernel, tuple stride, tuple padding, tuple dilation):
     """The windows of images x[N, C, H, W], padded by zeros, as columns [N, C * kh * kw, windows]: a copy."""
-    cdef Py_ssize_t count = 1, d
+    cdef Py_ssize_t count = 1, reach, d
     cdef list sizes = list(x.shape[:2]), strides, windows = []
     if any(padding):
         x = place(x, (*x.shape[:2], *[n + 2 * p for n, p in zip(x.shape[2:], padding)]), (0, 0, *padding), (1, 1, 1, 1), 0.0)
     for d in range(2):
-        windows.append((<Py_ssize_t>x.shape[2 + d] - <Py_ssize_t>dilation[d] * (<Py_ssize_t>kernel[d] - 1) - 1) // <Py_ssize_t>stride[d] + 1)
+        reach = <Py_ssize_t>dilation[d] * (<Py_ssize_t>kernel[d] - 1) + 1
+        windows.append((<Py_ssize_t>x.shape[2 + d] - reach) // <Py_ssize_t>stride[d] + 1)
         count *= <Py_ssize_t>kernel[d]
     strides = [*x._strides[:2], *[s * n for s, n in zip(x._strides[2:], dilation)], *[s * n for s, n in zip(x._strides[2:], stride)]]
     found = contiguous(view(x, (*sizes, *kernel, *windows), tuple(strides), x.offset))

@@ -34,8 +34,8 @@ cdef extern from * nogil:
                                            -2.08767569878681e-09, 2.755731922398589e-07, -2.48015873015873e-05, 0.001388888888888889,
                                            -0.041666666666666664, 0.5};
           int k;
-          VOLTA_UNROLL for (k = 1; k < 8; k++) d = y < 8 ? VOLTA_FMA64(d, y + k, p) : 0, p = y < 8 ? p * (y + k) : 1;
-          VOLTA_UNROLL for (k = 0; k < 10; k++) sum = VOLTA_FMA64(sum, w, odds[k]), even = VOLTA_FMA64(even, w, evens[k]);
+          VOLTA_UNROLL_WHOLE for (k = 1; k < 8; k++) d = y < 8 ? VOLTA_FMA64(d, y + k, p) : 0, p = y < 8 ? p * (y + k) : 1;
+          VOLTA_UNROLL_WHOLE for (k = 0; k < 10; k++) sum = VOLTA_FMA64(sum, w, odds[k]), even = VOLTA_FMA64(even, w, evens[k]);
           *product = p;
           *slope = d;
           *s = VOLTA_FMA64(-sum, w * r, r);
@@ -83,9 +83,9 @@ cdef extern from * nogil:
     VOLTA_INLINE double volta_trigamma(double q) {
         double c = q < 8 ? q : 1, y = q < 8 ? q + 8 : q, sum, z, p[8], s[4];
         int k;
-        VOLTA_UNROLL for (k = 0; k < 8; k++) p[k] = (c + k) * (c + k);
-        VOLTA_UNROLL for (k = 0; k < 4; k++) s[k] = p[2 * k] + p[2 * k + 1], p[k] = p[2 * k] * p[2 * k + 1];
-        VOLTA_UNROLL for (k = 0; k < 2; k++) s[k] = s[2 * k] * p[2 * k + 1] + s[2 * k + 1] * p[2 * k], p[k] = p[2 * k] * p[2 * k + 1];
+        VOLTA_UNROLL_WHOLE for (k = 0; k < 8; k++) p[k] = (c + k) * (c + k);
+        VOLTA_UNROLL_WHOLE for (k = 0; k < 4; k++) s[k] = p[2 * k] + p[2 * k + 1], p[k] = p[2 * k] * p[2 * k + 1];
+        VOLTA_UNROLL_WHOLE for (k = 0; k < 2; k++) s[k] = s[2 * k] * p[2 * k + 1] + s[2 * k + 1] * p[2 * k], p[k] = p[2 * k] * p[2 * k + 1];
         sum = volta_pick64(q < 8, (s[0] * p[1] + s[1] * p[0]) / (p[0] * p[1]), 0);
         z = 1 / (y * y);
         return sum + 1 / y + 0.5 * z + z / y * (1 / 6. - z * (1 / 30. - z * (1 / 42. - z * (1 / 30. - z * (5 / 66. - z * (
@@ -121,7 +121,7 @@ cdef extern from * nogil:
         double above = p[8], below = q[8];
         int k;
         if (!(a < 0.5)) return lgamma(1 + a);
-        VOLTA_UNROLL for (k = 7; k >= 0; k--) above = VOLTA_FMA64(above, a, p[k]), below = VOLTA_FMA64(below, a, q[k]);
+        VOLTA_UNROLL_WHOLE for (k = 7; k >= 0; k--) above = VOLTA_FMA64(above, a, p[k]), below = VOLTA_FMA64(below, a, q[k]);
         return a * above / below;
     }
     /* log(Gamma(1 + a)) less its leading terms a log(a) - a + log(2 pi a) / 2. */

@@ -104,7 +104,8 @@ cdef extern from * nogil:
           _mm512_castps512_ps256(v))))), _mm512_cvtpd_ps(F(_mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1)))), 1)
       /* Near its roots 1 and 2, where what is left of large terms is small, and at infinity, as the C library. */
       static volta_v v_lgamma(volta_v x) {
-          __mmask16 apart = _mm512_cmp_ps_mask(V_ABS(V_SUB(V_ABS(V_SUB(x, V_SET(1.5f))), V_SET(0.5f))), V_SET(1.52587890625e-5f), _CMP_LT_OQ)
+          __mmask16 apart = _mm512_cmp_ps_mask(V_ABS(V_SUB(V_ABS(V_SUB(x, V_SET(1.5f))), V_SET(0.5f))), V_SET(1.52587890625e-5f),
+                                               _CMP_LT_OQ)
               | _mm512_cmp_ps_mask(V_ABS(x), V_SET(INFINITY), _CMP_EQ_OQ);
           volta_v y = VOLTA_BY_HALVES(w_lgamma, x);
           return __builtin_expect(apart != 0, 0) ? volta_again(y, x, apart, lgamma) : y;

@@ -131,8 +131,8 @@ cdef inline Py_ssize_t panel_start(const Block* s, Py_ssize_t j) noexcept nogil:
 
 
 cdef void turn_tiles(const Products* p, const Block* s, Py_ssize_t q, const real* a, real* out) noexcept nogil:
-    """Tile q of a and those that follow it in TURNED rows, as `pack` does. Where columns of a are contiguous, all lie in the same cache lines,
-    which would be gone before the next tile asked for them."""
+    """Tile q of a and those that follow it in TURNED rows, as `pack` does. Where columns of a are contiguous, all lie in the same cache
+    lines, which would be gone before the next tile asked for them."""
     cdef Py_ssize_t i = tile_start(s, q), end = min(q + TURNED // TILE_ROWS, s.tiles), along = p.a_column, depth = s.depth, k, t, first
     cdef const real* x = a + i * p.a_row + s.k0 * along
     if p.a_row == 1 and tile_start(s, end) - i == TURNED:

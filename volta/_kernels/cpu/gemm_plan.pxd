@@ -7,7 +7,7 @@ cdef enum:
     PAD = 64
     THIN = 3                    # rows or columns up to which reading the other operand is all that counts
     FETCHED = 2359296           # bytes from which on b is fetched ahead there, and all rows of a elsewhere,
-    TURNED = 16                 # rows of a that are turned at a time, whole tiles: a cache line of each of its columns, if these are contiguous
+    TURNED = 16                 # rows of a that are turned at a time, whole tiles: a cache line of each column, if these are contiguous
     FORESEEN = 32               # vectors between columns of a up to which the processor sees the next ones coming
 
 # A batch of products out = a @ b + bias. Strides in elements; those of the matrices' dimensions stand apart from those of the batch's.

@@ -84,8 +84,8 @@ cdef void some_blocks(const real* g, const real* x, real* out, Py_ssize_t outer,
     cdef Py_ssize_t rows = BLOCK // n if n < SHORT else 1, parts = (n + BLOCK - 1) // BLOCK, k, row, at
     for k in range(first, last):
         row, at = k // parts * rows, k % parts * BLOCK
-        one_block(NULL if g == NULL else g + row * n + at, x + 2 * row * n + at, out + row * n * (1 if g == NULL else 2) + at,
-                  min(rows, outer - row), min(<Py_ssize_t>BLOCK, n - at), n)
+        one_block(<const real*>NULL if g == NULL else g + row * n + at, x + 2 * row * n + at,
+                  out + row * n * (1 if g == NULL else 2) + at, min(rows, outer - row), min(<Py_ssize_t>BLOCK, n - at), n)
 
 
 cdef void all_blocks(const real* g, const real* x, real* out, Py_ssize_t outer, Py_ssize_t n) noexcept nogil:

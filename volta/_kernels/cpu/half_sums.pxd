@@ -1,5 +1,5 @@
-# Sums of float16 and bfloat16 in float32, as sums.pxd has them, with elements that are widened in registers: through a buffer they took up to
-# twice as long. Threads: none. Sizes: the caller's. Builds without vectors for it take nothing.
+# Sums of float16 and bfloat16 in float32, as sums.pxd has them, with elements that are widened in registers: through a buffer they took up
+# to twice as long. Threads: none. Sizes: the caller's. Builds without vectors for it take nothing.
 from libc.stdint cimport uint16_t
 from volta._kernels.cpu.folds cimport BLOCK                     # 1,024
 from volta._kernels.cpu.scalar cimport half_to_float            # its header
@@ -62,7 +62,8 @@ cdef extern from * nogil:
       enum { HALF_SUMS = 1 };
     #else
       static double volta_half_block(int brain, const uint16_t *x) { return 0; }
-      static Py_ssize_t volta_half_columns(int brain, double *acc, const char *x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) { return 0; }
+      static Py_ssize_t volta_half_columns(int brain, double *acc, const char *x, Py_ssize_t step, Py_ssize_t rows,
+                                           Py_ssize_t n) { return 0; }
       enum { HALF_SUMS = 0 };
     #endif
     """

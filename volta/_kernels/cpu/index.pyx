@@ -162,7 +162,8 @@ cdef struct Move:
     Py_ssize_t sources[MAX_RANK]        # of the source
 
 
-cdef bint move_range(const Move* p, const word* source, const int64_t* index, Py_ssize_t first, Py_ssize_t last, word* target) noexcept nogil:
+cdef bint move_range(const Move* p, const word* source, const int64_t* index, Py_ssize_t first, Py_ssize_t last,
+                     word* target) noexcept nogil:
     """Whether an index was outside (gather, which checks them itself)."""
     if p.kind == GATHER:
         return gather_lines(p, source, index, first, last, target)
@@ -201,7 +202,8 @@ cdef bint move(const Move* p, TensorBase source, TensorBase index, TensorBase ta
 
 # ---------------------------------------------------------------- gather
 
-cdef inline void gather_line(const word* x, const int64_t* index, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t step, word* out) noexcept nogil:
+cdef inline void gather_line(const word* x, const int64_t* index, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t step,
+                             word* out) noexcept nogil:
     """out[j] = x[index[j] * stride + j * step]"""
     if word is int8_t:
         gather_line8(x, index, n, stride, step, out)
@@ -213,7 +215,8 @@ cdef inline void gather_line(const word* x, const int64_t* index, Py_ssize_t n, 
         gather_line64(x, index, n, stride, step, out)
 
 
-cdef inline bint gather_long(const word* x, const word* after, const int64_t* index, Py_ssize_t n, Py_ssize_t length, word* out) noexcept nogil:
+cdef inline bint gather_long(const word* x, const word* after, const int64_t* index, Py_ssize_t n, Py_ssize_t length,
+                             word* out) noexcept nogil:
     """A line of one that lies together, and whether an index was outside. Meanwhile that one's successor is fetched: elements that are
     read by chance would be waited for."""
     if word is int8_t:
@@ -285,7 +288,8 @@ cdef int merged(tuple shape, tuple strides, tuple others, Py_ssize_t* sizes, Py_
     for d in range(len(shape)):
         if <Py_ssize_t>shape[d] == 1:
             continue
-        if rank and a[rank - 1] == <Py_ssize_t>strides[d] * <Py_ssize_t>shape[d] and b[rank - 1] == <Py_ssize_t>others[d] * <Py_ssize_t>shape[d]:
+        if (rank and a[rank - 1] == <Py_ssize_t>strides[d] * <Py_ssize_t>shape[d]
+                and b[rank - 1] == <Py_ssize_t>others[d] * <Py_ssize_t>shape[d]):
             sizes[rank - 1] *= <Py_ssize_t>shape[d]
             rank -= 1
         else:

@@ -28,16 +28,16 @@ cdef extern from *:
                                               Py_ssize_t out_row) {                                                     \\
         const int lanes = VOLTA_INTEGER_LANES(BITS);                                                                    \\
         volta_u##BITS sum[ROWS][2]; int i;                                                                              \\
-        VOLTA_UNROLL for (i = 0; i < ROWS; i++) sum[i][0] = sum[i][1] = (volta_u##BITS){0};                             \\
+        VOLTA_UNROLL_WHOLE for (i = 0; i < ROWS; i++) sum[i][0] = sum[i][1] = (volta_u##BITS){0};                       \\
         for (; k > 0; k--, a += a_step, b += b_row) {                                                                   \\
             const volta_u##BITS x = *(const volta_u##BITS*)b, y = *(const volta_u##BITS*)(b + lanes);                   \\
-            VOLTA_UNROLL for (i = 0; i < ROWS; i++) {                                                                   \\
+            VOLTA_UNROLL_WHOLE for (i = 0; i < ROWS; i++) {                                                             \\
                 const volta_u##BITS one = a[i * a_row] - (volta_u##BITS){0};                                            \\
                 sum[i][0] += one * x;                                                                                   \\
                 sum[i][1] += one * y;                                                                                   \\
             }                                                                                                           \\
         }                                                                                                               \\
-        VOLTA_UNROLL for (i = 0; i < ROWS; i++) {                                                                       \\
+        VOLTA_UNROLL_WHOLE for (i = 0; i < ROWS; i++) {                                                                 \\
             *(volta_u##BITS*)(out + out_row * i) = sum[i][0];                                                           \\
             *(volta_u##BITS*)(out + out_row * i + lanes) = sum[i][1];                                                   \\
         }                                                                                                               \\

@@ -59,7 +59,8 @@ cdef inline Py_ssize_t largest_of(Py_ssize_t first, Py_ssize_t last, const real*
     return place
 
 
-cdef void exchange(Py_ssize_t n, Py_ssize_t first, Py_ssize_t k, Py_ssize_t here, Py_ssize_t row, real* a, Py_ssize_t ld, real* v) noexcept nogil:
+cdef void exchange(Py_ssize_t n, Py_ssize_t first, Py_ssize_t k, Py_ssize_t here, Py_ssize_t row, real* a, Py_ssize_t ld,
+                   real* v) noexcept nogil:
     """Rows and columns here < row of what is left, and rows of the panel before column k."""
     cdef Py_ssize_t i
     a[row * (ld + 1)] = a[here * (ld + 1)]
@@ -94,7 +95,8 @@ cdef void put_two(Py_ssize_t n, Py_ssize_t k, const real* x, const real* y, real
         out[ld + i] = scale * (second * y[i] - x[i])
 
 
-cdef Py_ssize_t factor_panel(Py_ssize_t n, Py_ssize_t first, real* a, Py_ssize_t ld, int32_t* pivots, real* v, real* x, int32_t* info) noexcept nogil:
+cdef Py_ssize_t factor_panel(Py_ssize_t n, Py_ssize_t first, real* a, Py_ssize_t ld, int32_t* pivots, real* v, real* x,
+                             int32_t* info) noexcept nogil:
     """Columns from `first` on. OUT: v, minus what they are before division by D; what follows the last one, or -1 where a pivot is not
     finite. IN: x of two columns."""
     cdef real* y = x + ld
@@ -303,7 +305,7 @@ def ldl_solve(TensorBase a not None, TensorBase pivots not None, TensorBase b no
     cdef Batch p
     cdef Task task
     cdef tuple lead = batch_of(a)
-    if lead != batch_of(b) or pivots.shape != a.shape[:-1]:
+    if lead != batch_of(b) or pivots.shape != a.shape[:len(a.shape) - 1]:
         return None
     plan(&p, a, b, lead)
     pivots = packed(pivots)

@@ -58,7 +58,8 @@ cdef TensorBase place_for(tuple shape, TensorBase like, TensorBase out):
     if out is None:
         return empty_host(shape, like.dtype)
     if out.shape != shape or out.dtype is not like.dtype or not out.contiguous:
-        raise DTypeError(f"a product of shape {shape} and {like.dtype.name} does not fit into out of shape {out.shape} and {out.dtype.name}")
+        raise DTypeError(f"a product of shape {shape} and {like.dtype.name} does not fit into out of shape {out.shape} and "
+                         f"{out.dtype.name}")
     return out
 
 

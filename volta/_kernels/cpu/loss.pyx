@@ -83,7 +83,7 @@ cdef void forward(const real* x, const int64_t* target, Py_ssize_t n, Py_ssize_t
 
 cdef void smooth(const real* x, const int64_t* target, Py_ssize_t n, Py_ssize_t classes, int64_t ignored, double smoothing,
                  real* loss) noexcept nogil:
-    """Losses of which a part is that of all classes alike, whose mean logarithm is the label's and what the scores' mean is less than its."""
+    """Give all classes alike a part of each loss: the mean of their logarithms is the label's plus the mean of x - x[label]."""
     cdef Py_ssize_t i
     cdef real label
     for i in prange(n, num_threads=threads_for(n * classes), schedule="static"):
@@ -150,7 +150,7 @@ cdef void grad(const real* g, const real* softmax, const int64_t* target, Py_ssi
 
 def cross_entropy_grad(TensorBase g not None, TensorBase softmax not None, TensorBase target not None, int64_t ignore_index,
                        double smoothing=0):
-    """Gradient with respect to x: g * (softmax(x) - one_hot(target)), 0 in ignored rows; with `smoothing` each class has a part of the one."""
+    """Gradient with respect to x: g * (softmax(x) - one_hot(target)), 0 in ignored rows; `smoothing` gives each class a part of the one."""
     cdef int code = float_code("cross_entropy_grad", softmax)
     same_type("cross_entropy_grad", softmax, g)
     cdef Py_ssize_t n = softmax.shape[0], classes = softmax.shape[1]
@@ -309,8 +309,8 @@ def nll_grad(TensorBase g not None, TensorBase target not None, TensorBase weigh
 # ---------------------------------------------------------------- scores within a margin of the label's
 
 cdef double margin_line(const real* x, real far, Py_ssize_t n, bint squared, bint slopes, real scale, real* out) noexcept nogil:
-    """The sum of far + x where that is above 0, of its square, or of its slope. OUT: the slopes times `scale`, 0 where they are 0, unless NULL.
-    In lanes, of at most 1024 elements each time, so that compilers use vectors and the error does not grow with the length."""
+    """The sum of far + x where that is above 0, of its square, or of its slope. OUT: the slopes times `scale`, 0 where they are 0, unless
+    NULL. In lanes, of at most 1024 elements each time, so that compilers use vectors and the error does not grow with the length."""
     cdef real lanes[16]
     cdef real z, v
     cdef double total = 0

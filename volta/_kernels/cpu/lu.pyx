@@ -8,7 +8,8 @@
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
-from volta._kernels.core.base cimport INT32, Storage, TensorBase, address, contiguous_strides, dtype_of, empty_host, host_storage, make_tensor
+from volta._kernels.core.base cimport (
+    INT32, Storage, TensorBase, address, contiguous_strides, dtype_of, empty_host, host_storage, make_tensor)
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.lu_batch cimport (
     AGAIN, CHOLESKY, CHOLESKY_INVERSE, COFACTOR, DET, INV, LU, SLOGDET, SOLVE, TRIANGLE, Task,
@@ -97,7 +98,8 @@ def inv(TensorBase a not None):
 
 
 def cholesky(TensorBase a not None, bint upper):
-    """(L of A = L L', or with `upper` L', an `info` of zeros), or None, also where one is not positive definite; that triangle of A is read.
+    """(L of A = L L', or with `upper` L', an `info` of zeros), or None, also where one is not positive definite; that triangle of A is
+    read.
     """
     cdef Batch p
     cdef Task task

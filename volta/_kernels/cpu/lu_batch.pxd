@@ -84,8 +84,8 @@ cdef inline bint read_places(Py_ssize_t n, Py_ssize_t some, const int32_t* pivot
     return True
 
 
-cdef inline void solve_abreast(Py_ssize_t n, Py_ssize_t k, const real* s, Py_ssize_t row, Py_ssize_t column, const real* places, bint turned,
-                               real* x) noexcept nogil:
+cdef inline void solve_abreast(Py_ssize_t n, Py_ssize_t k, const real* s, Py_ssize_t row, Py_ssize_t column, const real* places,
+                               bint turned, real* x) noexcept nogil:
     """x, by columns, of A x = b or A' x = b by the factors of A."""
     if turned:
         substitute_abreast(n, k, s, column, row, False, False, x, 1, n)
@@ -112,7 +112,8 @@ cdef inline double square_of_line(Py_ssize_t count, const real* x) noexcept nogi
     return total
 
 
-cdef inline bint cofactors_abreast(Py_ssize_t n, Py_ssize_t some, const real* s, const int32_t* pivots, const real* places, real* x) noexcept nogil:
+cdef inline bint cofactors_abreast(Py_ssize_t n, Py_ssize_t some, const real* s, const int32_t* pivots, const real* places,
+                                   real* x) noexcept nogil:
     """det(A) A'^-1 by the factors of A', s by rows, instead of A. False as `cofactors` in lu.pyx."""
     cdef double[LINE] size
     cdef real[LINE] found
@@ -179,7 +180,8 @@ cdef inline void inverse_abreast(Py_ssize_t n, const real* s, Py_ssize_t row, Py
                 x[(i * n + j) * LINE + l] = x[(j * n + i) * LINE + l]
 
 
-cdef inline bint do_abreast(const Batch* p, const Task* task, const real* a, const real* b, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+cdef inline bint do_abreast(const Batch* p, const Task* task, const real* a, const real* b, Py_ssize_t first,
+                            Py_ssize_t last) noexcept nogil:
     """Whether all is finite. What lies by columns, or by rows, is read in the order in which it is to lie then."""
     cdef real[FEW * FEW * LINE] s
     cdef real[FEW * FEW * LINE] x

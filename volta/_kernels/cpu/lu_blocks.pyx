@@ -31,7 +31,8 @@ cdef extern from *:
       #define VOLTA_LARGER32(x, y) ((volta_v32)_mm512_max_ps((__m512)(x), _mm512_abs_ps((__m512)(y))))
       #define VOLTA_LARGER64(x, y) ((volta_v64)_mm512_max_pd((__m512d)(x), _mm512_abs_pd((__m512d)(y))))
     #elif VOLTA_LANES32 > 1
-      #define VOLTA_LARGER_OF(S, T, x, y) ({ const volta_v##S size_ = (volta_v##S)((volta_m##S)(y) & ~(volta_m##S)VOLTA_SAME##S((T)-0.0));  \\
+      #define VOLTA_LARGER_OF(S, T, x, y) ({                                                                            \\
+          const volta_v##S size_ = (volta_v##S)((volta_m##S)(y) & ~(volta_m##S)VOLTA_SAME##S((T)-0.0));                 \\
           const volta_m##S more_ = size_ > (x); (volta_v##S)(((volta_m##S)size_ & more_) | ((volta_m##S)(x) & ~more_)); })
       #define VOLTA_LARGER32(x, y) VOLTA_LARGER_OF(32, float, x, y)
       #define VOLTA_LARGER64(x, y) VOLTA_LARGER_OF(64, double, x, y)
@@ -128,7 +129,8 @@ cdef extern from *:
 
     /* x[n][k], n <= 8, of a lower triangular system as `substitute` has it; a vector of each row stays in a register. */
     #define VOLTA_SUBSTITUTE_FEW(S, T)                                                                                  \\
-    static void volta_few##S(int n, Py_ssize_t k, const T* a, Py_ssize_t row, Py_ssize_t column, int unit, T* x, Py_ssize_t xd, T* spare) { \\
+    static void volta_few##S(int n, Py_ssize_t k, const T* a, Py_ssize_t row, Py_ssize_t column, int unit, T* x, Py_ssize_t xd,   \\
+                               T* spare) {                                                                              \\
         T c[8][8], r[8]; volta_v##S v[8]; Py_ssize_t at; int i, j;                                                      \\
         for (i = 0; i < n; i++) {                                                                                       \\
             for (j = 0; j < i; j++) c[i][j] = spare ? -a[i * row + j * column] : a[i * row + j * column];               \\
@@ -275,7 +277,8 @@ cdef Py_ssize_t eliminate(int team, Py_ssize_t m, Py_ssize_t count, real* a, Py_
     return info if info else other
 
 
-cdef bint factor_symmetric(bint shared, Py_ssize_t n, real* a, real* spare, Py_ssize_t ld, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+cdef bint factor_symmetric(bint shared, Py_ssize_t n, real* a, real* spare, Py_ssize_t ld, Py_ssize_t first,
+                           Py_ssize_t last) noexcept nogil:
     """U of A = U' U in the upper triangle of a, from row and column `first` on, by halves; negative in spare. False where a pivot is not
     positive. IN: what is read lies in the upper triangle, or in whole blocks on the diagonal."""
     cdef Py_ssize_t i, j, p, middle, end = min(last, n)

@@ -180,9 +180,10 @@ cdef inline double square_of_all(Py_ssize_t n, const real* x, Py_ssize_t row, Py
 
 # ---------------------------------------------------------------- triangles
 
-cdef inline void substitute_line(Py_ssize_t n, const real* a, Py_ssize_t row, Py_ssize_t column, bint upper, bint unit, real* x) noexcept nogil:
+cdef inline void substitute_line(Py_ssize_t n, const real* a, Py_ssize_t row, Py_ssize_t column, bint upper, bint unit,
+                                 real* x) noexcept nogil:
     """x of a triangular system instead of its only right side, by sums along what lies together. IN: a row or column of a does."""
-    cdef Py_ssize_t at, i, j, first
+    cdef Py_ssize_t at, i, first
     for at in range(n):
         i = n - 1 - at if upper else at
         first = i + 1 if upper else 0
@@ -261,7 +262,7 @@ cdef inline bint give_some(const Batch* p, const Task* task, Py_ssize_t item, Py
 
 
 cdef inline bint give_factors(const Batch* p, const Task* task, Py_ssize_t item, real* a) noexcept nogil:
-    """The factors into their place, but for INV; negative off their diagonal where one is to solve by them. False for what is not finite."""
+    """The factors into their place, but for INV; negative off the diagonal where one is to solve by them. False for what is not finite."""
     cdef Py_ssize_t strips = (p.m + STRIP - 1) // STRIP, s
     cdef int fine = 0
     if p.team == 1:
@@ -362,8 +363,8 @@ cdef inline bint do_some(const Batch* p, const Task* task, const real* a, Py_ssi
                 (<real*>task.out)[item] = <real>log_of_pivots(n, space, ld + 1, pivots, <real*>task.signs + item)
             if task.kind < INV:
                 continue
-        if not do_strips(p, task, <const real*>space, ld, 1, NULL if b == NULL else b + offset(p, p.b_strides, item), pivots, places, False,
-                         <real*>task.out + item * n * k, x):
+        if not do_strips(p, task, <const real*>space, ld, 1, <const real*>NULL if b == NULL else b + offset(p, p.b_strides, item), pivots,
+                         places, False, <real*>task.out + item * n * k, x):
             return False
         if task.kind == COFACTOR and not scale_cofactors(
                 n, <const real*>space, ld, pivots, square_of_all(n, b + offset(p, p.b_strides, item), p.b_row, p.b_column),

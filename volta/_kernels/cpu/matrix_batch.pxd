@@ -25,7 +25,8 @@ cdef struct Batch:
     Py_ssize_t b_strides[MAX_RANK]
 
 
-cdef inline void copy_in(Py_ssize_t m, Py_ssize_t n, const real* x, Py_ssize_t row, Py_ssize_t column, real* out, Py_ssize_t ld) noexcept nogil:
+cdef inline void copy_in(Py_ssize_t m, Py_ssize_t n, const real* x, Py_ssize_t row, Py_ssize_t column, real* out,
+                         Py_ssize_t ld) noexcept nogil:
     """Rows of whole blocks, with zeros behind their elements."""
     cdef Py_ssize_t i, j
     if row == 1 and column != 1 and m > 1 and n > 1:
@@ -90,7 +91,8 @@ cdef inline TensorBase by_columns(tuple lead, Py_ssize_t m, Py_ssize_t n, Tensor
     """An empty tensor of matrices that lie column by column."""
     cdef TensorBase out = empty_host(lead + (m, n), like.dtype)
     if out.size == 0:
-        return make_tensor(out.storage, out.shape, empty_host(lead + (n, m), like.dtype)._strides[:len(lead)] + (1, max(m, 1)), 0, out.dtype)
+        strides = empty_host(lead + (n, m), like.dtype)._strides[:len(lead)] + (1, max(m, 1))
+        return make_tensor(out.storage, out.shape, strides, 0, out.dtype)
     return make_tensor(out.storage, out.shape, out._strides[:len(lead)] + (1, m), 0, out.dtype)
 
 
@@ -113,8 +115,9 @@ cdef inline double largest(Py_ssize_t m, Py_ssize_t n, const real* a, Py_ssize_t
     if real is double:
         most = (<double*>&wide)[0]
         return most if most == 0 or 1e-100 < most < 1e100 else -1
-    most = (<float*>&bits)[0]
-    return most if most == 0 or 1e-15 < most < 1e15 else -1
+    else:
+        most = (<float*>&bits)[0]
+        return most if most == 0 or 1e-15 < most < 1e15 else -1
 
 
 # What is done with some matrices of a batch, a being where their elements lie: false where it failed.

@@ -1,7 +1,7 @@
 # Medians of lines, and what is at another place in their order.
 #
-# Layout: x seen as [outer, length, inner], made contiguous; of each line the keys are sorted (sort_items.pxd), the first of equal ones first;
-# of a long one the key in the middle is found by its digits, among those between two that some of the line say are around it; many
+# Layout: x seen as [outer, length, inner], made contiguous; of each line the keys are sorted (sort_items.pxd), the first of equal ones
+# first; of a long one the key in the middle is found by its digits, among those between two that some of the line say are around it; many
 # short ones are sorted at once (network.pxd). Integers that lie close together are taken as such of 32 bits (near_integers.pxd).
 # Threads: over lines. Sizes: the front end.
 

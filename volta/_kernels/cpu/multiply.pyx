@@ -134,10 +134,12 @@ cdef extern from *:
     """
     void multiply32 "volta_multiply32"(Py_ssize_t k, const float* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const float* b,
                                        Py_ssize_t b_step, const float* next, Py_ssize_t next_step, Py_ssize_t stretch, float* out,
-                                       Py_ssize_t out_row, int columns, const float* bias, bint add, float* copy, bint whole) noexcept nogil
+                                       Py_ssize_t out_row, int columns, const float* bias, bint add, float* copy,
+                                       bint whole) noexcept nogil
     void multiply64 "volta_multiply64"(Py_ssize_t k, const double* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const double* b,
                                        Py_ssize_t b_step, const double* next, Py_ssize_t next_step, Py_ssize_t stretch, double* out,
-                                       Py_ssize_t out_row, int columns, const double* bias, bint add, double* copy, bint whole) noexcept nogil
+                                       Py_ssize_t out_row, int columns, const double* bias, bint add, double* copy,
+                                       bint whole) noexcept nogil
 
 
 cdef void multiply_ahead(Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const real* b,

@@ -269,7 +269,8 @@ cdef void given(const real* x, const real* mean, const real* var, const real* we
         factors[channels + c] = bias[c] if bias != NULL else <real>0
         factors[2 * channels + c] = mean[c] if mean != NULL else <real>0
     for t in prange(threads, num_threads=threads, schedule="static"):
-        given_items(x, factors + 2 * channels, factors, factors + channels, channels, pixels, planes * t // threads, planes * (t + 1) // threads, out)
+        given_items(x, factors + 2 * channels, factors, factors + channels, channels, pixels, planes * t // threads,
+                    planes * (t + 1) // threads, out)
 
 
 cdef void grad_items(const real* g, const real* x, const real* weight, const real* mean, const real* rstd, bint given, Py_ssize_t n,

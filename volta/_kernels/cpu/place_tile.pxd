@@ -103,8 +103,8 @@ cdef extern from *:
                                    const Py_ssize_t* places, const double* b, const Py_ssize_t* targets, Py_ssize_t step,
                                    const double* bias, bint add, int vectors, double* out) noexcept nogil
     void few32 "volta_few32"(Py_ssize_t count, const Py_ssize_t* runs, const Py_ssize_t* lines, Py_ssize_t k, const float* a,
-                             const Py_ssize_t* places, const float* b, Py_ssize_t step, const Py_ssize_t* targets, const float* bias, bint add,
-                             int outputs, float* out) noexcept nogil
+                             const Py_ssize_t* places, const float* b, Py_ssize_t step, const Py_ssize_t* targets, const float* bias,
+                             bint add, int outputs, float* out) noexcept nogil
     void few64 "volta_few64"(Py_ssize_t count, const Py_ssize_t* runs, const Py_ssize_t* lines, Py_ssize_t k, const double* a,
-                             const Py_ssize_t* places, const double* b, Py_ssize_t step, const Py_ssize_t* targets, const double* bias, bint add,
-                             int outputs, double* out) noexcept nogil
+                             const Py_ssize_t* places, const double* b, Py_ssize_t step, const Py_ssize_t* targets, const double* bias,
+                             bint add, int outputs, double* out) noexcept nogil

@@ -8,8 +8,8 @@ cdef extern from * nogil:
     #define VOLTA_POLYNOMIAL
     #include <float.h>
     enum { CHEBYSHEV, HERMITE_H, HERMITE_HE, LAGUERRE, LEGENDRE };
-    /* The polynomial of degree trunc(n), 0 for one that is negative, NaN or beyond int64, NaN for one beyond `most`: from 1 and `first` on by
-       P[k + 1] = (slope P[k] - weight P[k - 1]) / scale. Values beyond `limit` are infinite. */
+    /* The polynomial of degree trunc(n), 0 for one that is negative, NaN or beyond int64, NaN for one beyond `most`: from 1 and `first` on
+       by P[k + 1] = (slope P[k] - weight P[k - 1]) / scale. Values beyond `limit` are infinite. */
     static double volta_polynomial(int kind, double x, double n, double first, double most, double limit) {
         double p = 1, q = first, next, k;
         n = trunc(n);

@@ -79,8 +79,8 @@ cdef extern from *:
     #define volta_tops_64 volta_tops_plain_64
     #if defined(__AVX512F__)
     /* 16 windows at a time, whose elements are never read beyond the last one's. */
-    static inline void volta_tops_of(const float* x, Py_ssize_t slices, Py_ssize_t slice, Py_ssize_t rows, Py_ssize_t row, Py_ssize_t kernel,
-                                     Py_ssize_t step, int stride, Py_ssize_t n, float* out) {
+    static inline void volta_tops_of(const float* x, Py_ssize_t slices, Py_ssize_t slice, Py_ssize_t rows, Py_ssize_t row,
+                                     Py_ssize_t kernel, Py_ssize_t step, int stride, Py_ssize_t n, float* out) {
         Py_ssize_t i, j, k;
         for (; n > 0; n -= 16, x += 16 * stride, out += 16) {
             const int m = n < 16 ? (int)n : 16;
@@ -99,7 +99,8 @@ cdef extern from *:
     }
     static void volta_tops_32(const float* x, Py_ssize_t slices, Py_ssize_t slice, Py_ssize_t rows, Py_ssize_t row, Py_ssize_t kernel,
                               Py_ssize_t step, Py_ssize_t stride, Py_ssize_t n, float* out) {
-        const int window = slices == 1 && step == 1 && rows < 10 && kernel < 10 && stride < 10 ? (int)(rows * 100 + kernel * 10 + stride) : 0;
+        const int plain = slices == 1 && step == 1 && rows < 10 && kernel < 10 && stride < 10;
+        const int window = plain ? (int)(rows * 100 + kernel * 10 + stride) : 0;
         switch (window) {
         case 122: volta_tops_of(x, 1, 0, 1, 0, 2, 1, 2, n, out); break;
         case 131: volta_tops_of(x, 1, 0, 1, 0, 3, 1, 1, n, out); break;
@@ -156,10 +157,10 @@ cdef extern from *:
     #define volta_tops_32 volta_tops_plain_32
     #endif
     """
-    void tops_32 "volta_tops_32"(const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t,
-                                 float*) noexcept nogil
-    void tops_64 "volta_tops_64"(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t,
-                                 double*) noexcept nogil
+    void tops_32 "volta_tops_32"(const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t,
+                                 Py_ssize_t, float*) noexcept nogil
+    void tops_64 "volta_tops_64"(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t,
+                                 Py_ssize_t, double*) noexcept nogil
     float run_32 "volta_top_run_32"(const float*, Py_ssize_t, Py_ssize_t, float) noexcept nogil
     double run_64 "volta_top_run_64"(const double*, Py_ssize_t, Py_ssize_t, double) noexcept nogil
 
@@ -167,7 +168,8 @@ cdef enum:
     LONG = 64                   # elements of a window along a line, from which on it is worked alone
 
 
-cdef void one_by_one(Pool* p, const real* x, Py_ssize_t slices, Py_ssize_t rows, Py_ssize_t start, Py_ssize_t stop, real* out) noexcept nogil:
+cdef void one_by_one(Pool* p, const real* x, Py_ssize_t slices, Py_ssize_t rows, Py_ssize_t start, Py_ssize_t stop,
+                     real* out) noexcept nogil:
     """The windows start .. stop of a line. IN: x, the row that they begin with."""
     cdef Py_ssize_t o, i, j
     cdef const real* row

@@ -185,7 +185,8 @@ cdef inline void pool_line(Pool* p, const real* x, Py_ssize_t line, Py_ssize_t n
             largest_of(p, x, z, y, o - line * p.x.outs, n, out + o * n, index + o * n if index != NULL else <int64_t*>NULL)
 
 
-cdef void pool_by_pixels(Pool* p, const real* x, Py_ssize_t images, Py_ssize_t n, bint mean, real* out, int64_t* index) noexcept nogil:
+cdef void pool_by_pixels(Pool* p, const real* x, Py_ssize_t images, Py_ssize_t n, bint mean, real* out,
+                         int64_t* index) noexcept nogil:
     """Maxima, with their places unless index is NULL, or means of images of n channels. IN: the plan, of images * n planes."""
     cdef Py_ssize_t lines = images * p.z.outs * p.y.outs, line
     cdef int threads = pool_threads(p)

@@ -108,7 +108,7 @@ cdef bint do_narrow(const Batch* p, const Task* task, const real* a, Py_ssize_t 
 
 
 cdef void copy_panel(Py_ssize_t m, Py_ssize_t k, const real* a, Py_ssize_t ld, real* v, Py_ssize_t vd) noexcept nogil:
-    cdef Py_ssize_t i, j
+    cdef Py_ssize_t i
     for i in range(m):
         memcpy(v + i * vd, a + i * ld, k * sizeof(real))
     for i in range(k):
@@ -252,7 +252,8 @@ cdef inline void copy_in_beside(const Batch* p, const real* b, real* out, Py_ssi
         memset(out + i * ld + p.k, 0, (p.xd - p.k) * sizeof(real))
 
 
-cdef bint least_all(const Batch* p, double rtol, const real* a, const real* b, real* out, real* bounds, char* space, Py_ssize_t each) noexcept nogil:
+cdef bint least_all(const Batch* p, double rtol, const real* a, const real* b, real* out, real* bounds, char* space,
+                    Py_ssize_t each) noexcept nogil:
     cdef int t, fine = 0
     if p.threads == 1:
         return least_some(p, rtol, a, b, out, bounds, 0, p.count, <real*>space)
@@ -353,7 +354,8 @@ cdef bint multiply_some(const Batch* p, const Known* task, const real* a, const 
     return True
 
 
-cdef bint multiply_all(const Batch* p, const Known* task, const real* a, const real* tau, const real* c, char* space, Py_ssize_t each) noexcept nogil:
+cdef bint multiply_all(const Batch* p, const Known* task, const real* a, const real* tau, const real* c, char* space,
+                       Py_ssize_t each) noexcept nogil:
     cdef int t, fine = 0
     if p.threads == 1:
         return multiply_some(p, task, a, tau, c, 0, p.count, <real*>space)

@@ -180,8 +180,8 @@ cdef inline int bits_for(Py_ssize_t n) noexcept nogil:
 
 cdef bint shuffle_line(uint64_t* out, char* memory, Py_ssize_t n, Py_ssize_t room, int above, int bits, int threads, int64_t low,
                        uint64_t seed, uint64_t offset, Py_ssize_t start) noexcept nogil:
-    """The n numbers from `low` in the order of the words from `start` on; gives False where a part has more items than there is room for. IN:
-    memory of each thread for parts of so many items and their counts, and for counts of bins."""
+    """The n numbers from `low` in the order of the words from `start` on; gives False where a part has more items than there is room for.
+    IN: memory of each thread for parts of so many items and their counts, and for counts of bins."""
     cdef Py_ssize_t parts = <Py_ssize_t>1 << above, blocks = (start + n + WORDS - 1) // WORDS, stride = parts * room, d, total = 0
     cdef uint64_t* items = <uint64_t*>memory
     cdef uint32_t* counts = <uint32_t*>(items + threads * stride)
@@ -262,7 +262,7 @@ def randint(shape, int64_t low, int64_t high, uint64_t seed, uint64_t offset, DT
     """Integers of [low, high). IN: high - low <= 2**32."""
     shape = plain(shape)
     cdef bint short = dtype.code == INT32
-    cdef TensorBase out = empty_host(shape, dtype if short else dtype_of(INT64)), converted
+    cdef TensorBase out = empty_host(shape, dtype if short else dtype_of(INT64))
     cdef Py_ssize_t size = out.size, block
     cdef int64_t* data = NULL if short else <int64_t*>address(out)
     cdef int32_t* narrow = <int32_t*>address(out) if short else NULL

@@ -26,8 +26,8 @@ cdef extern from *:
         at += N;                                                                                                        \\
     }
     #define VOLTA_PAIR(S, T)                                                                                            \\
-    static void volta_pair##S(Py_ssize_t first, Py_ssize_t m, T* a, Py_ssize_t ld, Py_ssize_t from, Py_ssize_t to, const T* v, const T* w, \\
-                              const T* left, const T* right, const T* next, T* out) {                                                                  \\
+    static void volta_pair##S(Py_ssize_t first, Py_ssize_t m, T* a, Py_ssize_t ld, Py_ssize_t from, Py_ssize_t to,       \\
+                              const T* v, const T* w, const T* left, const T* right, const T* next, T* out) {           \\
         Py_ssize_t at = from / VOLTA_LANES##S, end = to / VOLTA_LANES##S;                                               \\
         while (end - at >= 4) VOLTA_PAIR_STRIP(S, T, 4)                                                                 \\
         if (end - at >= 2) VOLTA_PAIR_STRIP(S, T, 2)                                                                    \\
@@ -35,7 +35,8 @@ cdef extern from *:
     }
     /* out[i] = row i of a times u, for rows first .. m. */
     #define VOLTA_DOTS(S, T)                                                                                            \\
-    static void volta_dots##S(Py_ssize_t first, Py_ssize_t m, const T* a, Py_ssize_t ld, Py_ssize_t from, Py_ssize_t to, const T* u, T* out) { \\
+    static void volta_dots##S(Py_ssize_t first, Py_ssize_t m, const T* a, Py_ssize_t ld, Py_ssize_t from, Py_ssize_t to, \\
+                              const T* u, T* out) {                                                                     \\
         const Py_ssize_t begin = from / VOLTA_LANES##S, end = to / VOLTA_LANES##S;                                      \\
         Py_ssize_t i, j; int r;                                                                                         \\
         for (i = first; i + 4 <= m; i += 4) {                                                                           \\
@@ -61,12 +62,14 @@ cdef extern from *:
                                const float*, const float*, float*) noexcept nogil
     void pair64 "volta_pair64"(Py_ssize_t, Py_ssize_t, double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, const double*,
                                const double*, const double*, const double*, double*) noexcept nogil
-    void dots32 "volta_dots32"(Py_ssize_t, Py_ssize_t, const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const float*, float*) noexcept nogil
-    void dots64 "volta_dots64"(Py_ssize_t, Py_ssize_t, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, double*) noexcept nogil
+    void dots32 "volta_dots32"(Py_ssize_t, Py_ssize_t, const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const float*,
+                               float*) noexcept nogil
+    void dots64 "volta_dots64"(Py_ssize_t, Py_ssize_t, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*,
+                               double*) noexcept nogil
 
 
-cdef inline void pair(Py_ssize_t first, Py_ssize_t m, real* a, Py_ssize_t ld, Py_ssize_t start, Py_ssize_t end, const real* v, const real* w,
-                      const real* left, const real* right, const real* next, real* out) noexcept nogil:
+cdef inline void pair(Py_ssize_t first, Py_ssize_t m, real* a, Py_ssize_t ld, Py_ssize_t start, Py_ssize_t end, const real* v,
+                      const real* w, const real* left, const real* right, const real* next, real* out) noexcept nogil:
     """Columns start .. end, in whole vectors, of rows first .. m: a -= v left' + w right', and out = next' a."""
     if real is float:
         pair32(first, m, a, ld, start, end, v, w, left, right, next, out)

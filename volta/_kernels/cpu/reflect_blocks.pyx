@@ -114,7 +114,8 @@ cdef extern from *:
     VOLTA_REFLECT(64, double, long long, sqrt, fabs, 1e-280, 1e280)
     """
     bint reflect32 "volta_reflect32"(Py_ssize_t m, float* a, Py_ssize_t ld, int columns, float* tau, float* t, float least) noexcept nogil
-    bint reflect64 "volta_reflect64"(Py_ssize_t m, double* a, Py_ssize_t ld, int columns, double* tau, double* t, double least) noexcept nogil
+    bint reflect64 "volta_reflect64"(Py_ssize_t m, double* a, Py_ssize_t ld, int columns, double* tau, double* t,
+                                     double least) noexcept nogil
 
 
 cdef inline void deep_product(Py_ssize_t m, Py_ssize_t n, Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_column, const real* b,
@@ -176,7 +177,8 @@ cdef void copy_unit(Py_ssize_t m, Py_ssize_t k, const real* a, Py_ssize_t row, P
         memset(v + i * vd + k, 0, (width - k) * sizeof(real))
 
 
-cdef void join_triangles(Py_ssize_t m, const real* v, Py_ssize_t vd, real* t, Py_ssize_t first, Py_ssize_t middle, Py_ssize_t last) noexcept nogil:
+cdef void join_triangles(Py_ssize_t m, const real* v, Py_ssize_t vd, real* t, Py_ssize_t first, Py_ssize_t middle,
+                         Py_ssize_t last) noexcept nogil:
     """The block of -T between those of two halves of the columns: T1 (V1' V2) T2."""
     cdef real[PANEL * PANEL] inner
     cdef real[PANEL * PANEL] outer
@@ -252,8 +254,8 @@ cdef void collect_triangles(Py_ssize_t m, Py_ssize_t k, const real* v, Py_ssize_
         t[j * PANEL + j] = -tau[first + j]
 
 
-cdef void apply_to_rows(Py_ssize_t rows, Py_ssize_t m, Py_ssize_t k, const real* v, const real* turned, Py_ssize_t ld, const real* t, real* c,
-                        Py_ssize_t c_row) noexcept nogil:
+cdef void apply_to_rows(Py_ssize_t rows, Py_ssize_t m, Py_ssize_t k, const real* v, const real* turned, Py_ssize_t ld, const real* t,
+                        real* c, Py_ssize_t c_row) noexcept nogil:
     """c[rows][m] = c (1 - V T' V'), V[m][k] in rows of PANEL, V' of ld."""
     cdef real[PANEL * BLOCK] inner
     cdef real[PANEL * BLOCK] outer

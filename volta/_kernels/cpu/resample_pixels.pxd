@@ -101,7 +101,8 @@ cdef inline void resample_line(Axis* y, const real* x, Py_ssize_t upper, Py_ssiz
     cdef Py_ssize_t[4] at
     cdef Py_ssize_t o
     for o in range(start, stop):
-        f[0], f[1], f[2], f[3] = by_upper * weight[o], by_upper * weight[y.length + o], by_lower * weight[o], by_lower * weight[y.length + o]
+        f[0], f[1] = by_upper * weight[o], by_upper * weight[y.length + o]
+        f[2], f[3] = by_lower * weight[o], by_lower * weight[y.length + o]
         at[0], at[1] = upper + index[o] * n, upper + index[y.length + o] * n
         at[2], at[3] = lower + index[o] * n, lower + index[y.length + o] * n
         if real is float:

@@ -96,7 +96,8 @@ cdef inline Py_ssize_t move_columns(const Geometry* g, Cursor* c, Py_ssize_t ite
     if rows <= n:
         return 0
     for i in range(n):
-        move_elements(c.at[0] + i * g.step[0][last], g.step[0][last - 1], c.at[1] + i * g.step[1][last], g.step[1][last - 1], rows, itemsize)
+        move_elements(c.at[0] + i * g.step[0][last], g.step[0][last - 1], c.at[1] + i * g.step[1][last], g.step[1][last - 1], rows,
+                      itemsize)
     advance_rows(g, c, rows)
     return rows * n
 

@@ -75,8 +75,9 @@ cdef extern from *:
     #include <immintrin.h>
     #include <math.h>
     #define VOLTA_NARROW_ROWS(V)                                                                                    \\
-    static void volta_narrow_rows##V(const float* x, const float* w, const float* b, Py_ssize_t weights, Py_ssize_t first, Py_ssize_t last,\\
-                                     Py_ssize_t n, double eps, int centred, float* out, float* mean, float* rstd) { \\
+    static void volta_narrow_rows##V(const float* x, const float* w, const float* b, Py_ssize_t weights, Py_ssize_t first,        \\
+                                     Py_ssize_t last, Py_ssize_t n, double eps, int centred, float* out, float* mean, \\
+                                     float* rstd) {                                                                 \\
         const __mmask16 rest = (__mmask16)((1u << (n - 16 * V + 16)) - 1);                                          \\
         Py_ssize_t r;                                                                                               \\
         for (r = first; r < last; r++) {                                                                            \\
@@ -406,7 +407,8 @@ def row_norm(TensorBase x not None, TensorBase weight, TensorBase bias, Py_ssize
     same_type("row_norm", x, bias)
     cdef Rows p = rows_of(x, length, groups, inner, centred, eps)
     x, weight, bias = packed(x), vector(weight, code, groups * p.channels, 1), vector(bias, code, groups * p.channels, 0)
-    cdef TensorBase out = empty_host_like(x, x.dtype), mean = empty_host((p.rows,), dtype_of(code)), rstd = empty_host_like(mean, mean.dtype)
+    cdef TensorBase out = empty_host_like(x, x.dtype), mean = empty_host((p.rows,), dtype_of(code))
+    cdef TensorBase rstd = empty_host_like(mean, mean.dtype)
     if p.half != WHOLE:
         forward_halves(&p, <const uint16_t*>address(x), <const float*>address(weight), <const float*>address(bias), <uint16_t*>address(out),
                        <float*>address(mean), <float*>address(rstd))

@@ -256,7 +256,7 @@ cdef void sample_blocks(Sampler* p, const real* x, const real* grid, const real*
             for channel in range(image * p.channels, (image + 1) * p.channels):
                 pick(x + channel * p.plane, at, n, out + channel * p.places + place)
             continue
-        weigh(p, memory, -1, NULL if direction == NULL else direction + first, n, weight)
+        weigh(p, memory, -1, <const real*>NULL if direction == NULL else direction + first, n, weight)
         if in_pairs(p, index, at, n, x[0]):
             for channel in range(image * p.channels, (image + 1) * p.channels):
                 gather_pairs(<const float*>x + channel * p.plane, at, <const float*>weight, n, <float*>out + channel * p.places + place)
@@ -298,7 +298,7 @@ cdef void grid_blocks(Sampler* p, const real* g, const real* x, const real* grid
                 gather(x + channel * p.plane, at + c * BLOCK + done, g + channel * p.places + place + done, 1, n - done,
                        total + c * BLOCK + done, True)
         for d in range(p.rank):
-            weigh(p, memory, d, NULL if direction == NULL else direction + first, n, weight)
+            weigh(p, memory, d, <const real*>NULL if direction == NULL else direction + first, n, weight)
             memset(line, 0, BLOCK * sizeof(real))
             for c in range(p.count):
                 for j in range(n):
@@ -322,7 +322,7 @@ cdef void input_planes(Sampler* p, const real* g, const real* grid, const real* 
             first, n = (image * p.places + place) * p.rank, min(BLOCK, p.places - place)
             fill_tables(p, grid + first, n, 0 if direction == NULL else 1, memory, index)
             fill_elements(p, n, index, at)
-            weigh(p, memory, -1, NULL if direction == NULL else direction + first, n, weight)
+            weigh(p, memory, -1, <const real*>NULL if direction == NULL else direction + first, n, weight)
             for plane in range(start, end, 4):
                 some = min(4, end - plane)
                 scatter(g + plane * p.places + place, p.places, at, weight, p.count, n, some, out + plane * p.plane, p.plane)
@@ -393,7 +393,7 @@ cdef TensorBase sampled(str name, int kind, TensorBase g, TensorBase x, TensorBa
     p.mode, p.padding, p.aligned = MODES.index(mode), PADDINGS.index(padding_mode), align_corners
     p.taps = 1 << p.mode
     p.count = p.taps ** p.rank
-    out = empty_host((*first.shape[:2], *(size if kind == 1 else grid.shape[1:-1])) if kind < 2 else grid.shape, grid.dtype)
+    out = empty_host((*first.shape[:2], *(size if kind == 1 else grid.shape[1:p.rank + 1])) if kind < 2 else grid.shape, grid.dtype)
     if out.size and p.plane:
         if code == FLOAT32:
             run(&p, kind, <float*>pointer(g), <float*>pointer(x), <float*>pointer(grid), <float*>pointer(direction), <float*>pointer(out))

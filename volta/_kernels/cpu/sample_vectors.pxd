@@ -42,8 +42,8 @@ cdef extern from *:
               }                                                                                                     \\
               _mm512_mask_storeu_ps(out + j, some, total);                                                          \\
           }
-      /* A place's two elements of a row are a pair of neighbours, read at once: half the loads. Of what lies outside the next pair inside is
-         read. at[4], [5]: the pairs of the two rows; [6], [7]: which of 16 pairs' elements each is; behind them, whether it is inside. */
+      /* A place's two elements of a row are a pair of neighbours, read at once: half the loads. Of what lies outside the next pair inside
+         is read. at[4], [5]: the pairs of the two rows; [6], [7]: which of 16 pairs' elements each is; then, whether it is inside. */
       #define VOLTA_PAIRED 1
       #define VOLTA_MASKS(at) ((__mmask16*)(at + 8 * VOLTA_BLOCK))
       static void volta_pair_elements(const int* index, int* at, Py_ssize_t n, int width) {
@@ -61,7 +61,8 @@ cdef extern from *:
               _mm512_storeu_si512(at + 6 * VOLTA_BLOCK + j, _mm512_add_epi32(step, _mm512_sub_epi32(x0, first)));
               _mm512_storeu_si512(at + 7 * VOLTA_BLOCK + j, _mm512_add_epi32(step, _mm512_sub_epi32(x1, first)));
               for (int c = 0; c < 4; c++)
-                  VOLTA_MASKS(at)[j / 4 + c] = _mm512_mask_cmpge_epi32_mask(some, _mm512_maskz_loadu_epi32(some, at + c * VOLTA_BLOCK + j), none);
+                  VOLTA_MASKS(at)[j / 4 + c] = _mm512_mask_cmpge_epi32_mask(
+                      some, _mm512_maskz_loadu_epi32(some, at + c * VOLTA_BLOCK + j), none);
           }
       }
       static inline void volta_pairs(const float* x, const int* at, Py_ssize_t j, __m512* v) {
@@ -114,8 +115,8 @@ cdef extern from *:
           if (n < 8) _mm256_maskstore_ps(out, VOLTA_FIRST(n, float), v);
           else _mm256_storeu_ps(out, v);
       }
-      /* A place's two elements of a row are a pair of neighbours, read at once. Of what lies outside the next pair inside is read. at[4] and
-         [5]: the pairs of the two rows; [6], [7]: below 0 where an element is a pair's second one; behind them, whether eight places'
+      /* A place's two elements of a row are a pair of neighbours, read at once. Of what lies outside the next pair inside is read. at[4]
+         and [5]: the pairs of the two rows; [6], [7]: below 0 where an element is a pair's second one; behind them, whether eight places'
          elements are just their pairs. */
       #define VOLTA_PAIRED 1
       static void volta_pair_elements(const int* index, int* at, Py_ssize_t n, int width) {
@@ -266,8 +267,8 @@ cdef extern from *:
         VOLTA_PICK_##S(x, at, n, out, j)                                                                            \\
         for (; j < n; j++) out[j] = at[j] < 0 ? 0 : x[at[j]];                                                       \\
     }                                                                                                               \\
-    static void volta_gather_##S(const T* VOLTA_RESTRICT x, const int* VOLTA_RESTRICT at, const T* VOLTA_RESTRICT w, int count, Py_ssize_t n, \\
-                                 T* VOLTA_RESTRICT out, int add) {                                                     \\
+    static void volta_gather_##S(const T* VOLTA_RESTRICT x, const int* VOLTA_RESTRICT at, const T* VOLTA_RESTRICT w, int count, \\
+                                 Py_ssize_t n, T* VOLTA_RESTRICT out, int add) {                                    \\
         Py_ssize_t j = 0;                                                                                           \\
         VOLTA_GATHER_##S(x, at, w, count, n, out, add, j)                                                           \\
         for (; j < n; j++) {                                                                                        \\
@@ -284,8 +285,10 @@ cdef extern from *:
     """
     void pick_32 "volta_pick_32"(const float* x, const int* at, Py_ssize_t n, float* out) noexcept nogil      # the same of weights of 1
     void pick_64 "volta_pick_64"(const double* x, const int* at, Py_ssize_t n, double* out) noexcept nogil
-    void gather_32 "volta_gather_32"(const float* x, const int* at, const float* w, int count, Py_ssize_t n, float* out, bint add) noexcept nogil
-    void gather_64 "volta_gather_64"(const double* x, const int* at, const double* w, int count, Py_ssize_t n, double* out, bint add) noexcept nogil
+    void gather_32 "volta_gather_32"(const float* x, const int* at, const float* w, int count, Py_ssize_t n, float* out,
+                                     bint add) noexcept nogil
+    void gather_64 "volta_gather_64"(const double* x, const int* at, const double* w, int count, Py_ssize_t n, double* out,
+                                     bint add) noexcept nogil
 
     const bint PAIRED "VOLTA_PAIRED"            # whether there are these, for bilinear places in rows of 2 elements or more:
     void pair_elements "volta_pair_elements"(const int* index, int* at, Py_ssize_t n, int width) noexcept nogil

@@ -3,7 +3,8 @@
 # The float32 functions are straight-line code (selects, no branches, no calls), so that a plain loop over one becomes
 # vector code; they are accurate to 4 units in the last place or better and right for NaN, infinities, signed zeros,
 # denormals and overflow. Those of float64 are in doubles.pxd.
-# Polynomials are near-minimax (Chebyshev) fits over the reduced range. Integer division never traps: divisors are checked before a loop, and zero gives zero here.
+# Polynomials are near-minimax (Chebyshev) fits over the reduced range. Integer division never traps: divisors are checked before a loop,
+# and zero gives zero here.
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
 from volta._kernels.cpu cimport bits, doubles
 

@@ -218,8 +218,8 @@ cdef inline void note_first(Scatter* p, const int64_t* index, char* fresh) noexc
         fresh[p.n + index[i]] = 1
 
 
-cdef inline void add_columns(const Scatter* p, const number* start, const number* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last,
-                             number* out) noexcept nogil:
+cdef inline void add_columns(const Scatter* p, const number* start, const number* x, const int64_t* index, Py_ssize_t first,
+                             Py_ssize_t last, number* out) noexcept nogil:
     """Short lines first .. last of one column each, which share their places: entry by entry down some lines."""
     cdef Py_ssize_t line = first, rows, i, k, size = p.size, n = p.n
     while line < last:

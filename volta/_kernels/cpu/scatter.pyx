@@ -1,5 +1,5 @@
-# Elements and slices at places along one dimension that indices name: added, combined with what is there, or written, the last one wins; and rows of
-# zeros with a 1 at the place that a label names.
+# Elements and slices at places along one dimension that indices name: added, combined with what is there, or written, the last one wins;
+# and rows of zeros with a 1 at the place that a label names.
 #
 # Layout: tensors seen as [outer, length, inner] around the indexed dimension. Indices are int64 and checked before any is used, a block
 # at a time: one outside raises.
@@ -341,5 +341,6 @@ def one_hot(TensorBase index not None, Py_ssize_t classes):
     return out
 
 
-KERNELS = {"one_hot": one_hot, "scatter_add": scatter_add, "scatter_sum": scatter_sum, "scatter_reduce": scatter_reduce, "index_add": index_add,
-           "index_sum": index_sum, "index_add_into": index_add_into, "scatter_add_into": scatter_add_into, "scatter_reduce_into": scatter_reduce_into}
+KERNELS = {"one_hot": one_hot, "scatter_add": scatter_add, "scatter_sum": scatter_sum, "scatter_reduce": scatter_reduce,
+           "index_add": index_add, "index_sum": index_sum, "index_add_into": index_add_into, "scatter_add_into": scatter_add_into,
+           "scatter_reduce_into": scatter_reduce_into}

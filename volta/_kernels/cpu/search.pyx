@@ -187,8 +187,8 @@ cdef void search_some(const number* sorted, const number* values, int64_t* out, 
         first += count
 
 
-cdef void search_all(const number* sorted, const number* values, int64_t* out, Py_ssize_t length, Py_ssize_t each, Py_ssize_t n, bint shared,
-                     bint right) noexcept nogil:
+cdef void search_all(const number* sorted, const number* values, int64_t* out, Py_ssize_t length, Py_ssize_t each, Py_ssize_t n,
+                     bint shared, bint right) noexcept nogil:
     """IN: length of a sorted line, `each` values of a line, n values in all; shared, that there is one line for all."""
     cdef int threads = threads_for(8 * n), t
     if threads == 1:
@@ -344,7 +344,8 @@ cdef void count_some(const Range* p, const number* x, Py_ssize_t n, Py_ssize_t t
             found[i] += found[k * bins + i]
 
 
-cdef void count_all(const Range* p, const number* x, Py_ssize_t n, int threads, Py_ssize_t tables, int64_t* found, int64_t* out) noexcept nogil:
+cdef void count_all(const Range* p, const number* x, Py_ssize_t n, int threads, Py_ssize_t tables, int64_t* found,
+                    int64_t* out) noexcept nogil:
     cdef Py_ssize_t i
     cdef int t
     if threads == 1:
@@ -384,7 +385,7 @@ cdef double one_of(TensorBase x):
 
 
 def counts(TensorBase x not None, TensorBase low, TensorBase high, Py_ssize_t bins, between):
-    """How many elements lie in each of the equal parts of a range, of which the last has both ends; without one, how often each integer is."""
+    """How many elements lie in each of the equal parts of a range, the last with both ends; without one, how often each integer is."""
     cdef Range p
     cdef int code = x.dtype.code, threads = threads_for(2 * x.size)
     p.given, p.bins, p.low, p.high = between is not None or low is not None and high is not None, bins, 0, 0

@@ -1,7 +1,7 @@
 # Many short rows at once: moved from one distance to another, and made of one element each. No loop of a few steps runs for each row.
 #
-# Layout: rows of bytes, or of contiguous elements of 1, 2, 4 or 8 bytes. Threads: none. Sizes: the caller's. Nothing beside the rows is read or
-# written: a row may be written too wide only where the next ones are written after it.
+# Layout: rows of bytes, or of contiguous elements of 1, 2, 4 or 8 bytes. Threads: none. Sizes: the caller's. Nothing beside the rows is
+# read or written: a row may be written too wide only where the next ones are written after it.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from volta._kernels.cpu.bits cimport WIDE_BYTES         # in the C below

@@ -73,7 +73,7 @@ cdef extern from *:
         }
     }
     /* Parts of `threads` dealers, each behind the last by `stride` items and `apart` counts, as the numbers low + place in the order of the
-       items, which share `above` bits: by the next `bits` into bins of about one, then by twos, and by insertion what is not in order yet. */
+       items, which share `above` bits: by the next `bits` to bins of about one, then by twos, and by insertion what is not yet in order. */
     static void volta_order(const uint64_t *parts, const uint32_t *counts, Py_ssize_t stride, Py_ssize_t apart, int threads, uint64_t *out,
                             Py_ssize_t n, int above, int bits, uint32_t *starts, int64_t low) {
         Py_ssize_t i, j, count;

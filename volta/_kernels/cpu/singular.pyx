@@ -174,8 +174,7 @@ cdef void order_of(Py_ssize_t n, const double* d, Py_ssize_t* order) noexcept no
 cdef void give(Py_ssize_t m, Py_ssize_t rows, Py_ssize_t n, const real* x, Py_ssize_t ld, const Py_ssize_t* order, bint columns, real* out,
                real* space) noexcept nogil:
     """Vectors x[rows][m], of which the first n are put in order, as columns that lie one after the other, or as such rows."""
-    cdef Py_ssize_t i, j
-    cdef const real* row
+    cdef Py_ssize_t i
     if columns:
         for i in range(rows):
             memcpy(out + i * m, x + (order[i] if i < n else i) * ld, m * sizeof(real))
@@ -185,8 +184,8 @@ cdef void give(Py_ssize_t m, Py_ssize_t rows, Py_ssize_t n, const real* x, Py_ss
     turn(rows, m, space, ld, out, rows)
 
 
-cdef bint vectors_of(const Batch* p, const Task* task, Py_ssize_t item, double* d, double* e, const real* copy, const real* b, const real* tau,
-                     Py_ssize_t* order, real* space) noexcept nogil:
+cdef bint vectors_of(const Batch* p, const Task* task, Py_ssize_t item, double* d, double* e, const real* copy, const real* b,
+                     const real* tau, Py_ssize_t* order, real* space) noexcept nogil:
     """IN: the reflections in b, and where there was a triangle made before, in `copy`; their factors from the left, from the right and of
     the triangle, n each."""
     cdef Py_ssize_t m = task.m, n = task.n, ld = p.ld, ud = task.ud, i, rows = n if task.triangular else m

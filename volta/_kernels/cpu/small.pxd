@@ -76,8 +76,9 @@ cdef extern from *:
     VOLTA_SMALL_OF(volta_small64_2, 2, double, 64)
     VOLTA_SMALL_LINES(volta_small64_lines, double, 64)
     #define VOLTA_SMALL_RUN(S, T)                                                                                       \\
-    static void volta_small##S(Py_ssize_t count, Py_ssize_t m, Py_ssize_t n, Py_ssize_t k, const T* a, Py_ssize_t a_item, Py_ssize_t a_row, \\
-                               Py_ssize_t a_step, const T* b, Py_ssize_t b_item, Py_ssize_t b_row, Py_ssize_t b_step, T* out, T* copy) { \\
+    static void volta_small##S(Py_ssize_t count, Py_ssize_t m, Py_ssize_t n, Py_ssize_t k, const T* a, Py_ssize_t a_item,  \\
+                               Py_ssize_t a_row, Py_ssize_t a_step, const T* b, Py_ssize_t b_item, Py_ssize_t b_row,    \\
+                               Py_ssize_t b_step, T* out, T* copy) {                                                    \\
         if (n == 1 && a_step == 1 && b_row == 1) volta_small##S##_lines(count, m, k, a, a_item, a_row, b, b_item, out); \\
         else (n > VOLTA_LANES##S ? volta_small##S##_2 : volta_small##S##_1)(count, m, n, k, a, a_item, a_row, a_step, b, b_item, b_row, \\
                                                                             b_step, out, copy);                         \\

@@ -13,7 +13,8 @@ from cython.parallel cimport prange
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage
+from volta._kernels.core.base cimport (
+    BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage)
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport split_at
 from volta._kernels.cpu.bits cimport WIDE_BYTES
@@ -27,7 +28,7 @@ from volta._kernels.cpu.sort_items cimport (
     FEW, LONG, MANY, MOST_THREADS, as_item, count_digits, key_of, move_by_digit, place_digits, place_of, sort_items)
 from volta._kernels.cpu.sort_words cimport SEEN, Wide, after, bits_of, digit, insert, item, spread_evenly
 
-from volta.errors import ArgumentError, DTypeError, IndexRangeError
+from volta.errors import ArgumentError, IndexRangeError
 
 cdef extern from *:
     """
@@ -169,7 +170,8 @@ cdef inline bint is_even(const Lines* p, const number* x, item kind) noexcept no
         for i in range(SEEN):
             some[i] = as_item(x[p.length // SEEN * i * p.inner], i, p.descending, kind)
         return spread_evenly(some, SEEN, 32)
-    return False
+    else:
+        return False
 
 
 cdef inline void count_steps(const number* x, Py_ssize_t inner, bint descending, Py_ssize_t first, Py_ssize_t last, int shift, int digit,
@@ -214,7 +216,8 @@ cdef void sort_long(const Lines* p, const number* x, number* values, int64_t* in
     cdef Py_ssize_t counts[256 * MOST_THREADS]
     cdef Py_ssize_t starts[257]
     cdef Py_ssize_t n = p.length, most = n
-    # Of integers in 32 bits 5 bits are parted, so that three digits of 9 are left; of floats, which often share some, and of what is even 8.
+    # Of integers in 32 bits 5 bits are parted, so that three digits of 9 are left; of floats, which often share some, and of what is even
+    # 8.
     cdef int shift = p.bits, width = 5 if number is int32_t and not is_even(p, x, a[0]) else 8, t, d
     while most == n and shift > 0:
         shift = max(shift - width, 0)
@@ -389,8 +392,8 @@ cdef void sort_all_flags(const Lines* p, const uint8_t* x, uint8_t* values, int6
 
 
 def sort(TensorBase x not None, Py_ssize_t dim, bint descending=False, count=None):
-    """(values, indices) in order along dim, the first `count` of them. Integers of 64 bits that lie close together are sorted as such of 32,
-    which share a word with their place, and integers that differ in few bits by these."""
+    """(values, indices) in order along dim, the first `count` of them. Integers of 64 bits that lie close together are sorted as such of
+    32, which share a word with their place, and integers that differ in few bits by these."""
     cdef TensorBase near, found
     cdef int64_t least = 0
     cdef int bits = 0

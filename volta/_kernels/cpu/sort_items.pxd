@@ -24,7 +24,7 @@ cdef enum:
 
 cdef inline item as_item(number v, Py_ssize_t place, bint descending, item kind) noexcept nogil:
     """The key of an element, with its place."""
-    cdef uint64_t key
+    cdef uint64_t key = 0
     cdef uint32_t narrow = 0
     cdef item out
     if number is uint8_t:

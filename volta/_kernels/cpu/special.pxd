@@ -168,7 +168,7 @@ cdef extern from * nogil:
     VOLTA_INLINE double volta_poly64(const double *c, int n, double z) {
         double p = c[n - 1];
         int k;
-        VOLTA_UNROLL for (k = n - 2; k >= 0; k--) p = VOLTA_FMA64(p, z, c[k]);
+        VOLTA_UNROLL_WHOLE for (k = n - 2; k >= 0; k--) p = VOLTA_FMA64(p, z, c[k]);
         return p;
     }
     VOLTA_INLINE double volta_erfinv_ratio64(double w) {                 /* erfinv(x) / x, w = -log(1 - x**2) */
@@ -359,7 +359,7 @@ cdef extern from * nogil:
     VOLTA_INLINE uint8_t signbit_f32(float x) { return volta_bits(x) < 0; }
     VOLTA_INLINE uint8_t signbit_f64(double x) { return volta_bits64(x) < 0; }
 
-    /* x = m 2**e with |m| in [0.5, 1): the bits of x, of what is denormal those of a multiple; 0, NaN and infinities are their mantissas. */
+    /* x = m 2**e with |m| in [0.5, 1): the bits of x, of a denormal those of a multiple; 0, NaN and infinity are their mantissas. */
     VOLTA_INLINE float volta_normal(float x) { return volta_pick(fabsf(x) < 1.17549435e-38f, x * 33554432.0f, x); }
     VOLTA_INLINE double volta_normal64(double x) { return volta_pick64(fabs(x) < 2.2250738585072014e-308, x * 18014398509481984.0, x); }
     VOLTA_INLINE float frexp_mantissa_f32(float x) {
@@ -465,8 +465,8 @@ cdef extern from * nogil:
     #endif
     """
     float asin_f32(float x), acos_f32(float x), atan_f32(float x), sinh_f32(float x), cosh_f32(float x), asinh_f32(float x)
-    float acosh_f32(float x), atanh_f32(float x), erfc_f32(float x), erfinv_f32(float x), erfcx_f32(float x), ndtr_f32(float x), hazard_f32(float x)
-    float log_ndtr_f32(float x), frexp_mantissa_f32(float x), frexp_exponent_f32(float x), logsigmoid_f32(float x)
+    float acosh_f32(float x), atanh_f32(float x), erfc_f32(float x), erfinv_f32(float x), erfcx_f32(float x), ndtr_f32(float x)
+    float hazard_f32(float x), log_ndtr_f32(float x), frexp_mantissa_f32(float x), frexp_exponent_f32(float x), logsigmoid_f32(float x)
     float hardsigmoid_f32(float x), hardswish_f32(float x), mish_f32(float x)
     float atan2_f32(float a, float b), hypot_f32(float a, float b), copysign_f32(float a, float b), nextafter_f32(float a, float b)
     float logaddexp_f32(float a, float b), logaddexp2_f32(float a, float b), ldexp_f32(float a, float b)

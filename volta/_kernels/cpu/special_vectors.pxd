@@ -11,7 +11,7 @@ cdef extern from * nogil:
       VOLTA_INLINE volta_w d_table(const double *table, int degree, __m512i at, volta_w r) {
           volta_w p = W_OF_16(at, table);
           int i;
-          VOLTA_UNROLL
+          VOLTA_UNROLL_WHOLE
           for (i = 1; i <= degree; i++) p = W_FMA(p, r, W_OF_16(at, table + 16 * i));
           return p;
       }
@@ -288,7 +288,8 @@ cdef extern from * nogil:
       }
       VOLTA_INLINE volta_w d_softplus_grad(volta_w g, volta_w x, double beta, double threshold) {
           const volta_w z = W_MUL(x, W_SET(beta)), e = d_exp(W_SUB(W_SET(0), W_ABS(z)));
-          const volta_w slope = _mm512_div_pd(_mm512_mask_mul_pd(g, _mm512_movepi64_mask(_mm512_castpd_si512(z)), g, e), W_ADD(W_SET(1), e));
+          const __mmask8 negative = _mm512_movepi64_mask(_mm512_castpd_si512(z));
+          const volta_w slope = _mm512_div_pd(_mm512_mask_mul_pd(g, negative, g, e), W_ADD(W_SET(1), e));
           return W_PICK(_mm512_cmp_pd_mask(z, W_SET(threshold), _CMP_GT_OQ), g, slope);
       }
       VOLTA_INLINE volta_v v_logit_grad(volta_v g, volta_v x) {

@@ -43,7 +43,7 @@ cdef extern from *:
     #else
       #define VOLTA_UNROLL_ALL VOLTA_UNROLL
     #endif
-    /* out[rows][n] = x[rows][K] @ b[K][n] + bias, with all of b in registers: N vectors of columns, the last of which has `last` numbers. */
+    /* out[rows][n] = x[rows][K] @ b[K][n] + bias, with all of b in registers: N vectors of columns, the last of `last` numbers. */
     #define VOLTA_SHORT(NAME, K, N, T, V, LANES, S)                                                                 \\
     static void NAME(Py_ssize_t rows, int last, const T* x, Py_ssize_t x_row, Py_ssize_t x_step, const T* b, Py_ssize_t b_row, \\
                      const T* bias, T* out, Py_ssize_t out_row, Py_ssize_t ahead) {                                 \\

@@ -89,7 +89,7 @@ cdef extern from *:
       #define VOLTA_SAME32(x) ((x) - (volta_v32){0})
       #define VOLTA_SAME64(x) ((x) - (volta_v64){0})
     #endif
-    /* sum += x * y. Of 16 registers, all of which a tile takes, GCC wastes some: there as it is written, not over x or y, both loaded once. */
+    /* sum += x * y. Of 16 registers, all of which a tile takes, GCC wastes some: there as written, not over x or y, both loaded once. */
     #if defined(__GNUC__) && !defined(__clang__) && defined(__FMA__) && !defined(__AVX512F__)
       #define VOLTA_PLUS32(sum, x, y) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(y))
       #define VOLTA_PLUS64(sum, x, y) __asm__("vfmadd231pd %2, %1, %0" : "+x"(sum) : "x"(x), "x"(y))

@@ -1,5 +1,5 @@
-# Eigenvalues and vectors of a symmetric tridiagonal matrix: by the iterations of LAPACK's sterf and steqr, whose signs these are; of a large
-# one with vectors divided into halves whose results are joined.
+# Eigenvalues and vectors of a symmetric tridiagonal matrix: by the iterations of LAPACK's sterf and steqr, whose signs these are; of a
+# large one with vectors divided into halves whose results are joined.
 #
 # Layout: the diagonal d[n] and what is beside it, e[n - 1], in double precision; vectors are rows of z, in whole vectors.
 # Threads: over the roots of a join and over rows of its products. Sizes: the caller's. Where an iteration does not converge, False.
@@ -116,9 +116,8 @@ cdef void rotation(double f, double g, double* c, double* s, double* r) noexcept
 
 cdef void two(double a, double b, double c, double* large, double* small, double* cosine, double* sine) noexcept nogil:
     """The values of [[a, b], [b, c]], the one of larger size first, and its vector. As LAPACK's laev2."""
-    cdef double total = a + c, apart = a - c, twice = b + b, root, size, t, first
+    cdef double total = a + c, apart = a - c, twice = b + b, root, t, first
     cdef double most = a if fabs(a) > fabs(c) else c, least = c if fabs(a) > fabs(c) else a
-    cdef bint down
     root = sqrt(apart * apart + twice * twice)
     large[0] = 0.5 * (total - root if total < 0 else total + root)
     if total == 0:

@@ -180,7 +180,7 @@ cdef extern from * nogil:
           int i;
           r = V_SUB(a, V_OF_32(at, volta_tanh_near + 160));
           p = V_OF_32(at, volta_tanh_near);
-          VOLTA_UNROLL
+          VOLTA_UNROLL_WHOLE
           for (i = 1; i < 5; i++) p = V_FMA(p, r, V_OF_32(at, volta_tanh_near + 32 * i));
           return V_WITH_SIGN(p, x);
       }
@@ -188,7 +188,7 @@ cdef extern from * nogil:
           volta_v a = V_MIN(V_SET(4), V_ABS(x)), t = V_FMA(a, V_SET(3.7647059f), V_SET(VOLTA_ROUNDER));
           volta_v r = V_FMA(V_SUB(t, V_SET(VOLTA_ROUNDER)), V_SET(-0.265625f), a), p = V_AT(t, _mm512_loadu_ps(volta_erf_places[5]));
           int i;
-          VOLTA_UNROLL
+          VOLTA_UNROLL_WHOLE
           for (i = 4; i >= 0; i--) p = V_FMA(p, r, V_AT(t, _mm512_loadu_ps(volta_erf_places[i])));
           return V_PICK(_mm512_cmp_ps_mask(t, V_SET(VOLTA_ROUNDER), _CMP_EQ_OQ), V_MUL(p, x), V_WITH_SIGN(p, x));
       }
@@ -237,7 +237,8 @@ cdef extern from * nogil:
           p = V_FMA(p, t, V_SET(0.24305561f));
           p = V_FMA(p, t, V_SET(0.28238195f));
           p = V_FMA(p, t, V_SET(0.28208604f));
-          e = V_FMA(rest, V_FMA(rest, V_FMA(rest, V_FMA(rest, V_SET(0.0416666667f), V_SET(0.166666667f)), V_SET(0.5f)), V_SET(1)), V_SET(1));
+          e = V_FMA(rest, V_FMA(rest, V_SET(0.0416666667f), V_SET(0.166666667f)), V_SET(0.5f));
+          e = V_FMA(rest, V_FMA(rest, e, V_SET(1)), V_SET(1));
           p = V_MUL(v_exp_below(V_MUL(V_SUB(V_SET(0), high), high)), V_MUL(e, V_MUL(t, p)));
           return V_PICK(V_NEGATIVE(x), V_SUB(V_SET(2), p), p);
       }
@@ -357,7 +358,7 @@ cdef extern from * nogil:
           const __m256 second = _mm256_castsi256_ps(_mm256_slli_epi32(at, 28));
           __m256 p = _mm256_setzero_ps();
           int i;
-          VOLTA_UNROLL
+          VOLTA_UNROLL_WHOLE
           for (i = 5; i >= 0; i--)
               p = _mm256_fmadd_ps(p, r, _mm256_blendv_ps(_mm256_permutevar8x32_ps(_mm256_loadu_ps(volta_erf_places[i]), at),
                                                          _mm256_permutevar8x32_ps(_mm256_loadu_ps(volta_erf_places[i] + 8), at), second));
@@ -391,10 +392,10 @@ cdef extern from * nogil:
     VOLTA_LINE(volta_tanh_line, , v_tanh(v))
     VOLTA_LINE(volta_gelu_line, , v_gelu(v))
     VOLTA_LINE(volta_expm1_line, , v_expm1(v))
-    #define VOLTA_TWO float alpha, float inner,
-    VOLTA_LINE(volta_elu_line, VOLTA_TWO, v_elu(v, alpha, inner))
+    #define VOLTA_TWO_NUMBERS float alpha, float inner,
+    VOLTA_LINE(volta_elu_line, VOLTA_TWO_NUMBERS, v_elu(v, alpha, inner))
     VOLTA_LINE(volta_selu_line, , V_MUL(v_elu(v, 1.6732632423543772f, 1), V_SET(1.0507009873554805f)))
-    VOLTA_LINE(volta_softplus_line, VOLTA_TWO, v_softplus(v, alpha, inner))
+    VOLTA_LINE(volta_softplus_line, VOLTA_TWO_NUMBERS, v_softplus(v, alpha, inner))
     VOLTA_LINE(volta_logsigmoid_line, , V_SUB(V_MIN(V_SET(0), v), v_soft_tail(v)))
     #define VOLTA_TARGET const float *target,
     VOLTA_LINE(volta_logistic_loss_line, VOLTA_TARGET, v_logistic_loss(v, _mm512_maskz_loadu_ps(                                   \\

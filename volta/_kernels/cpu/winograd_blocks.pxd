@@ -30,7 +30,8 @@ cdef extern from *:
     /* The OUT x OUT lines y of n numbers = the map along both axes of the IN x IN lines x. */
     #define VOLTA_WINOGRAD5(NAME, S, T, IN, OUT, MAP)                                                               \\
     static void volta_blocks_##NAME##S(Py_ssize_t n, const T** x, T** y) {                                          \\
-        const volta_v##S zero = (volta_v##S){0}, half = zero + (T)0.5, two = zero + (T)2, three = zero + (T)3, sixth = zero + (T)(1.0 / 6); \\
+        const volta_v##S zero = (volta_v##S){0}, half = zero + (T)0.5, two = zero + (T)2;                      \\
+        const volta_v##S three = zero + (T)3, sixth = zero + (T)(1.0 / 6);                                          \\
         volta_v##S t[OUT][5], u[5], v[5];                                                                           \\
         Py_ssize_t k; int i, j;                                                                                     \\
         (void)half, (void)two, (void)three, (void)sixth;                                                            \\

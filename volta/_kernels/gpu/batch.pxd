@@ -5,7 +5,7 @@ from volta._kernels.gpu.native cimport DeviceLink, Handle
 
 cdef enum:
     MAX_OPS = 256                # recorded operations at which a batch is sent
-    FIRST_OPS = 4                # at which the first one after a wait is, when the device has nothing to do; then four times as many each time
+    FIRST_OPS = 4                # at which the first one after a wait is, while the device has nothing to do; then four times as many each
     MAX_WRITTEN = 2047 << 20     # bytes of outputs at which it is sent: 0.5 ms of memory traffic on a large GPU, so that it starts
                                  # before a long recording ends; a step of a small model stays in one batch
     MAX_IN_FLIGHT = 16           # batches sent and not waited for

@@ -125,7 +125,7 @@ cdef class Transfers:
         # See Stream.upload.
         cdef Sink sink
         cdef Py_buffer view
-        cdef uint64_t nbytes, host_bytes
+        cdef uint64_t nbytes
         cdef bint direct = PyObject_CheckBuffer(data)
         sink.form = FORMS[elements]
         sink.target = NULL

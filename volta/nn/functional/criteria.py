@@ -79,6 +79,8 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
                    beta: float = 1.0) -> Tensor:
     """Squared error below `beta`, absolute error above it, joined smoothly. Source: Girshick 2015, eq. 3.
 
+    Raises: ArgumentError for a negative `beta`.
+
     >>> volta.nn.functional.smooth_l1_loss(volta.tensor([0.0, 0.0]), volta.tensor([0.5, 3.0]), reduction="none")
     tensor([0.1250, 2.5000])
     """
@@ -101,6 +103,8 @@ def _check_floating(name, input, target):
           numpy=_np_reduced(lambda x, target, delta=1.0: _np_smooth(x, target, delta, delta)))
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
     """`delta` times the smooth error with that limit, with `weight` for each element. Source: Huber 1964.
+
+    Raises: ArgumentError unless `delta` is positive.
 
     >>> volta.nn.functional.huber_loss(volta.tensor([0.0, 0.0]), volta.tensor([0.5, 3.0]), reduction="none")
     tensor([0.1250, 2.5000])
@@ -255,6 +259,8 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
                         reduce: bool | None = None, reduction: str = "mean") -> Tensor:
     """max(0, margin - target * (input1 - input2)): the first is to rank higher where target is 1, lower where it is -1.
 
+    Raises: ShapeError for tensors of different ranks.
+
     >>> volta.nn.functional.margin_ranking_loss(volta.tensor([1.0]), volta.tensor([3.0]), volta.tensor([1.0]))
     tensor(2.)
     """
@@ -282,6 +288,8 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
                       size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
     """By how much other classes come within `margin` of the target's score, to the power p (1 or 2), summed over them and divided by the
     number of classes. Shape: (N, C) and (N,).
+
+    Raises: ShapeError for other shapes, also of `weight` (C,); ArgumentError for another `p`.
 
     >>> volta.nn.functional.multi_margin_loss(volta.tensor([[0.0, 0.5]]), volta.tensor([1]))
     tensor(0.2500)
@@ -334,6 +342,8 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
     """By how much the scores of other classes come within 1 of those of the target classes, divided by the number of classes. Shape: (N, C)
     and (N, C): class numbers up to the first -1.
 
+    Raises: ShapeError for other shapes, or without classes; DTypeError for an input that is not floating point.
+
     >>> volta.nn.functional.multilabel_margin_loss(volta.tensor([[0.0, 0.5]]), volta.tensor([[1, -1]]))
     tensor(0.2500)
     """
@@ -369,6 +379,8 @@ def _np_multilabel_soft(x, target, weight=1.0):
 def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
                                 reduce: bool | None = None, reduction: str = "mean") -> Tensor:
     """Cross entropy of each class's sigmoid, from logits, averaged over the classes (the last dimension of `input`). Units: nats.
+
+    Raises: RankError for a 0-d input.
 
     >>> volta.nn.functional.multilabel_soft_margin_loss(volta.zeros(1, 2), volta.tensor([[1.0, 0.0]]))
     tensor(0.6931)
@@ -445,6 +457,8 @@ def _np_cosine_embedding(a, b, target, margin=0.0):
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
                           reduce: bool | None = None, reduction: str = "mean") -> Tensor:
     """1 - cosine where target is 1, max(0, cosine - margin) where it is -1. Shape: (N, D) twice and (N,), or (D,) twice and ().
+
+    Raises: ShapeError for other ranks.
 
     >>> volta.nn.functional.cosine_embedding_loss(volta.ones(1, 2), volta.ones(1, 2), volta.tensor([-1]))
     tensor(1.)

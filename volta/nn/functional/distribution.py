@@ -74,6 +74,8 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     """softmax((logits + noise) / tau) with Gumbel noise, a soft sample of the categories along `dim`; with `hard` a 1 there, which has the
     gradient of the soft sample. `eps` has no effect, as in PyTorch, which warns too. Source: Jang et al. 2017, eq. 2.
 
+    Raises: DTypeError for a `tau` that is no number.
+
     >>> volta.nn.functional.gumbel_softmax(volta.tensor([0.0, 100.0]), hard=True)
     tensor([0., 1.])
     """

@@ -370,6 +370,8 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
 
     Shapes that differ are broadcast, with a warning.
 
+    Raises: DTypeError for bool.
+
     >>> volta.nn.functional.l1_loss(volta.tensor([1.0, 2.0]), volta.tensor([1.0, 4.0]))
     tensor(1.)
     """
@@ -390,6 +392,8 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
                                      reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None) -> Tensor:
     """Cross entropy of a sigmoid, from logits, without overflow, in the dtype of the target; `pos_weight` scales the positive target's
     term. Units: nats.
+
+    Raises: ShapeError where input and target differ in shape, or the weights do not broadcast to it.
 
     >>> volta.nn.functional.binary_cross_entropy_with_logits(volta.zeros(2), volta.tensor([0.0, 1.0]))
     tensor(0.6931)

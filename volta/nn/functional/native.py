@@ -92,6 +92,8 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     """(`nn.functional.batch_norm`, mean, reciprocal standard deviation) of each channel; these two are empty unless in training, and
     gradients come of the first alone.
 
+    Raises: ShapeError for an empty input in training; DTypeError for one that is not floating point.
+
     >>> volta.native_batch_norm(volta.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 1e-5)[1]
     tensor([2.])
     """
@@ -238,6 +240,8 @@ def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_b
                   padding_idx: int | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """(`nn.functional.embedding_bag`, the bag of each index, how many each bag counts, for maxima the row that each comes from, else again
     how many). `mode` is 0 for sums, 1 for means, 2 for maxima.
+
+    Raises: ArgumentError for another `mode`.
 
     >>> [x.tolist() for x in volta.embedding_bag(volta.tensor([[1.0], [2.0]]), volta.tensor([0, 1]), volta.tensor([0]))]
     [[[3.0]], [0, 0], [2], [2]]

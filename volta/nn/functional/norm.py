@@ -328,6 +328,8 @@ def _np_local_response_norm(x, size, alpha=1e-4, beta=0.75, k=1.0):
 def local_response_norm(input: Tensor, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """input / (k + alpha * the mean of squares over `size` neighbouring channels) ** beta. Source: Krizhevsky et al. 2012, section 3.3.
 
+    Raises: RankError for an input of rank below 3; ArgumentError for a `size` below 1.
+
     >>> volta.nn.functional.local_response_norm(volta.tensor([[[3.0], [4.0]]]), 1, alpha=1.0, beta=0.5, k=0.0)
     tensor([[[1.],
              [1.]]])

@@ -436,8 +436,6 @@ def with_indices(function):
             return function(*args, **options)
         return function(*args, **{**options, "return_indices": True})
     placed.__name__ = placed.__qualname__ = f"{function.__name__}_with_indices"
-    signature = inspect.signature(function)
-    placed.__signature__ = signature.replace(return_annotation="tuple[Tensor, Tensor]")
     placed.__doc__ = f"`{function.__name__}` with `return_indices`."
     placed.__signature__ = inspect.signature(function).replace(return_annotation="tuple[Tensor, Tensor]")
     return placed

@@ -12,8 +12,6 @@ from volta._kernels.core.order import dense_strides, outermost_first
 from volta._kernels.core.reshaping import diagonal_view, expand_kernel, permute_view, reshape_kernel, slice_view, unfold_view
 from volta.ops.table import case, register
 
-_FEW = 1024                 # rows and columns of a matrix that the host fills at once
-
 
 def _np_slice(x, starts, sizes, steps, axes=None):
     out = x[tuple(slice(a, None if a + n * s < 0 else a + n * s, s) for a, n, s in zip(starts, sizes, steps))]
@@ -131,7 +129,8 @@ def tied(x):
 def on_diagonal(g, shape, offset):
     """Zeros of shape (..., *shape) with g on the diagonal: the derivative of `diagonal`."""
     rows, columns = shape
-    if max(shape) <= _FEW and (found := direct.on_diagonal(g, rows, columns, offset)) is not None:
+    found = direct.on_diagonal(g, rows, columns, offset)
+    if found is not None:
         return found
     start = max(offset, 0) + max(-offset, 0) * columns
     lead = (0,) * (g.ndim - 1)

@@ -32,6 +32,8 @@ def box_area(boxes: Tensor) -> Tensor:
 def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
     """Boxes in another form: "xyxy" two corners, "xywh" a corner and the size, "cxcywh" the middle and the size.
 
+    Raises: ArgumentError for another form.
+
     >>> volta.vision.ops.box_convert(volta.tensor([[0., 0., 2., 4.]]), "xyxy", "cxcywh")
     tensor([[1., 2., 2., 4.]])
     """
@@ -169,6 +171,8 @@ def remove_small_boxes(boxes: Tensor, min_size: float) -> Tensor:
 @no_grad()
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
     """The indices of the boxes, best first, that overlap no better one by more than `iou_threshold`. Reads the overlaps.
+
+    Raises: ShapeError for boxes other than (n, 4), and scores other than (n,).
 
     >>> volta.vision.ops.nms(volta.tensor([[0., 0., 2., 2.], [0., 0., 2., 1.9], [3., 0., 4., 1.]]), volta.tensor([.5, .9, .1]), 0.5)
     tensor([1, 2])

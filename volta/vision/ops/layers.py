@@ -60,6 +60,7 @@ def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) 
     """Zero for all of a batch, or for single samples ("row"), with probability `p`; the rest is scaled to keep the mean.
 
     Source: Huang et al., Deep Networks with Stochastic Depth.
+    Raises: ArgumentError for a `p` outside of [0, 1], and another `mode`.
 
     >>> volta.vision.ops.stochastic_depth(volta.ones(2, 3), 0.0, "row")
     tensor([[1., 1., 1.],

@@ -116,6 +116,8 @@ def deform_conv2d(input: Tensor, offset: Tensor, weight: Tensor, bias: Tensor | 
     Shape: (N, C, H, W), offset (N, 2 * groups * kh * kw, H', W'), weight (O, C / g, kh, kw), mask (N, groups * kh * kw, H', W')
     -> (N, O, H', W'). Source: Dai et al., Deformable Convolutional Networks; Zhu et al., version 2.
 
+    Raises: ShapeError for other shapes.
+
     >>> volta.vision.ops.deform_conv2d(volta.ones(1, 1, 3, 3), volta.zeros(1, 18, 1, 1), volta.ones(1, 1, 3, 3)).item()
     9.0
     """
