@@ -60,9 +60,9 @@ def laid(rng, dtype, way, lead, rows, columns):
     return (np.moveaxis(data, 0, -2), x.permute(*range(1, rank + 1), 0, rank + 1)) if way == "b" else (data, x)
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "i4", "u1"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "i4", "u1", "i1"])
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 3, 3), (2, 5, 1), (1, 4, 17), (16, 16, 16), (5, 33, 32), (33, 2, 9), (4, 300, 5),
-                                   (130, 7, 3)])
+                                   (130, 7, 3), (40, 300, 7)])
 def test_batches_of_small_products_and_of_integers(dtype, sizes, restored_threads):
     rng = np.random.default_rng(sizes)
     m, k, n = sizes

@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from volta._kernels.core.base cimport (
-    FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage, is_half, make_tensor,
+    FLOAT32, FLOAT64, INT8, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage, is_half, make_tensor,
 )
 from volta._kernels.cpu.copy cimport contiguous_copy, copy_data, packed
 from volta._kernels.cpu.elementwise_driver cimport broadcast_shape
@@ -250,7 +250,7 @@ def matmul(TensorBase a not None, TensorBase b not None, TensorBase out=None):
         multiply_integers(&p, <const uint64_t*>address(a), <const uint64_t*>address(b), <uint64_t*>address(out))
     elif out.dtype.code == INT32:
         multiply_integers(&p, <const uint32_t*>address(a), <const uint32_t*>address(b), <uint32_t*>address(out))
-    elif out.dtype.code == UINT8:
+    elif out.dtype.code == UINT8 or out.dtype.code == INT8:                   # sums wrap around alike
         multiply_integers(&p, <const uint8_t*>address(a), <const uint8_t*>address(b), <uint8_t*>address(out))
     else:
         run(&p, a, b, None, out)
@@ -338,7 +338,7 @@ def dot(TensorBase a not None, TensorBase b not None):
         (<uint64_t*>address(out))[0] = dot_of_integers(a.size, <const uint64_t*>address(a), <const uint64_t*>address(b))
     elif out.dtype.code == INT32:
         (<uint32_t*>address(out))[0] = dot_of_integers(a.size, <const uint32_t*>address(a), <const uint32_t*>address(b))
-    elif out.dtype.code == UINT8:
+    elif out.dtype.code == UINT8 or out.dtype.code == INT8:
         (<uint8_t*>address(out))[0] = dot_of_integers(a.size, <const uint8_t*>address(a), <const uint8_t*>address(b))
     elif out.dtype.code == FLOAT32:
         dot_of(a.size, <const float*>address(a), <const float*>address(b), <float*>address(out))
