@@ -90,6 +90,7 @@ ctypedef fused whole:
 cdef enum:
     INTEGER_ROWS = 4            # of a tile, and up to which sums of lines pay
     LINE_STARTS = 8             # vectors that beginning and ending one takes as long as, and of a tile of few columns most are for nothing
+    TINY = 64                   # elements of b that are multiplied one by one, where they would not fill a vector
     SHARED_ROWS = 32            # rows from which on a copy of b pays that lies closer together
 
 
@@ -129,6 +130,15 @@ cdef inline void integer_block(const Products* p, Py_ssize_t rows, Py_ssize_t co
     cdef Py_ssize_t full = wide(out), b_row = p.b_row, b_column = p.b_column, i, j, q
     cdef bint few = columns * (p.k + LINE_STARTS * full) < p.k * full
     cdef const whole* line = space
+    cdef whole total
+    if columns * p.k <= TINY and 16 * columns <= full:
+        for i in range(rows):
+            for j in range(columns):
+                total = 0
+                for q in range(p.k):
+                    total += a[i * p.a_row + q * p.a_column] * b[q * b_row + j * b_column]
+                out[i * out_row + j * out_step] = total
+        return
     if p.k > 1 and (p.b_row == 1 and (rows <= INTEGER_ROWS or few) or p.a_column == 1 and rows > INTEGER_ROWS and few):
         if b_row != 1:
             for j in range(columns):
