@@ -1,6 +1,8 @@
 """Images whose channels lie together are worked on as they lie: results lie so without a copy, and are what row-major images give."""
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from test_call import Tape
@@ -8,7 +10,7 @@ from volta._kernels.core.order import by_pixels
 
 import volta
 import volta.nn.functional as F
-from volta._kernels.cpu import conv
+from volta._kernels.cpu import conv, row_norm
 
 CASES = {  # images, channels, outputs, kernel, size, stride, padding, dilation, groups
     "tiles": (3, 32, 40, (3, 3), (12, 13), 1, 1, 1, 1),
@@ -146,3 +148,33 @@ def test_lines_of_the_same_sources_are_copied(shape, size):
             assert np.array_equal(F.interpolate(last(x), size).numpy(), want.numpy())
     finally:
         volta.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("shape, groups", [((2, 24, 9, 7), 3), ((1, 8, 150, 5), 8), ((3, 800, 2, 3), 2), ((2, 16, 3, 4, 5), 4),
+                                           ((2, 6, 5, 4), 2)])
+def test_group_norm_as_images_lie(shape, groups, rng):
+    """Few and many channels, several blocks of pixels, a mean far from 0; the results lie as the images do and are those of row-major ones,
+    for any number of threads."""
+    x, g = (volta.tensor(rng.standard_normal(shape).astype("f4") + far) for far in (50, 0))
+    weight, bias = (volta.tensor(rng.standard_normal(shape[1]).astype("f4")) for _ in range(2))
+    length, geometry = x.numel() // (shape[0] * groups), (groups, math.prod(shape[2:]), True)
+
+    def results(x, g, arrived):
+        out, *statistics = row_norm.KERNELS["row_norm"](x, weight, bias, length, *geometry, 1e-5)
+        return out, *statistics, *row_norm.KERNELS["row_norm_grad"](g, x, weight, *statistics, arrived, length, *geometry, True)
+
+    found, plain = results(last(x), last(g), g), results(x, g, g)
+    for i, (y, true) in enumerate(zip(found, plain)):
+        np.testing.assert_allclose(y.numpy(), true.numpy(), rtol=2e-4, atol=2e-4, err_msg=str(i))
+    if shape[1] >= 8:                           # fewer channels are copied
+        assert by_pixels(found[0]) and by_pixels(found[3])
+    for mixed in (results(last(x), g, last(g)), results(x, last(g), g)):
+        np.testing.assert_allclose(mixed[3].numpy(), plain[3].numpy(), rtol=2e-4, atol=2e-4)
+    before = volta.get_num_threads()
+    try:
+        for count in (1, 2, 3):
+            volta.set_num_threads(count)
+            again = results(last(x), last(g), g)
+            assert all(volta.equal(y, z) for y, z in zip(found, again)), "results depend on the number of threads"
+    finally:
+        volta.set_num_threads(before)

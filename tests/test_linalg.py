@@ -1,4 +1,6 @@
 """Linear algebra beyond the samples: derivatives at symmetric matrices, read by one triangle, and what is refused."""
+import itertools
+
 import numpy as np
 import pytest
 
@@ -297,3 +299,31 @@ def test_factors_that_are_given_under_transforms():
         found = volta.func.vmap(lambda x: volta.func.grad(lambda y: solved(factors[0], pivots[0], y).pow(3).sum())(x))(
             volta.stack([b + 1e-6, b - 1e-6]))
         np.testing.assert_allclose(hessian.sum((2, 3)).numpy(), ((found[0] - found[1]) / 2e-6).numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("n", [13, 16, 17, 33, 70])
+@pytest.mark.parametrize("sides", [1, 2, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_right_sides_by_triangles_and_factors(n, sides, dtype, rng):
+    """Each by itself, where matrices lie by rows and by columns, above and below, from the left and the right."""
+    batches, exact = ((), (3,), (40,)), 2e-5 if dtype == "float32" else 1e-12
+    for batch, by_columns, upper, unit in itertools.product(batches, (False, True), (False, True), (False, True)):
+        a = volta.tensor(rng.uniform(-1, 1, (*batch, n, n)) / n + np.eye(n) * 2, dtype=dtype)
+        a = a.mT.contiguous().mT if by_columns else a
+        b = volta.tensor(rng.standard_normal((*batch, n, sides)), dtype=dtype)
+        part = np.triu(a.double().numpy()) if upper else np.tril(a.double().numpy())
+        if unit:
+            part = part * (1 - np.eye(n)) + np.eye(n)
+        want = np.linalg.solve(part, b.double().numpy())
+        found = linalg.solve_triangular(a, b, upper=upper, unitriangular=unit)
+        np.testing.assert_allclose(found.numpy(), want, rtol=exact, atol=exact)
+        found = linalg.solve_triangular(a.mT, b.mT, upper=not upper, unitriangular=unit, left=False)
+        np.testing.assert_allclose(found.numpy(), want.swapaxes(-1, -2), rtol=exact, atol=exact)
+    for batch, by_columns, adjoint in itertools.product(batches, (False, True), (False, True)):
+        a = volta.tensor(rng.uniform(-1, 1, (*batch, n, n)) + np.eye(n)[::-1] * 4, dtype=dtype)     # every row is exchanged
+        b = volta.tensor(rng.standard_normal((*batch, n, sides)), dtype=dtype)
+        lu, pivots = linalg.lu_factor(a)
+        lu = lu if by_columns else lu.contiguous()
+        found = linalg.lu_solve(lu, pivots, b, adjoint=adjoint)
+        want = np.linalg.solve(a.double().numpy().swapaxes(-1, -2) if adjoint else a.double().numpy(), b.double().numpy())
+        np.testing.assert_allclose(found.numpy(), want, rtol=200 * exact, atol=20 * exact)

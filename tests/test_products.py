@@ -60,9 +60,9 @@ def laid(rng, dtype, way, lead, rows, columns):
     return (np.moveaxis(data, 0, -2), x.permute(*range(1, rank + 1), 0, rank + 1)) if way == "b" else (data, x)
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "i4", "u1"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "i4", "u1", "i1"])
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 3, 3), (2, 5, 1), (1, 4, 17), (16, 16, 16), (5, 33, 32), (33, 2, 9), (4, 300, 5),
-                                   (130, 7, 3)])
+                                   (130, 7, 3), (40, 300, 7)])
 def test_batches_of_small_products_and_of_integers(dtype, sizes, restored_threads):
     rng = np.random.default_rng(sizes)
     m, k, n = sizes
@@ -78,6 +78,57 @@ def test_batches_of_small_products_and_of_integers(dtype, sizes, restored_thread
                 np.testing.assert_allclose(one, a.astype("f8") @ b.astype("f8"), 0, 1e-4 if dtype == "f4" else 1e-12)
             else:
                 np.testing.assert_array_equal(one, a @ b)
+
+
+@pytest.mark.parametrize("sizes", [(8, 8, 8), (9, 11, 17), (8, 33, 49), (13, 64, 16), (300, 20, 100), (70, 401, 95),
+                                   (640, 30, 10), (12, 8, 300)])
+@pytest.mark.parametrize("ways", ["nn", "nt", "tn", "tt", "ss", "bb", "bt"])
+def test_products_of_bfloat16(sizes, ways, restored_threads):
+    """Rows in eights, fours and ones, panels of one to three vectors, odd k; summed in float32, rounded once, for any number of threads."""
+    rng = np.random.default_rng(sizes)
+    m, k, n = sizes
+    for left, right in (((), ()), ((7,), (7,)), ((3, 2), (1, 2)), ((2, 1), (1, 2))):
+        a, b = (laid(rng, "f4", way, *size)[1].bfloat16() for way, size in zip(ways, ((left, m, k), (right, k, n))))
+        x, y = (laid_again(t, way) for t, way in zip((a, b), ways))
+        want = a.double().numpy() @ b.double().numpy()
+        sizes_of_sums = abs(a.double().numpy()) @ abs(b.double().numpy())
+        found = []
+        for count in (1, 2, 3):
+            volta.set_num_threads(count)
+            found.append(volta.matmul(x, y))
+        assert all(volta.equal(found[0], other) for other in found[1:])
+        assert (abs(found[0].double().numpy() - want) <= abs(want) * 2.0**-8 + sizes_of_sums * 1e-6).all()
+        if ways[0] != "b" and left == ():
+            bias = volta.from_numpy(rng.standard_normal(n).astype("f4")).bfloat16()
+            want = want + bias.double().numpy()
+            out = volta.nn.functional.linear(x, y.mT, bias).double().numpy()
+            assert (abs(out - want) <= abs(want) * 2.0**-8 + sizes_of_sums * 1e-6).all()
+
+
+def laid_again(t, way):
+    """t, laid as `laid` says, with NaN around it, which may have no part in results."""
+    if way == "t":
+        return t.mT.clone(memory_format=volta.contiguous_format).mT
+    if way == "s":
+        *lead, rows, columns = t.shape
+        wide = volta.full((*lead, 2 * rows, 3 * columns), float("nan"), dtype=t.dtype)
+        wide[..., ::2, 1::3] = t
+        return wide[..., ::2, 1::3]
+    if way == "b":
+        return t.movedim(-2, 0).clone(memory_format=volta.contiguous_format).movedim(0, -2)
+    *lead, rows, columns = t.shape
+    wide = volta.full((*lead, rows + 1, columns + 2), float("nan"), dtype=t.dtype)
+    wide[..., 1:, 1:-1] = t
+    return wide[..., 1:, 1:-1]
+
+
+def test_bfloat16_that_is_not_finite():
+    x, y = volta.ones(9, 40, dtype=volta.bfloat16), volta.ones(40, 50, dtype=volta.bfloat16)
+    x[0, 3], x[1, 4], x[2, 5], y[3, 7] = float("inf"), float("nan"), float("-inf"), 0
+    x[3] = 3e38
+    out = (x @ y).float()
+    assert out[0, 0] == float("inf") and out[0, 7].isnan() and out[1].isnan().all() and out[2, 0] == float("-inf")
+    assert out[3, 0] == float("inf") and (out[4:, :7] == 40).all()
 
 
 def test_dimensions_in_lists_of_lists():

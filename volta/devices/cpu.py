@@ -20,7 +20,7 @@ HALF = {*(name for module in _FIRST for name in module.KERNELS), *PRODUCTS, "gat
 # Those that take what else is computed in a wider dtype than it is stored in: all that copies, and what moves elements by their size;
 # bfloat16 is taken by elementwise kernels and reductions, too.
 MOVES = {*copy.KERNELS, "cat", "gather", "index_select", "index_put", "extend", "roll", "where", "columns", "triangle"}
-OWN = {float16.code: HALF, int8.code: MOVES, int16.code: MOVES,
+OWN = {float16.code: HALF, int8.code: {*MOVES, "matmul", "dot"}, int16.code: MOVES,
        bfloat16.code: {*MOVES, *elementwise.KERNELS, *reduce.KERNELS, *PRODUCTS, *ROWS, "norm2", "index_add"}}
 
 

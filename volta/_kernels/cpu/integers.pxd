@@ -1,7 +1,7 @@
 # Products of matrices of integers, which wrap around: a sum may be taken in any order.
 #
 # Layout: any strides. A tile is 4 rows by 2 vectors of sums; of b it reads two vectors of a row, where these do not lie together from a
-#   copy. Few rows times columns that lie line by line are sums of lines.
+#   copy. Few rows times columns that lie line by line are sums of lines, and so are rows times few such columns.
 # Threads: none. Sizes: the caller's.
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -89,6 +89,8 @@ ctypedef fused whole:
 
 cdef enum:
     INTEGER_ROWS = 4            # of a tile, and up to which sums of lines pay
+    LINE_STARTS = 8             # vectors that beginning and ending one takes as long as, and of a tile of few columns most are for nothing
+    TINY = 64                   # elements of b that are multiplied one by one, where they would not fill a vector
     SHARED_ROWS = 32            # rows from which on a copy of b pays that lies closer together
 
 
@@ -125,13 +127,31 @@ cdef inline bint integers_turned(const Products* p, whole* kind) noexcept nogil:
 cdef inline void integer_block(const Products* p, Py_ssize_t rows, Py_ssize_t columns, const whole* a, const whole* b, whole* out,
                                Py_ssize_t out_row, Py_ssize_t out_step, whole* space) noexcept nogil:
     """out[rows][columns] = a @ b, of strides of p; IN: space of p.k * max(wide, INTEGER_ROWS) elements, columns at most `wide`."""
-    cdef Py_ssize_t full = wide(out), b_row = p.b_row, i, j, q
-    if rows <= INTEGER_ROWS and p.b_row == 1 and p.k > 1:
+    cdef Py_ssize_t full = wide(out), b_row = p.b_row, b_column = p.b_column, i, j, q
+    cdef bint few = columns * (p.k + LINE_STARTS * full) < p.k * full
+    cdef const whole* line = space
+    cdef whole total
+    if columns * p.k <= TINY and 16 * columns <= full:
         for i in range(rows):
-            for q in range(p.k):
+            for j in range(columns):
+                total = 0
+                for q in range(p.k):
+                    total += a[i * p.a_row + q * p.a_column] * b[q * b_row + j * b_column]
+                out[i * out_row + j * out_step] = total
+        return
+    if p.k > 1 and (p.b_row == 1 and (rows <= INTEGER_ROWS or few) or p.a_column == 1 and rows > INTEGER_ROWS and few):
+        if b_row != 1:
+            for j in range(columns):
+                for q in range(p.k):
+                    space[j * p.k + q] = b[q * b_row + j * b_column]
+            b, b_column = space, p.k
+        for i in range(rows):
+            if p.a_column == 1:
+                line = a + i * p.a_row
+            for q in range(p.k if p.a_column != 1 else 0):
                 space[q] = a[i * p.a_row + q * p.a_column]
             for j in range(columns):
-                out[i * out_row + j * out_step] = integer_line(p.k, <const whole*>space, b + j * p.b_column)
+                out[i * out_row + j * out_step] = integer_line(p.k, line, b + j * b_column)
         return
     if p.b_column != 1 or columns < full or rows >= SHARED_ROWS and b_row > full:
         for q in range(p.k):

@@ -6,12 +6,14 @@
 import numpy
 
 from cython.parallel cimport prange
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from volta._kernels.core.base cimport (
-    FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage, is_half, make_tensor,
+    BFLOAT16, FLOAT32, FLOAT64, INT8, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage, is_half,
+    make_tensor,
 )
+from volta._kernels.cpu.bfloat_product cimport bfloat_pays, multiply_bfloats
 from volta._kernels.cpu.copy cimport contiguous_copy, copy_data, packed
 from volta._kernels.cpu.elementwise_driver cimport broadcast_shape
 from volta._kernels.cpu.gemm cimport gemm
@@ -216,11 +218,31 @@ cdef int portions(TensorBase a, TensorBase b, TensorBase bias, TensorBase out) e
     return 0
 
 
+cdef TensorBase product_of_bfloats(TensorBase a, TensorBase b, TensorBase bias):
+    """a @ b + bias of bfloat16 as it is; None where the processor cannot, or it does not pay. IN: bias in float32."""
+    cdef Products p
+    cdef tuple left = a.shape, right = b.shape, batch = ()
+    if a.size == 0 or b.size == 0:
+        return None
+    if len(left) > 2 or len(right) > 2:
+        batch = broadcast_shape("matmul", left[:len(left) - 2], right[:len(right) - 2])
+    describe(&p, batch, a, b)
+    if not bfloat_pays(&p):
+        return None
+    cdef TensorBase out = empty_host(batch + (p.m, p.n), a.dtype)
+    multiply_bfloats(&p, <const uint16_t*>address(a), <const uint16_t*>address(b), <const float*>pointer(bias), <uint16_t*>address(out))
+    return out
+
+
 cdef TensorBase product_of_halves(TensorBase a, TensorBase b, TensorBase bias):
     """a @ b + bias, computed in float32 and rounded once."""
-    cdef TensorBase out, sums
+    cdef TensorBase out = None, sums
     if bias is not None:
         bias = as_floats(packed(bias))
+    if a.dtype.code == BFLOAT16:
+        out = product_of_bfloats(a, b, bias)
+    if out is not None:
+        return out
     if len(a.shape) == 2 == len(b.shape) and (a.shape[0] <= FEW and b.size > 2 * PORTION or b.shape[1] <= FEW and a.size > 2 * PORTION):
         out = empty_host((a.shape[0], b.shape[1]), a.dtype)
         if out.size:
@@ -251,7 +273,7 @@ def matmul(TensorBase a not None, TensorBase b not None, TensorBase out=None):
         multiply_integers(&p, <const uint64_t*>address(a), <const uint64_t*>address(b), <uint64_t*>address(out))
     elif out.dtype.code == INT32:
         multiply_integers(&p, <const uint32_t*>address(a), <const uint32_t*>address(b), <uint32_t*>address(out))
-    elif out.dtype.code == UINT8:
+    elif out.dtype.code == UINT8 or out.dtype.code == INT8:                   # sums wrap around alike
         multiply_integers(&p, <const uint8_t*>address(a), <const uint8_t*>address(b), <uint8_t*>address(out))
     else:
         run(&p, a, b, None, out)
@@ -339,7 +361,7 @@ def dot(TensorBase a not None, TensorBase b not None):
         (<uint64_t*>address(out))[0] = dot_of_integers(a.size, <const uint64_t*>address(a), <const uint64_t*>address(b))
     elif out.dtype.code == INT32:
         (<uint32_t*>address(out))[0] = dot_of_integers(a.size, <const uint32_t*>address(a), <const uint32_t*>address(b))
-    elif out.dtype.code == UINT8:
+    elif out.dtype.code == UINT8 or out.dtype.code == INT8:
         (<uint8_t*>address(out))[0] = dot_of_integers(a.size, <const uint8_t*>address(a), <const uint8_t*>address(b))
     elif out.dtype.code == FLOAT32:
         dot_of(a.size, <const float*>address(a), <const float*>address(b), <float*>address(out))

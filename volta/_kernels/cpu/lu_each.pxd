@@ -25,6 +25,9 @@ cdef enum:
     AS_IT_LIES = 12             # rows from which on a triangle is not copied
     STRIP = 64                  # columns of an inverse that begin at one row
     WIDE = 192                  # most columns of a strip of right sides
+    SIDES = 2                   # right sides up to which each is solved by itself,
+    TOGETHER = 4                # so many elements at a time,
+    SHORT = 128                 # bytes of a row up to which neither pays: columns at a time, and two sides of a triangle
 
 cdef inline void turn_signs(Py_ssize_t m, Py_ssize_t n, real* a, Py_ssize_t ld, bint below, bint above) noexcept nogil:
     cdef Py_ssize_t i, j
@@ -180,25 +183,93 @@ cdef inline double square_of_all(Py_ssize_t n, const real* x, Py_ssize_t row, Py
 
 # ---------------------------------------------------------------- triangles
 
+cdef inline bint is_short(Py_ssize_t n, const real* a) noexcept nogil:
+    return n * <Py_ssize_t>sizeof(real) <= SHORT
+
+
 cdef inline void substitute_line(Py_ssize_t n, const real* a, Py_ssize_t row, Py_ssize_t column, bint upper, bint unit,
                                  real* x) noexcept nogil:
-    """x of a triangular system instead of its only right side, by sums along what lies together. IN: a row or column of a does."""
-    cdef Py_ssize_t at, i, first
-    for at in range(n):
+    """x of a triangular system instead of one right side, by sums along what lies together, for TOGETHER elements at a time, which do not
+    wait for one another then. IN: a row or column of a lies together."""
+    cdef Py_ssize_t at = 0, i, j, p, q, count, first, step = -1 if upper else 1
+    cdef real[TOGETHER] found
+    while at < n and column != 1 and is_short(n, a):
         i = n - 1 - at if upper else at
-        first = i + 1 if upper else 0
-        if column == 1:
-            x[i] -= inner_product(at, a + i * row + first, <const real*>x + first)
         if not unit:
             x[i] /= a[i * (row + column)]
+        at, j = at + 1, 0 if upper else i + 1
+        take_lines(n - at, 1, <const real*>x + i, a + i * column + j, 0, x + j)
+    while at < n:
+        count = min(<Py_ssize_t>TOGETHER, n - at)
+        first = n - 1 - at if upper else at                             # x[first], then in steps of `step`
+        for p in range(count):
+            i = first + p * step
+            found[p] = x[i] - inner_product(at, a + i * row + (first + 1 if upper else 0), <const real*>x + (first + 1 if upper else 0)) \
+                if column == 1 else x[i]
+        for p in range(count):
+            i = first + p * step
+            for q in range(p):
+                found[p] -= found[q] * a[i * row + (first + q * step) * column]
+            if not unit:
+                found[p] /= a[i * (row + column)]
+            x[i] = found[p]
+        at += count
         if column != 1:
-            take_line(n - 1 - at, x[i], a + i * column + (0 if upper else i + 1), x + (0 if upper else i + 1))
+            j = 0 if upper else at                                      # the first of those that are left
+            take_lines(n - at, count, <const real*>found, a + first * column + j, step * column, x + j)
 
 
-cdef inline void take_line(Py_ssize_t n, real scale, const real* a, real* x) noexcept nogil:
+cdef inline void take_lines(Py_ssize_t n, Py_ssize_t count, const real* scales, const real* a, Py_ssize_t step, real* x) noexcept nogil:
+    """x[n] -= scales[count] @ a[count][n]"""
+    cdef Py_ssize_t i, p
+    cdef real s0 = scales[0], s1, s2, s3
+    if count == TOGETHER:
+        s1, s2, s3 = scales[1], scales[2], scales[3]
+        for i in range(n):
+            x[i] = x[i] - s0 * a[i] - s1 * a[i + step] - s2 * a[i + 2 * step] - s3 * a[i + 3 * step]
+        return
+    for p in range(count):
+        s0 = scales[p]
+        for i in range(n):
+            x[i] -= s0 * a[p * step + i]
+
+
+cdef inline bint solve_few(const Batch* p, const Task* task, const real* a, const real* b, const int32_t* pivots, real* out,
+                           real* space) noexcept nogil:
+    """A result of few right sides, each by itself, by a triangle or factors as they lie. False for what is not finite. IN: space of n."""
+    cdef Py_ssize_t n = p.n, side, i
+    cdef bint apart = task.kind == TRIANGLE and task.turned and p.k > 1
+    cdef real* x
+    for side in range(p.k):
+        x = space if apart else out + side * n
+        for i in range(n):
+            x[i] = b[i * p.b_row + side * p.b_column]
+        if task.kind == TRIANGLE:
+            substitute_line(n, a, p.a_row, p.a_column, task.upper, task.unit, x)
+        elif task.turned:
+            substitute_line(n, a, p.a_column, p.a_row, False, False, x)
+            substitute_line(n, a, p.a_column, p.a_row, True, True, x)
+            for i in range(n - 1, -1, -1):
+                swap_rows(x + i, x + pivots[i] - 1, 1)
+        else:
+            for i in range(n):
+                swap_rows(x + i, x + pivots[i] - 1, 1)
+            substitute_line(n, a, p.a_row, p.a_column, False, True, x)
+            substitute_line(n, a, p.a_row, p.a_column, True, False, x)
+        if not all_finite(1, n, x, n):
+            return False
+        for i in range(n if apart else 0):
+            out[i * p.k + side] = x[i]
+    return True
+
+
+cdef inline bint are_places(const int32_t* pivots, Py_ssize_t n) noexcept nogil:
+    """Whether these are exchanges of rows: a hook may give back others than were saved."""
     cdef Py_ssize_t i
     for i in range(n):
-        x[i] -= scale * a[i]
+        if not i < pivots[i] <= n:
+            return False
+    return True
 
 
 cdef inline bint inverse_of_product(bint shared, Py_ssize_t n, real* a, real* x, Py_ssize_t ld) noexcept nogil:
@@ -320,12 +391,12 @@ cdef inline bint do_some(const Batch* p, const Task* task, const real* a, Py_ssi
             if not all_finite(n, n, out, n):
                 return False
             continue
-        if task.kind == TRIANGLE and k == 1 and (p.a_row == 1 or p.a_column == 1):
-            out = <real*>task.out + item * n
-            for i in range(n):
-                out[i] = (b + offset(p, p.b_strides, item))[i * p.b_row]
-            substitute_line(n, a + offset(p, p.a_strides, item), p.a_row, p.a_column, task.upper, task.unit, out)
-            if not all_finite(1, n, out, n):
+        if task.kind == AGAIN and not are_places(pivots, n):
+            return False
+        if (task.kind == AGAIN or task.kind == TRIANGLE and (k == 1 or not is_short(n, a))) and k <= SIDES \
+                and (p.a_row == 1 or p.a_column == 1):
+            if not solve_few(p, task, a + offset(p, p.a_strides, item), b + offset(p, p.b_strides, item), pivots,
+                             <real*>task.out + item * n * k, x):
                 return False
             continue
         if task.kind == TRIANGLE and n > AS_IT_LIES and (p.a_row == 1 or p.a_column == 1):
@@ -348,9 +419,8 @@ cdef inline bint do_some(const Batch* p, const Task* task, const real* a, Py_ssi
             continue
         copy_rows(p, a + offset(p, p.a_strides, item), space)
         if task.kind == AGAIN or task.kind == TRIANGLE or task.kind == COFACTOR:
-            for i in range(0 if task.kind == TRIANGLE else n):
-                if not i < pivots[i] <= n:      # a hook may give back other exchanges than were saved
-                    return False
+            if task.kind == COFACTOR and not are_places(pivots, n):
+                return False
             turn_signs(m, n, space, ld, True, True)
         else:
             info = eliminate(p.team, m, count, space, ld, 0, ld, pivots, x)

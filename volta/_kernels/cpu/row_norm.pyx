@@ -1,7 +1,7 @@
 # Normalisation of rows (layer, RMS, group and instance normalisation) and its gradient.
 #
 # Layout: x is `rows` rows of `length` elements, contiguous. A row is `channels` runs of `inner` elements that share a weight; the weights
-#   of `groups` rows follow one another, then begin anew.
+#   of `groups` rows follow one another, then begin anew. Groups of channels of images that lie pixel by pixel: group_pixels.pxd.
 # float16 and bfloat16 are computed in float32, some rows after the other in a thread's own room.
 # Sums: float32 lanes over short blocks, added in double; the variance is a second pass over (x - mean). Sums over rows are kept in the
 #   element type for FLUSH rows at a time, then added in double.
@@ -15,6 +15,7 @@ from libc.stdlib cimport calloc, free, malloc
 from volta._kernels.core.base cimport FLOAT32, TensorBase, address, dtype_of, empty_host, empty_host_like
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.fetch cimport fetch
+from volta._kernels.cpu.group_pixels cimport Grouped, gradients_by_pixels, grouped_pixels, normalised_pixels
 from volta._kernels.cpu.half_norm cimport HALF_NORM, half_norm
 from volta._kernels.cpu.iteration cimport HALF, WHOLE, narrow_line, staged, stored_as
 from volta._kernels.cpu.real cimport real
@@ -373,9 +374,14 @@ cdef int grad_runs(Rows* p, const real* g, const real* x, const real* weight, co
 
 # ---------------------------------------------------------------- tensors
 
+cdef void fill(real* x, Py_ssize_t n, real value) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        x[i] = value
+
+
 cdef TensorBase vector(TensorBase t, int code, Py_ssize_t n, double value):
     """t as contiguous elements of a dtype; where it is None, n times a number."""
-    cdef Py_ssize_t i
     cdef TensorBase given = t
     if t is not None and t.dtype.code == code:
         return packed(t)
@@ -383,11 +389,10 @@ cdef TensorBase vector(TensorBase t, int code, Py_ssize_t n, double value):
     if given is not None:
         copy_data(t, given)
         return t
-    for i in range(n):
-        if code == FLOAT32:
-            (<float*>address(t))[i] = <float>value
-        else:
-            (<double*>address(t))[i] = value
+    if code == FLOAT32:
+        fill(<float*>address(t), n, <float>value)
+    else:
+        fill(<double*>address(t), n, value)
     return t
 
 
@@ -406,6 +411,10 @@ def row_norm(TensorBase x not None, TensorBase weight, TensorBase bias, Py_ssize
     same_type("row_norm", x, weight)
     same_type("row_norm", x, bias)
     cdef Rows p = rows_of(x, length, groups, inner, centred, eps)
+    cdef Grouped grouped
+    cdef TensorBase rows = grouped_pixels(&grouped, x, length, groups, inner, eps) if centred and p.half == WHOLE else None
+    if rows is not None:
+        return normalised_pixels(&grouped, x, rows, vector(weight, code, grouped.channels, 1), vector(bias, code, grouped.channels, 0))
     x, weight, bias = packed(x), vector(weight, code, groups * p.channels, 1), vector(bias, code, groups * p.channels, 0)
     cdef TensorBase out = empty_host_like(x, x.dtype), mean = empty_host((p.rows,), dtype_of(code))
     cdef TensorBase rstd = empty_host_like(mean, mean.dtype)
@@ -437,6 +446,11 @@ def row_norm_grad(TensorBase g not None, TensorBase x not None, TensorBase weigh
         same_type("row_norm_grad", g, t)
     cdef Rows p = rows_of(x, length, groups, inner, centred, 0, sums)
     cdef Py_ssize_t n = groups * p.channels if sums else 0
+    cdef Grouped grouped
+    cdef TensorBase rows = grouped_pixels(&grouped, g, length, groups, inner, 0) if centred and half == WHOLE else None
+    if rows is not None:
+        return gradients_by_pixels(&grouped, g, rows, x, vector(weight, code, grouped.channels, 1), packed(mean), packed(rstd), arrived,
+                                   sums)
     g, x, weight = packed(g), packed(x), vector(weight, code, groups * p.channels, 1)
     mean, rstd = vector(mean, code, p.rows, 0), vector(rstd, code, p.rows, 0)
     if arrived is not None:
