@@ -60,6 +60,14 @@ def test_a_probe_for_a_missing_name_finds_none(tmp_path):
     assert done.stdout.split() == ["False", "None", "none"], done.stderr
 
 
+def test_names_that_dir_gives_can_be_taken(tmp_path):
+    done = run_script("import inspect\nimport torch\nfrom torch.nn.utils import rnn\n"
+                      "for module in (torch, torch.nn.functional, torch.distributions, torch.optim.lr_scheduler, rnn):\n"
+                      "    inspect.getmembers(module)\n"
+                      "print(hasattr(rnn, 'core'), 'core' in dir(rnn), torch.functional.einsum is torch.einsum)", tmp_path)
+    assert done.stdout.split() == ["False", "False", "True"], done.stderr
+
+
 def test_gradcheck_is_a_function_and_a_module(tmp_path):
     done = run_script("""
 import torch
