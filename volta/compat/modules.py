@@ -174,7 +174,8 @@ class View(ModuleType):
                 return inner.NAMES[name]
             inside = deep and name in inner.MODULES and name != self.__name__.rpartition(".")[2]    # torch.optim.adam.adam is no module
             below = f"{self.__name__}.{name}"
-            if below in PLACES or not _is_served_by_parent(below) or inside or below in importlib.import_module("volta.compat.refused").NAMES:
+            named = below in PLACES or below in importlib.import_module("volta.compat.refused").NAMES
+            if named or inside or not _is_served_by_parent(below):
                 try:                                    # a module that scripts use without importing it
                     return importlib.import_module(f"{self.__name__}.{name}")
                 except ModuleNotFoundError:
