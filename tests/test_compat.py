@@ -37,9 +37,9 @@ def test_arguments_and_exit_status_are_the_scripts(tmp_path):
 
 def test_a_module_runs(tmp_path):
     (tmp_path / "program.py").write_text("import sys, torch\nprint(torch.ones(2).sum().item(), sys.argv[1:])")
-    done = subprocess.run([sys.executable, "-m", "volta", "run", "-m", "program", "a"], capture_output=True, text=True, cwd=tmp_path,
+    done = subprocess.run([sys.executable, "-m", "volta", "run", "-m", "program", "-q", "a"], capture_output=True, text=True, cwd=tmp_path,
                           env={**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])})
-    assert done.stdout.strip() == "2.0 ['a']", done.stderr
+    assert done.stdout.strip() == "2.0 ['-q', 'a']", done.stderr
 
 
 @pytest.mark.parametrize("line, named", [
