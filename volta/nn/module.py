@@ -171,7 +171,7 @@ class Module(HookMethods, StateMethods):
         self._need_init(f"{kind}s")
         if not isinstance(name, str) or "." in name or not name:
             raise RegistrationError(f"register_{kind}: the name must be a non-empty string without a dot, got {name!r}")
-        if name not in self.__dict__[table] and (hasattr(type(self), name) or name in self.__dict__ or self._table_of(name)):
+        if name not in self.__dict__[table] and hasattr(self, name):
             raise RegistrationError(f"register_{kind}: {type(self).__name__} already has an attribute {name!r}")
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
