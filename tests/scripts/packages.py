@@ -10,6 +10,7 @@ import torch.utils._pytree as pytree
 from torch._C import _TensorMeta
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch._subclasses.fake_tensor import FakeTensor, is_fake
+from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 from torch.autograd.graph import save_on_cpu
 from torch.autograd.profiler import record_function
 from torch.distributed._tensor import DTensor
@@ -191,6 +192,14 @@ drawn = torch.rand(3, device=device)
 set_device_states(devices, states)
 assert len(devices) == (device.type == "cuda") and (not devices or torch.equal(drawn, torch.rand(3, device=device)))
 
+
+# many tensors as one vector; libraries choose by the package of a tensor's class
+vector = _flatten_dense_tensors([torch.ones(2, 3), torch.zeros(()), torch.full((4,), 2.0)])
+parts = _unflatten_dense_tensors(vector, [torch.empty(2, 3), torch.empty(()), torch.empty(4)])
+assert vector.shape == (11,) and [part.shape for part in parts] == [(2, 3), (), (4,)] and parts[2].tolist() == [2.0] * 4
+parts[0].zero_()
+assert vector[:7].sum() == 0 and _flatten_dense_tensors([vector]).data_ptr() == vector.data_ptr()
+assert {kind.__module__.partition(".")[0] for kind in (torch.Tensor, nn.Parameter, nn.Buffer)} == {"torch"}
 
 # modules
 class Collection(nn.ModuleDict):

@@ -67,6 +67,7 @@ PLACES = {
     "torch.fft": "volta.compat.unused",
     "torch.utils.dlpack": "volta",
     "torch.utils._foreach_utils": "volta.compat.foreach",
+    "torch._utils": "volta.compat.flat",
     "torch._C": "volta.compat.internal",
     "torch.compiler": "volta.compat.compiler",
     "torch._dynamo": "volta.compat.compiler",
