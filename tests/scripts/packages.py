@@ -201,6 +201,8 @@ parts[0].zero_()
 assert vector[:7].sum() == 0 and _flatten_dense_tensors([vector]).data_ptr() == vector.data_ptr()
 assert {kind.__module__.partition(".")[0] for kind in (torch.Tensor, nn.Parameter, nn.Buffer)} == {"torch"}
 
+assert torch.eye(2, layout=torch.strided).shape == (2, 2) == torch.zeros(2, 2, layout=vector.layout, device="cpu").shape
+
 # modules
 class Collection(nn.ModuleDict):
     def update(self, modules):
