@@ -211,6 +211,8 @@ class Collection(nn.ModuleDict):
 
 Collection()
 net = nn.Linear(3, 2).to(device)
+assert [name for name, _ in nn.Sequential(net)._named_members(lambda module: module._parameters.items(), prefix="net")] == [
+    "net.0.weight", "net.0.bias"]
 calls = []
 net._register_load_state_dict_pre_hook(lambda state, prefix, *_: calls.append(prefix))
 assert isinstance(net.load_state_dict(net.state_dict()), _IncompatibleKeys) and calls == [""]
