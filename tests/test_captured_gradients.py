@@ -157,6 +157,14 @@ def test_hooks_after_a_gradient_give_none(given):
         y.sum().backward()
 
 
+def test_hooks_after_a_gradient_may_give_the_leaf():
+    x, y = start()
+    x.register_post_accumulate_grad_hook(lambda leaf: leaf.add_(leaf.grad, alpha=-2))
+    before = x.detach().clone()
+    y.sum().backward()
+    assert volta.equal(x.detach(), before - 2 * x.grad)
+
+
 def test_hooks_of_what_adds_to_a_leaf():
     """What they give does not matter, and `grad`, which adds nothing, leaves nothing of its gradients behind."""
     x, y = start()

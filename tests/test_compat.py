@@ -37,9 +37,9 @@ def test_arguments_and_exit_status_are_the_scripts(tmp_path):
 
 def test_a_module_runs(tmp_path):
     (tmp_path / "program.py").write_text("import sys, torch\nprint(torch.ones(2).sum().item(), sys.argv[1:])")
-    done = subprocess.run([sys.executable, "-m", "volta", "run", "-m", "program", "a"], capture_output=True, text=True, cwd=tmp_path,
+    done = subprocess.run([sys.executable, "-m", "volta", "run", "-m", "program", "-q", "a"], capture_output=True, text=True, cwd=tmp_path,
                           env={**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])})
-    assert done.stdout.strip() == "2.0 ['a']", done.stderr
+    assert done.stdout.strip() == "2.0 ['-q', 'a']", done.stderr
 
 
 @pytest.mark.parametrize("line, named", [
@@ -58,6 +58,14 @@ def test_a_probe_for_a_missing_name_finds_none(tmp_path):
     done = run_script("import torch\nprint(hasattr(torch, 'bogus'), getattr(torch.nn, 'Bogus', None))\n"
                       "try:\n    import torch.quantization\nexcept ImportError:\n    print('none')", tmp_path)
     assert done.stdout.split() == ["False", "None", "none"], done.stderr
+
+
+def test_names_that_dir_gives_can_be_taken(tmp_path):
+    done = run_script("import inspect\nimport torch\nfrom torch.nn.utils import rnn\n"
+                      "for module in (torch, torch.nn.functional, torch.distributions, torch.optim.lr_scheduler, rnn):\n"
+                      "    inspect.getmembers(module)\n"
+                      "print(hasattr(rnn, 'core'), 'core' in dir(rnn), torch.functional.einsum is torch.einsum)", tmp_path)
+    assert done.stdout.split() == ["False", "False", "True"], done.stderr
 
 
 def test_gradcheck_is_a_function_and_a_module(tmp_path):

@@ -167,6 +167,33 @@ def test_registry(make):
     same(lambda: mine.check(volta.tensor(numbers)), lambda: other.check(torch.tensor(numbers)), "check")
 
 
+class Scaled(ours.transforms.Transform, volta.nn.Module):
+    """A transform that is a module, as packages write them."""
+    domain = codomain = ours.constraints.real
+    bijective = True
+    __hash__ = volta.nn.Module.__hash__
+
+    def __init__(self):
+        super().__init__(cache_size=1)
+        self.factor = volta.nn.Parameter(volta.tensor(2.0))
+
+    def _call(self, x):
+        return x * self.factor
+
+
+def test_a_transform_may_be_a_module():
+    transform, x = Scaled(), volta.ones(2)
+    assert list(transform.state_dict()) == ["factor"] and transform(x).tolist() == [2.0, 2.0] and transform.inv(transform(x)) is x
+
+
+@pytest.mark.parametrize("name, values", [("LogNormal", (0.5, 3.0)), ("HalfNormal", (3.0,)), ("HalfCauchy", (3.0,))])
+def test_what_is_made_of_another_distribution_names_it(name, values):
+    for shape in ((), (4, 2)):
+        mine, other = (getattr(m, name)(*values).expand(shape).base_dist for m in (ours, theirs))
+        assert type(mine).__name__ == type(other).__name__ and mine.batch_shape == other.batch_shape
+        assert mine.loc.tolist() == other.loc.tolist() and mine.scale.tolist() == other.scale.tolist()
+
+
 def test_gamma_draws_under_the_names_of_inner_pytorch():
     alpha = volta.tensor([0.3, 1.0, 4.0, 30.0]).repeat(500, 1).requires_grad_()
     drawn = gamma._standard_gamma(alpha, generator=volta.Generator().manual_seed(1))

@@ -115,6 +115,18 @@ def test_registration_errors(call, text):
     assert text in str(error.value)
 
 
+def test_a_property_may_give_what_is_registered_under_its_name():
+    class Optimum(nn.Module):
+        place = property(lambda self: super().place, doc="raises AttributeError until there is a buffer")
+        fixed = property(lambda self: 1)
+
+    m = Optimum()
+    m.register_buffer("place", volta.ones(1))
+    assert m.place is m._buffers["place"]
+    with pytest.raises(KeyError, match="register_buffer: Optimum already has an attribute 'fixed'"):
+        m.register_buffer("fixed", volta.ones(1))
+
+
 def test_forward_must_be_defined():
     with pytest.raises(NotImplementedError, match="Module: define forward"):
         nn.Module()(1)

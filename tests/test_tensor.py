@@ -38,9 +38,9 @@ def test_tensor_copies(device):
     assert z.tolist() == [1.0, 4.0]
     assert volta.as_tensor(x) is x and volta.tensor(x, dtype=volta.int64).dtype is volta.int64
     shared = np.array([1.0, 2.0], np.float32)
-    t = volta.as_tensor(shared)
+    t, same, other = volta.as_tensor(shared), volta.as_tensor(shared, dtype=volta.float32), volta.as_tensor(shared, dtype=volta.float64)
     shared[0] = 5
-    assert t.tolist() == [5.0, 2.0]
+    assert t.tolist() == same.tolist() == [5.0, 2.0] and other.tolist() == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "int32", "uint8", "bool"])
@@ -320,6 +320,10 @@ def test_the_legacy_constructor():
     volta.Tensor(x)[0] = 5
     assert x.tolist() == [5.0, 1.0, 1.0] and volta.IntTensor(2).dtype is volta.int32
     assert volta.Tensor(x.long()).dtype is volta.int64
+    array = np.zeros((2, 3), np.float32)
+    made = [volta.Tensor(array), volta.FloatTensor(array.T), x.new(array)]         # over its memory
+    array[:] = 1
+    assert all(t.sum() == 6 for t in made) and made[1].stride() == (1, 3) and volta.DoubleTensor(array).dtype is volta.float64
     with pytest.raises(DTypeError, match=r"FloatTensor: needs a tensor of volta.float32, got one of volta.int64; write x.to"):
         volta.FloatTensor(x.long())
     for bad in ((1.5, 2), (True, 2), ([1], 2)):

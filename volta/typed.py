@@ -10,7 +10,7 @@ from volta.device import set_default_device
 from volta.dtypes import as_dtype, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, set_default_dtype, uint8
 from volta.errors import ArgumentError, DTypeError, TypeNameError, warn_once
 from volta.ops.creation import empty
-from volta.ops.from_data import tensor
+from volta.ops.from_data import as_tensor, tensor
 from volta.shapes import Size
 
 __all__ = ["BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",
@@ -30,7 +30,9 @@ def legacy_tensor(name: str, arguments: tuple, dtype: Any, device: Any = "cpu") 
         return arguments[0].detach()
     elif len(arguments) == 1 and isinstance(arguments[0], (float, str, np.floating)):
         raise DTypeError(f"{name}: the data must be a sequence, got {type(arguments[0]).__name__}; write tensor() of a number")
-    elif len(arguments) == 1 and (isinstance(arguments[0], np.ndarray) or not hasattr(arguments[0], "__index__")):
+    elif len(arguments) == 1 and isinstance(arguments[0], np.ndarray):
+        return as_tensor(arguments[0], dtype=dtype, device=device)          # over the array's memory where it can be
+    elif len(arguments) == 1 and not hasattr(arguments[0], "__index__"):
         return tensor(arguments[0], dtype=dtype, device=device)
     if not all(hasattr(n, "__index__") and not isinstance(n, bool) for n in arguments):
         raise ArgumentError(f"{name}: needs sizes as int, or one sequence, array or tensor, got {arguments!r}")

@@ -10,6 +10,7 @@ import torch.utils._pytree as pytree
 from torch._C import _TensorMeta
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch._subclasses.fake_tensor import FakeTensor, is_fake
+from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 from torch.autograd.graph import save_on_cpu
 from torch.autograd.profiler import record_function
 from torch.distributed._tensor import DTensor
@@ -192,6 +193,16 @@ set_device_states(devices, states)
 assert len(devices) == (device.type == "cuda") and (not devices or torch.equal(drawn, torch.rand(3, device=device)))
 
 
+# many tensors as one vector; libraries choose by the package of a tensor's class
+vector = _flatten_dense_tensors([torch.ones(2, 3), torch.zeros(()), torch.full((4,), 2.0)])
+parts = _unflatten_dense_tensors(vector, [torch.empty(2, 3), torch.empty(()), torch.empty(4)])
+assert vector.shape == (11,) and [part.shape for part in parts] == [(2, 3), (), (4,)] and parts[2].tolist() == [2.0] * 4
+parts[0].zero_()
+assert vector[:7].sum() == 0 and _flatten_dense_tensors([vector]).data_ptr() == vector.data_ptr()
+assert {kind.__module__.partition(".")[0] for kind in (torch.Tensor, nn.Parameter, nn.Buffer)} == {"torch"}
+
+assert torch.eye(2, layout=torch.strided).shape == (2, 2) == torch.zeros(2, 2, layout=vector.layout, device="cpu").shape
+
 # modules
 class Collection(nn.ModuleDict):
     def update(self, modules):
@@ -200,6 +211,8 @@ class Collection(nn.ModuleDict):
 
 Collection()
 net = nn.Linear(3, 2).to(device)
+assert [name for name, _ in nn.Sequential(net)._named_members(lambda module: module._parameters.items(), prefix="net")] == [
+    "net.0.weight", "net.0.bias"]
 calls = []
 net._register_load_state_dict_pre_hook(lambda state, prefix, *_: calls.append(prefix))
 assert isinstance(net.load_state_dict(net.state_dict()), _IncompatibleKeys) and calls == [""]

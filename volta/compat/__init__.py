@@ -5,6 +5,7 @@ that names it: nothing is replaced by something that would change results.
 """
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from multiprocessing import spawn
@@ -18,6 +19,9 @@ from volta.errors import VoltaError
 
 __all__ = ["install", "uninstall"]
 
+# Libraries choose how to compute by the package of a tensor's class: where it is in PyTorch.
+_CLASSES = (("volta.tensor", "Tensor", "torch"), ("volta.nn.parameter", "Parameter", "torch.nn.parameter"),
+            ("volta.nn.parameter", "Buffer", "torch.nn.parameter"))
 SCRIPT = "VOLTA_SCRIPT"                 # in the environment of processes started anew: what their main module is
 _finder = Finder()
 _preparation = spawn.get_preparation_data
@@ -39,6 +43,7 @@ def install() -> None:
     call_gpus("cuda")
     call_package("torch")
     set_gpu_gaps("warn")
+    _name_classes(True)
 
 
 def uninstall() -> None:
@@ -49,8 +54,14 @@ def uninstall() -> None:
         call_gpus("gpu")
         call_package("volta")
         set_gpu_gaps("error")
+        _name_classes(False)
         for name in [n for n in sys.modules if n.partition(".")[0] in ("torch", "torchvision")]:
             del sys.modules[name]
+
+
+def _name_classes(as_theirs: bool) -> None:
+    for module, name, theirs in _CLASSES:
+        getattr(importlib.import_module(module), name).__module__ = theirs if as_theirs else module
 
 
 def _get_preparation_data(name: str) -> dict[str, Any]:

@@ -67,6 +67,7 @@ PLACES = {
     "torch.fft": "volta.compat.unused",
     "torch.utils.dlpack": "volta",
     "torch.utils._foreach_utils": "volta.compat.foreach",
+    "torch._utils": "volta.compat.flat",
     "torch._C": "volta.compat.internal",
     "torch.compiler": "volta.compat.compiler",
     "torch._dynamo": "volta.compat.compiler",
@@ -174,16 +175,21 @@ class View(ModuleType):
                 return inner.NAMES[name]
             inside = deep and name in inner.MODULES and name != self.__name__.rpartition(".")[2]    # torch.optim.adam.adam is no module
             below = f"{self.__name__}.{name}"
-            if not _is_served_by_parent(below) or inside or below in importlib.import_module("volta.compat.refused").NAMES:
+            named = below in PLACES or below in importlib.import_module("volta.compat.refused").NAMES
+            if named or inside or not _is_served_by_parent(below):
                 try:                                    # a module that scripts use without importing it
                     return importlib.import_module(f"{self.__name__}.{name}")
                 except ModuleNotFoundError:
                     pass
             self._absent.add(name)
             raise _missing(self.__name__, name) from None
-        if isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "volta":
+        if not _is_ours(value):
+            return value
+        try:
             return importlib.import_module(f"{self.__name__}.{name}")
-        return value
+        except ModuleNotFoundError:                     # what a module here imports is no module of PyTorch's
+            self._absent.add(name)
+            raise _missing(self.__name__, name) from None
 
     def __setattr__(self, name: str, value: object) -> None:
         """Settings, as of `torch.backends.cudnn`, are those of the module here."""
@@ -199,7 +205,11 @@ class View(ModuleType):
                 value, ModuleType) and f"{self.__name__}.{name}" not in _HIDDEN})
 
     def __dir__(self) -> list[str]:
-        return dir(self._target)
+        return [name for name in dir(self._target) if not _is_ours(getattr(self._target, name, None)) or hasattr(self, name)]
+
+
+def _is_ours(value: object) -> bool:
+    return isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "volta"
 
 
 def _missing(module: str, name: str) -> AttributeError:

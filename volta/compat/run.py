@@ -17,9 +17,10 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m volta run", description=main.__doc__,
                                      usage="python -m volta run [-h] (SCRIPT | -m MODULE) [ARGUMENT ...]")
     parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module, as python -m does")
-    parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="SCRIPT", help="the script and its arguments")
-    options = parser.parse_args(arguments)
-    if not options.module and not options.rest:
+    parser.add_argument("script", nargs="?", metavar="SCRIPT", help="the script; what follows are its arguments")
+    own = 2 if arguments[:1] == ["-m"] else 1
+    options, rest = parser.parse_args(arguments[:own]), arguments[own:]
+    if not options.module and not options.script:
         parser.error("which script? give its path, or -m MODULE")
     try:
         compat.install()
@@ -28,14 +29,14 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     try:
         if options.module:
-            sys.argv = [options.module, *options.rest]
+            sys.argv = [options.module, *rest]
             sys.path[0] = os.getcwd()
             runpy.run_module(options.module, run_name="__main__", alter_sys=True)
         else:
-            script = options.rest[0]
+            script = options.script
             if not os.path.exists(script):
                 parser.error(f"there is no file {script!r}")
-            sys.argv = options.rest
+            sys.argv = [script, *rest]
             sys.path[0] = os.path.dirname(os.path.abspath(script))
             runpy.run_path(script, run_name="__main__")
     except ImportError as error:

@@ -81,6 +81,7 @@ class LogNormal(_Gaussian):
 
     _nameless = True
     support = positive
+    base_dist = property(lambda self: Normal(self.loc, self.scale, False), doc="Of the logarithm.")
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         return super().rsample(sample_shape).exp()
@@ -183,14 +184,14 @@ class HalfNormal(Distribution):
     """The absolute value of a normal variable with mean 0."""
 
     _nameless = True
-    _parts = ("_normal",)
+    _parts = ("base_dist",)
     has_rsample = True
     arg_constraints = {"scale": positive}
     support = nonnegative
 
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         (self.scale,) = broadcast_all(scale)
-        self._normal = Normal(0.0, self.scale, False)
+        self.base_dist = Normal(0.0, self.scale, False)
         super().__init__(self.scale.shape, (), validate_args)
 
     mean = property(lambda self: self.scale * math.sqrt(2 / math.pi), doc="The mean.")
@@ -198,19 +199,19 @@ class HalfNormal(Distribution):
     variance = property(lambda self: self.scale ** 2 * (1 - 2 / math.pi), doc="The variance.")
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
-        return self._normal.rsample(sample_shape).abs()
+        return self.base_dist.rsample(sample_shape).abs()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        return where(self._validate_sample(value) >= 0, self._normal.log_prob(value) + math.log(2), -math.inf)
+        return where(self._validate_sample(value) >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
     def cdf(self, value: Tensor) -> Tensor:
-        return 2 * self._normal.cdf(self._validate_sample(value)) - 1
+        return 2 * self.base_dist.cdf(self._validate_sample(value)) - 1
 
     def icdf(self, prob: Tensor) -> Tensor:
-        return self._normal.icdf((prob + 1) / 2)
+        return self.base_dist.icdf((prob + 1) / 2)
 
     def entropy(self) -> Tensor:
-        return self._normal.entropy() - math.log(2)
+        return self.base_dist.entropy() - math.log(2)
 
 
 class Exponential(Distribution):

@@ -87,7 +87,7 @@ def _gumbel(p, q):
 
 @register_kl(HalfNormal, HalfNormal)
 def _half_normal(p, q):
-    return _normal(p._normal, q._normal)
+    return _normal(p.base_dist, q.base_dist)
 
 
 @register_kl(Exponential, Exponential)

@@ -13,6 +13,7 @@ from volta.distributions.constraints import (
     real,
     unit_interval,
 )
+from volta.distributions.continuous import Cauchy
 from volta.distributions.distribution import Distribution
 from volta.distributions.utils import broadcast_all, epsilon, euler_constant
 from volta.ops.creation import empty, full_like
@@ -162,6 +163,7 @@ class HalfCauchy(_Inverted):
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(scale, validate_args=validate_args)
 
+    base_dist = property(lambda self: Cauchy(0.0, self.scale, False), doc="Of what may be negative.")
     mean = variance = property(lambda self: full_like(self.scale, math.inf), doc="Infinite.")
     mode = property(lambda self: self.scale * 0, doc="0.")
 

@@ -29,6 +29,7 @@ class Transform:
     codomain: Constraint = real
 
     def __init__(self, cache_size: int = 0) -> None:
+        super().__init__()                  # of a Module that is a transform too
         if cache_size not in (0, 1):
             raise ArgumentError(f"{type(self).__name__}: cache_size must be 0 or 1, got {cache_size}")
         self._cache_size, self._cached_x_y = cache_size, (None, None)

@@ -171,7 +171,7 @@ class Module(HookMethods, StateMethods):
         self._need_init(f"{kind}s")
         if not isinstance(name, str) or "." in name or not name:
             raise RegistrationError(f"register_{kind}: the name must be a non-empty string without a dot, got {name!r}")
-        if name not in self.__dict__[table] and (hasattr(type(self), name) or name in self.__dict__ or self._table_of(name)):
+        if name not in self.__dict__[table] and hasattr(self, name):
             raise RegistrationError(f"register_{kind}: {type(self).__name__} already has an attribute {name!r}")
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
@@ -231,11 +231,12 @@ class Module(HookMethods, StateMethods):
         """The modules directly below, each once."""
         return (module for _, module in self.named_children())
 
-    def _named_tensors(self, table, prefix, recurse, remove_duplicate):
+    def _named_members(self, get_members_fn, prefix="", recurse=True, remove_duplicate=True):
+        """What the function finds in each module, pairs of name and value, under dotted names. Packages call it, too."""
         seen = set()
         modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
         for path, module in modules:
-            for name, tensor in module.__dict__[table].items():
+            for name, tensor in get_members_fn(module):
                 if tensor is None or tensor in seen:
                     continue
                 if remove_duplicate:
@@ -245,7 +246,7 @@ class Module(HookMethods, StateMethods):
     def named_parameters(self, prefix: str = "", recurse: bool = True,
                          remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
         """Parameters with dotted names; a shared one comes once, under its first name."""
-        return self._named_tensors("_parameters", prefix, recurse, remove_duplicate)
+        return self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Parameters, each once."""
@@ -253,7 +254,7 @@ class Module(HookMethods, StateMethods):
 
     def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
         """Buffers with dotted names, each once."""
-        return self._named_tensors("_buffers", prefix, recurse, remove_duplicate)
+        return self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Buffers, each once."""

@@ -219,6 +219,11 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return core.tensor(storage, array.shape, tuple(s // array.itemsize for s in array.strides), 0, dtype)
 
 
+def _holds(array, dtype):
+    """Whether the elements of an array lie as those of a tensor of `dtype` do."""
+    return dtype is not bfloat16 and to_numpy(dtype) == array.dtype
+
+
 def upload_into(out: Tensor, host: Tensor) -> None:
     """Overwrite a new tensor on a GPU with one of its shape and dtype on the CPU; any thread may do it. Unrecorded."""
     run_kernel(upload, out.device, (host.numpy(force=True), out.dtype, out.device, out))
@@ -312,7 +317,6 @@ def as_tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = Non
     """
     if isinstance(data, core.TensorBase):
         return data if dtype is None and device is None else to(data, dtype=dtype, device=device)
-    if isinstance(data, np.ndarray) and not as_device(device).is_gpu and (
-            dtype is None or as_dtype(dtype) is not bfloat16 and data.dtype.isnative and data.dtype == to_numpy(as_dtype(dtype))):
+    if isinstance(data, np.ndarray) and not as_device(device).is_gpu and (dtype is None or _holds(data, as_dtype(dtype))):
         return from_numpy.function(data)
     return tensor.function(data, dtype=dtype, device=device)

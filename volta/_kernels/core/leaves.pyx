@@ -111,5 +111,6 @@ cdef set_gradient(TensorBase leaf, object gradient, bint owned, bint create_grap
             leaf.grad = _contiguous(g) if leaf.contiguous else _laid(g, _wanted(leaf), create_graph)
     if leaf._arrived_hooks is not None:
         for hook in list(leaf._arrived_hooks.values()):
-            if hook(leaf) is not None:
+            found = hook(leaf)
+            if found is not None and found is not leaf:         # lambda p: p.add_(...) gives what it got
                 raise GradientTypeError("register_post_accumulate_grad_hook: a hook gave something, where it is to give None; change .grad")

@@ -69,7 +69,7 @@ cdef object _ELSEWHERE = object()           # no result yet
 cdef dict _stored(str op, dict options, names):
     """The options of what makes a tensor without PyTorch's words for how that is stored, which may say only what is so."""
     cdef object layout = options.get("layout")
-    if "layout" not in names and layout is not None and str(layout) != "volta.strided":
+    if "layout" not in names and layout is not None and str(layout).rpartition(".")[2] != "strided":     # also "torch.strided"
         raise ArgumentError(f"{op}: tensors are strided, layout={layout} is not available; leave it out")
     if options.get("pin_memory"):
         raise ArgumentError(f"{op}: there is no pinned memory, pin_memory=True is not available; leave it out")
