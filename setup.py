@@ -228,7 +228,7 @@ def generate_c(parallel: int) -> None:
     # A change of mode, or of how Cython is told to translate, has to translate everything anew.
     stamp, made_by = GENERATED / "made_by", f"{CHECKED} {zlib.crc32(Path(__file__).read_bytes()):08x}"
     anew = not stamp.exists() or stamp.read_text() != made_by
-    gc.disable()    # syntax trees are large, and Python looks through them for garbage a sixth of the time; without, they take 1.5 GB in all
+    gc.disable()        # a sixth of the time goes to looking for garbage in syntax trees; without, all of them take 1.5 GB
     # Where processes start by other ways than forking, they would run this file again.
     processes = parallel if multiprocessing.get_start_method() == "fork" else 0
     for varied, some in modules.items():        # without what only introspection of kernels needs, there is a tenth less to compile

@@ -408,9 +408,8 @@ cdef int refuse_bool(Primitive op, tuple inputs) except -1:
 
 cdef int _refuse(Primitive op, Py_ssize_t i, object x, str needed) except -1:
     given = (<TensorBase>x).dtype.name if isinstance(x, TensorBase) else "None" if x is None else type(x).__name__
-    other = ".float()" if op.accepts[i] >> FLOAT32 & 1 else ".bool()" if op.accepts[i] == 1 else ".long()"
-    advice = f".to(volta.{needed})" if needed else other
-    raise DTypeError(f"{op.name}: {op.names[i]} must be {needed or _kinds(op.accepts[i])}, got {given}; convert it with {advice}")
+    way = f"to(volta.{needed})" if needed else "float()" if op.accepts[i] >> FLOAT32 & 1 else "bool()" if op.accepts[i] == 1 else "long()"
+    raise DTypeError(f"{op.name}: {op.names[i]} must be {needed or _kinds(op.accepts[i])}, got {given}; convert it with .{way}")
 
 
 cdef inline int _needed(Primitive op, Py_ssize_t k, int other, int code) noexcept:

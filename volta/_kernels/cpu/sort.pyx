@@ -25,20 +25,10 @@ from volta._kernels.cpu.near_integers cimport narrowed, widened
 from volta._kernels.cpu.real cimport number
 from volta._kernels.cpu.sort_bytes cimport Lines, sort_bytes, sort_flags
 from volta._kernels.cpu.sort_items cimport (
-    FEW, LONG, MANY, MOST_THREADS, as_item, count_digits, key_of, move_by_digit, place_digits, place_of, sort_items)
+    FEW, LONG, MANY, MOST_THREADS, as_item, count_digits, first_bit, key_of, move_by_digit, place_digits, place_of, sort_items)
 from volta._kernels.cpu.sort_words cimport SEEN, Wide, after, bits_of, digit, insert, item, spread_evenly
 
 from volta.errors import ArgumentError, IndexRangeError
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-      #define VOLTA_FIRST_BIT(x) __builtin_ctzll(x)
-    #else
-      static int VOLTA_FIRST_BIT(uint32_t x) { int i = 0; while (!(x >> i & 1)) i++; return i; }
-    #endif
-    """
-    int first_bit "VOLTA_FIRST_BIT"(uint32_t x) noexcept nogil      # x is not 0
 
 cdef enum:
     RUN = 32                    # elements that are compared at once where only the first few are wanted
@@ -216,8 +206,7 @@ cdef void sort_long(const Lines* p, const number* x, number* values, int64_t* in
     cdef Py_ssize_t counts[256 * MOST_THREADS]
     cdef Py_ssize_t starts[257]
     cdef Py_ssize_t n = p.length, most = n
-    # Of integers in 32 bits 5 bits are parted, so that three digits of 9 are left; of floats, which often share some, and of what is even
-    # 8.
+    # Of integers in 32 bits 5 bits are parted, so that three digits of 9 are left; of floats, which share some, and of what is even 8.
     cdef int shift = p.bits, width = 5 if number is int32_t and not is_even(p, x, a[0]) else 8, t, d
     while most == n and shift > 0:
         shift = max(shift - width, 0)
@@ -392,8 +381,8 @@ cdef void sort_all_flags(const Lines* p, const uint8_t* x, uint8_t* values, int6
 
 
 def sort(TensorBase x not None, Py_ssize_t dim, bint descending=False, count=None):
-    """(values, indices) in order along dim, the first `count` of them. Integers of 64 bits that lie close together are sorted as such of
-    32, which share a word with their place, and integers that differ in few bits by these."""
+    """(values, indices) in order along dim, the first `count`. Integers of 64 bits that lie close together are sorted as such of 32, which
+    share a word with their place, and integers that differ in few bits by these."""
     cdef TensorBase near, found
     cdef int64_t least = 0
     cdef int bits = 0

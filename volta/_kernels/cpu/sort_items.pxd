@@ -10,6 +10,16 @@ from volta._kernels.cpu.real cimport number
 from volta._kernels.cpu.sort_words cimport (
     Wide, bits_of, insertion, item, sort_digits, sort_even, sort_words, spread_evenly)
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+      #define VOLTA_FIRST_BIT(x) __builtin_ctzll(x)
+    #else
+      static int VOLTA_FIRST_BIT(uint32_t x) { int i = 0; while (!(x >> i & 1)) i++; return i; }
+    #endif
+    """
+    int first_bit "VOLTA_FIRST_BIT"(uint32_t x) noexcept nogil      # x is not 0
+
 cdef enum:
     FEWEST = 2                  # elements up to which a line of words is sorted by insertion
     TINY = 16                   # elements up to which a line of wide keys is sorted by insertion
