@@ -7,6 +7,8 @@ Tensors may have any strides unless stated; outputs are contiguous. Kernels are 
 says all is not told of here. Which of them take float16 stands in `HALF`, where they are bound; the others are given float32 (stored.py).
 bfloat16 (on the CPU alone), int8 and int16 reach what copies and moves (`OWN`); the others are given float32 or int32.
 
+chains       chain(a, b, c, d, e, f, chain, numbers)    elementwise records one after another (ops/records/chain.py); None for what it has not
+
 elementwise  A tensor operand may be replaced by a Python number (at least one operand is a tensor). Tensor operands have one
              dtype (`where`: the condition is bool and may not be a number). Comparisons, is* and logical_* return bool.
     Their names, operands and formulas are those of the records of ops/records/math.py, special.py and activation.py; `x_grad` are derivatives of
@@ -17,9 +19,6 @@ elementwise  A tensor operand may be replaced by a Python number (at least one o
     The number operand takes the tensors' dtype. Every kernel object also has `into(out, *inputs)`, which writes its result
     into the existing tensor `out` (any strides; `out` may be one of the inputs exactly, and the kernel copes with any other
     overlap by copying first). `into` does not bump versions; the caller does.
-
-chain        chain(a, b, c, d, e, f, chain, numbers)       elementwise functions one after another (ops/records/chain.py); what is no tensor of
-             it is None
 
 movement     (views need no kernel)
     contiguous(x), clone(x)                       row-major copy, always a new tensor
