@@ -65,18 +65,17 @@ def as_columns(tuple tensors not None):
     return tuple(shown)
 
 
-def on_diagonal(TensorBase x not None, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t offset):
-    """Zeros of shape (..., rows, columns) with the last dimension of x on the diagonal; None where that does not fit, a graph is wanted, or
-    there are many."""
-    cdef Py_ssize_t rank = len(x.shape), below = max(-offset, 0), right = max(offset, 0), n, i, b, width = x.dtype.itemsize
+def on_diagonal(TensorBase x not None, tuple shape not None, Py_ssize_t offset):
+    """Zeros of shape (..., *shape) with the last dimension of x on the diagonal; None where that does not fit, a graph is wanted, or there
+    are many."""
+    cdef Py_ssize_t rank = len(x.shape), below = max(-offset, 0), right = max(offset, 0), rows, columns, n, i, b, width = x.dtype.itemsize
     cdef TensorBase out
     cdef char* to
     cdef const char* source
-    if rank == 0 or x.size == 0 or not x.contiguous or not bare_one(x):
+    if rank == 0 or x.size == 0 or not x.contiguous or max(shape) > FEW or not bare_one(x):
         return None
-    n = x.shape[rank - 1]
-    if n > FEW or below > FEW or right > FEW or n + below > rows or n + right > columns or max(rows, columns) > FEW or (
-            x.size > FEW * FEW // (rows * columns)):
+    n, (rows, columns) = x.shape[rank - 1], shape
+    if n > FEW or below > FEW or right > FEW or n + below > rows or n + right > columns or x.size > FEW * FEW // (rows * columns):
         return None
     out = empty_host(x.shape[:rank - 1] + (rows, columns), x.dtype)
     source, to = address(x), address(out)

@@ -129,7 +129,7 @@ def tied(x):
 def on_diagonal(g, shape, offset):
     """Zeros of shape (..., *shape) with g on the diagonal: the derivative of `diagonal`."""
     rows, columns = shape
-    found = direct.on_diagonal(g, rows, columns, offset)
+    found = direct.on_diagonal(g, (rows, columns), offset)
     if found is not None:
         return found
     start = max(offset, 0) + max(-offset, 0) * columns
