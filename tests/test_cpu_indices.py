@@ -87,7 +87,7 @@ def test_long_lines(n, size):
 
 @pytest.mark.parametrize("op, at", [("scatter_add", np.array([[0, 1], [0, 0], [2, 1]])), ("index_add", np.array([0, 0, 2]))])
 def test_additions_of_small_types(op, at):
-    """uint8 wraps, and a sum of booleans is true where a term is; sums of float16 into what is there are for the wrapper of all kernels."""
+    """uint8 wraps, and a sum of booleans is true where a term is; sums in float16 are for the wrapper of all kernels."""
     x = np.array([[200, 0], [100, 7], [0, 9]])
     where = (at, np.broadcast_to(np.arange(2), (3, 2))) if op == "scatter_add" else (at,)
     for kind in ("u1", "?"):
@@ -95,9 +95,6 @@ def test_additions_of_small_types(op, at):
         np.add.at(want, where, x.astype(kind))
         found = KERNELS[op](tensor(x.astype(kind)), tensor(at.astype("i8")), 0, 4)
         np.testing.assert_array_equal(values(found), want)
-    if op == "index_add":
-        assert values(KERNELS[op](tensor(x.astype("f2")), tensor(at.astype("i8")), 0, 4)).tolist() == [[300, 7], [0, 0], [0, 9], [0, 0]]
-        return
     with pytest.raises(DTypeError, match=f"{op}: the CPU kernel does not take float16"):
         KERNELS[op](tensor(x.astype("f2")), tensor(at.astype("i8")), 0, 4)
 

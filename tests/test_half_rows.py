@@ -151,15 +151,3 @@ def test_rows_that_end_within_a_vector(dtype):
             f(held[:, 1:-2], other, factor)
             f(wide[:, 1:-2], other.float(), factor.float())
             equal(held, wide.to(dtype))
-
-
-@pytest.mark.parametrize("dtype", HALVES)
-def test_sums_at_places(dtype):
-    """The gradient of a selection: sums in float32, rounded once, of few places among many, of most of them, and of none."""
-    rng = np.random.default_rng(0)
-    for outer, n, inner, size in ((1, 5, 16, 30), (3, 4, 33, 100), (1, 0, 20, 4), (2, 50, 16, 30), (1, 5, 3, 30), (1, 1, 64, 3),
-                                  (0, 3, 16, 20)):
-        g, index = rows((outer, n, inner), dtype), volta.tensor(rng.integers(0, size, n), dtype=volta.int64)
-        equal(KERNELS["index_add"](g, index, 1, size), KERNELS["index_add"](g.float(), index, 1, size).to(dtype))
-    with pytest.raises(volta.errors.IndexRangeError, match="index_add: index 30 is out of range for a dimension of size 30"):
-        KERNELS["index_add"](rows((1, 2, 16), dtype), volta.tensor([3, 30]), 1, 30)

@@ -15,13 +15,13 @@ _FIRST = (copy, elementwise, reduce, update)
 PRODUCTS = ("matmul", "linear")
 ROWS = ("softmax", "log_softmax", "softmax_grad", "log_softmax_grad", "row_norm", "row_norm_grad")
 # Kernels that take float16 themselves.
-HALF = {*(name for module in _FIRST for name in module.KERNELS), *PRODUCTS, "gather", "index_select", "index_add", "index_put", "extend",
-        "cat", "roll", "columns", "triangle", "norm2", *ROWS}
+HALF = {*(name for module in _FIRST for name in module.KERNELS), *PRODUCTS, "gather", "index_select", "index_put", "extend", "cat", "roll",
+        "columns", "triangle", "norm2", *ROWS}
 # Those that take what else is computed in a wider dtype than it is stored in: all that copies, and what moves elements by their size;
 # bfloat16 is taken by elementwise kernels and reductions, too.
 MOVES = {*copy.KERNELS, "cat", "gather", "index_select", "index_put", "extend", "roll", "where", "columns", "triangle"}
 OWN = {float16.code: HALF, int8.code: {*MOVES, "matmul", "dot"}, int16.code: MOVES,
-       bfloat16.code: {*MOVES, *elementwise.KERNELS, *reduce.KERNELS, *PRODUCTS, *ROWS, "norm2", "index_add"}}
+       bfloat16.code: {*MOVES, *elementwise.KERNELS, *reduce.KERNELS, *PRODUCTS, *ROWS, "norm2"}}
 
 
 class _Late:

@@ -11,14 +11,13 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport (
-    BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage, is_half)
+    BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage)
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport same_type, split_at
 from volta._kernels.cpu.copy cimport copy_data, packed
 from volta._kernels.cpu.fetch cimport AHEAD, FETCHED, fetch
 from volta._kernels.cpu.index cimport any_outside, as_index, checked, first_outside, refuse
 
-from volta._kernels.cpu.copy import cast, full
 from volta.errors import DTypeError, IndexRangeError
 
 cdef enum:
@@ -231,38 +230,8 @@ def scatter_sum(TensorBase x not None, TensorBase src not None, TensorBase index
     return scattered("scatter_add", ADD, True, x, src, index, dim, x.shape[dim])
 
 
-cdef TensorBase added_halves(TensorBase g, TensorBase index, int dim, Py_ssize_t size):
-    """As index_add, of 16 bits: sums in float32, rounded once, of the places alone that are named, where these may be few."""
-    cdef Py_ssize_t outer, n, inner, i, j, k = 0, nbytes
-    split_at(g.shape, dim, &outer, &n, &inner)
-    if 2 * n >= size or inner < COLUMNS:
-        return cast(scattered("index_add", ADD, False, None, cast(g, dtype_of(FLOAT32)), index, dim, size), g.dtype)
-    index = checked("index_add", index, dim, size)
-    cdef TensorBase out = full(g.shape[:dim] + (size,) + g.shape[dim + 1:], 0, g.dtype), rows = empty_host(index.shape, index.dtype), sums
-    cdef Storage memory = host_storage((n + size) * sizeof(int64_t))
-    cdef const int64_t* at = <const int64_t*>address(index)
-    cdef int64_t* row = <int64_t*>address(rows)             # of each entry among the sums
-    cdef int64_t* places = <int64_t*>memory.data            # of the sums; behind them, how many rows there were with that of each place
-    cdef int64_t* known = places + n
-    memset(known, 0, size * sizeof(int64_t))
-    for i in range(n):
-        if known[at[i]] == 0:
-            places[k] = at[i]
-            k += 1
-            known[at[i]] = k
-        row[i] = known[at[i]] - 1
-    sums = cast(scattered("index_add", ADD, False, None, cast(g, dtype_of(FLOAT32)), rows, dim, k), g.dtype)
-    nbytes = inner * g.dtype.itemsize
-    for i in range(outer):
-        for j in range(k):
-            memcpy(address(out) + (i * size + places[j]) * nbytes, address(sums) + (i * k + j) * nbytes, nbytes)
-    return out
-
-
 def index_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssize_t size):
     """Zeros with `size` along dim, and the slices of g added at index[n]: the derivative of index_select."""
-    if is_half(g.dtype.code):
-        return added_halves(g, index, dim, size)
     return scattered("index_add", ADD, False, None, g, index, dim, size)
 
 
