@@ -28,12 +28,19 @@ OPS = [name for name, op in FUNCTIONS.items() if name == op.name and (
 NAMES = {"volta": volta, "nn": volta.nn, "F": volta.nn.functional}
 
 
-@pytest.fixture(scope="module")
-def make():
-    spec = importlib.util.spec_from_file_location("make", Path(__file__).parents[1] / "docs" / "make.py")
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def _program(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def make():
+    return _program("make")
 
 
 def test_examples(each):
@@ -95,6 +102,14 @@ def test_star_import_gives_the_public_names():
 def test_the_type_stubs_are_current(make):
     for path, text in make.stubs().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name} is not current: run python docs/make.py"
+
+
+def test_the_table_of_names_is_current():
+    torch = pytest.importorskip("torch")
+    text = (DOCS / "coverage.md").read_text(encoding="utf-8")
+    if f"with PyTorch {torch.__version__.partition('+')[0]}." not in text:
+        pytest.skip("another PyTorch has other names")
+    assert _program("coverage").text() == text, "coverage.md is not current: run python docs/coverage.py --write"
 
 
 def test_the_reference_has_every_op(make):
