@@ -9,12 +9,13 @@ import re
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 from volta._kernels.core.inplace import InPlace
 
 import volta
 from volta._kernels.core.record import Composed, Op
-from volta.ops.table import FUNCTIONS, PLACES, ROOMS
+from volta.ops.table import FUNCTIONS, PLACES, RECORDS, ROOMS
 
 MODULES = sorted(m.name for m in pkgutil.walk_packages(volta.__path__, "volta.")
                  if not m.name.startswith(("volta._kernels", "volta.devices")))
@@ -110,6 +111,17 @@ def test_the_table_of_names_is_current():
     if f"with PyTorch {torch.__version__.partition('+')[0]}." not in text:
         pytest.skip("another PyTorch has other names")
     assert _program("coverage").text() == text, "coverage.md is not current: run python docs/coverage.py --write"
+
+
+def test_the_programs_of_the_readme_run(device):
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    programs = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    space = {"x": volta.randn(130, 784), "y": volta.randint(0, 10, (130,)), "volta": volta, "np": np}
+    RECORDS.pop("swish", None)                  # which the example of `volta.kernel` makes, too
+    for program in programs:
+        exec(program.replace('"gpu"', f'"{device}"'), space)
+    del RECORDS["swish"]
+    assert len(programs) == 2 and space["loss"].device == volta.device(device) and space["loss"].item() > 0
 
 
 def test_the_reference_has_every_op(make):
