@@ -358,8 +358,9 @@ cdef void grad_weight_by_panels(Plan* p, const real* g, const real* x, real* out
 
 
 cdef bint by_panels(Plan* p, int lane_count) noexcept nogil:
-    """Whether there are enough input channels for their vectors."""
-    return 2 * p.c > lane_count and not (outputs_pay(p, lane_count) and 4 * ceil_div(p.c, lane_count) * lane_count > 5 * p.c)
+    """Whether there are enough input channels for their vectors, and `places` can hold where windows of a row begin."""
+    return (2 * p.c > lane_count and p.w.places * p.w.stride <= 0x7fffffff
+            and not (outputs_pay(p, lane_count) and 4 * ceil_div(p.c, lane_count) * lane_count > 5 * p.c))
 
 
 cdef bint grad_weight_pixelwise(Plan* p, const real* g, const real* x, real* out) except -1:
