@@ -4,7 +4,7 @@
     python docs/coverage.py --write    # docs/coverage.md as well
 
 Needs PyTorch. Its names are those of its functions in torch, Tensor, nn.functional, linalg and special, and of its functions and classes
-in the modules of MODULES.
+in the modules of MODULES; OTHERS says in words what there is of the rest.
 """
 from __future__ import annotations
 
@@ -70,6 +70,32 @@ REASONS_BY_MODULE = {
     "profiler": ((r"ExecutionTraceObserver|register_optimizer.*|itt.*|DeviceType|RecordScope", "of PyTorch's own library"),),
     "random": ((r"thread_safe_generator", "of PyTorch's own compiler"),), "testing": ((r"FileCheck", "of TorchScript"),),
 }
+# What there is of the others: few of their names are functions of tensors.
+OTHERS = {
+    "accelerator": "GPUs under names that do not say whose they are.",
+    "ao, nn.quantized, quantization": "not here, as there is no quantised dtype.",
+    "autograd.profiler": "the older form of `profiler`.",
+    "backends": "settings, which choose among libraries of vendors: they are kept, and change nothing.",
+    "compiler": "`compile` gives its function back: every operation runs by a kernel that is compiled already.",
+    "cpu, mps, xpu": "the names that programs ask them by; a GPU is `gpu`, whoever made it.",
+    "cuda": "devices, memory, seeds, streams and events, of any GPU; no graphs of CUDA.",
+    "distributed": "a group of one process; several are refused. `distributed.fsdp`, `rpc` and `checkpoint` are not here.",
+    "export, package": "not here; `onnx` writes trained models, `save` and `load` their weights.",
+    "fft": "not here, as there is no complex dtype.",
+    "fx": "graphs of modules: traced, changed, written as Python.",
+    "hub": "published files of weights, and repositories on this machine.",
+    "jit": "what would be compiled runs as the Python that it is.",
+    "library": "operations that a program declares.",
+    "masked, nested": "not here.",
+    "multiprocessing": "Python's; tensors that are sent are copied.",
+    "nn.attention": "choices among kernels, of which there is one; `flex_attention` and causal masks.",
+    "nn.parallel": "the wrappers, around one device.",
+    "onnx": "`export`.",
+    "overrides": "`__torch_function__` and its modes.",
+    "sparse": "tensors by coordinates, and their products.",
+    "utils.cpp_extension": "not here; `volta.kernel` makes operations of WGSL and NumPy or Cython.",
+    "utils.tensorboard": "`SummaryWriter`.",
+}
 GROUPS = {
     "torch": (torch, volta), "Tensor": (torch.Tensor, volta.Tensor), "nn.functional": (torch.nn.functional, volta.nn.functional),
     "linalg": (torch.linalg, getattr(volta, "linalg", None)), "special": (torch.special, getattr(volta, "special", None)),
@@ -113,7 +139,9 @@ def text() -> str:
     """The table as Markdown."""
     lines = ["# PyTorch's names in Volta", "",
              f"Written by `python docs/coverage.py --write` with PyTorch {torch.__version__.split('+')[0]}.",
-             "`python docs/make.py --reference` writes what each one does.", ""]
+             "`python docs/make.py --reference` writes what each one does.", "",
+             "## Modules beside those below", "",
+             *(f"* {', '.join(f'`{name}`' for name in names.split(', '))}: {what}" for names, what in OTHERS.items()), ""]
     for group, (present, missing) in table().items():
         lines += [f"## {group}: {len(present)} of {len(present) + len(missing)}", "",
                   "Present: " + ", ".join(f"`{n}`" for n in present) + ".", ""]

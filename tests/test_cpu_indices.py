@@ -7,7 +7,7 @@ from test_cpu_families import CODES, KERNELS, strided, tensor, values
 
 from volta._kernels import core
 from volta._kernels.cpu import search
-from volta.errors import DTypeError, IndexRangeError
+from volta.errors import DTypeError, IndexRangeError, ShapeError
 
 
 @pytest.fixture
@@ -123,6 +123,14 @@ def test_enlarging_by_repetition_and_back(rng, factor):
     g = rng.standard_normal(out.shape).astype("f4")
     back = values(KERNELS["resample_grad"](tensor(g), x.shape[1:], *options))
     np.testing.assert_allclose(back, g.astype("f8").reshape(3, 1, 7, factor, 10, factor).sum((3, 5)), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["resample", "resample_grad"])
+def test_sides_beyond_the_tables_of_resampling_are_refused(name):
+    """Before anything of that size is made: of a tensor that repeats one element."""
+    x = core.view(tensor(np.zeros(1, "f4")), (1, 1, 1, 1 << 31), (0, 0, 0, 0), 0)
+    with pytest.raises(ShapeError, match=rf"{name}: a side may have at most 2\*\*31 - 1 elements, got \(1, 1, 2147483648\)"):
+        KERNELS[name](x, (1, 1, 4), (1.0, 1.0, 2.0 ** 29), "nearest", False)
 
 
 @pytest.mark.parametrize("name", ["float32", "float64", "int32", "int64", "uint8"])

@@ -9,12 +9,14 @@ import re
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 from volta._kernels.core.inplace import InPlace
 
 import volta
+from volta import errors
 from volta._kernels.core.record import Composed, Op
-from volta.ops.table import FUNCTIONS, PLACES, ROOMS
+from volta.ops.table import FUNCTIONS, PLACES, RECORDS, ROOMS
 
 MODULES = sorted(m.name for m in pkgutil.walk_packages(volta.__path__, "volta.")
                  if not m.name.startswith(("volta._kernels", "volta.devices")))
@@ -28,12 +30,19 @@ OPS = [name for name, op in FUNCTIONS.items() if name == op.name and (
 NAMES = {"volta": volta, "nn": volta.nn, "F": volta.nn.functional}
 
 
-@pytest.fixture(scope="module")
-def make():
-    spec = importlib.util.spec_from_file_location("make", Path(__file__).parents[1] / "docs" / "make.py")
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def _program(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def make():
+    return _program("make")
 
 
 def test_examples(each):
@@ -56,11 +65,14 @@ def test_examples_of_ops(each):
 
 
 def test_ops_say_what_they_raise(each):
-    """Of what a function's own body raises; what the functions that it calls do is not looked for."""
+    """Each kind of error that a function's own body raises, or what it is a kind of; the functions that it calls are not looked into."""
     def check(name):
         body = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(FUNCTIONS[name].function))))
-        raised = [node for node in ast.walk(body) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)]
-        assert not raised or "raise" in FUNCTIONS[name].__doc__.lower(), ast.unparse(raised[0])
+        for node in ast.walk(body):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                kinds = getattr(errors, ast.unparse(node.exc.func), TypeError).__mro__
+                told = {kind.__name__ for kind in kinds if issubclass(kind, errors.VoltaError)} - {"VoltaError"}
+                assert any(kind in FUNCTIONS[name].__doc__ for kind in told or {kinds[0].__name__}), ast.unparse(node)
     each(check, [name for name in OPS if isinstance(FUNCTIONS[name], Composed)])
 
 
@@ -95,6 +107,25 @@ def test_star_import_gives_the_public_names():
 def test_the_type_stubs_are_current(make):
     for path, text in make.stubs().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name} is not current: run python docs/make.py"
+
+
+def test_the_table_of_names_is_current():
+    torch = pytest.importorskip("torch")
+    text = (DOCS / "coverage.md").read_text(encoding="utf-8")
+    if f"with PyTorch {torch.__version__.partition('+')[0]}." not in text:
+        pytest.skip("another PyTorch has other names")
+    assert _program("coverage").text() == text, "coverage.md is not current: run python docs/coverage.py --write"
+
+
+def test_the_programs_of_the_readme_run(device):
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    programs = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    space = {"x": volta.randn(130, 784), "y": volta.randint(0, 10, (130,)), "volta": volta, "np": np}
+    RECORDS.pop("swish", None)                  # which the example of `volta.kernel` makes, too
+    for program in programs:
+        exec(program.replace('"gpu"', f'"{device}"'), space)
+    del RECORDS["swish"]
+    assert len(programs) == 2 and space["loss"].device == volta.device(device) and space["loss"].item() > 0
 
 
 def test_the_reference_has_every_op(make):

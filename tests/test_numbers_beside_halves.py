@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import volta
+from volta.ops.table import RECORDS
 
 torch = pytest.importorskip("torch")
 EXACT = "add sub eq ne lt le gt ge remainder fmod".split()
@@ -34,3 +35,12 @@ def test_the_rounded_number_is_what_the_derivative_is_of(dtype):
     exponent = volta.tensor(7.3, dtype=x.dtype).item()
     (x ** 7.3).sum().backward()
     assert abs(x.grad.item() / (exponent * 3 ** (exponent - 1)) - 1) < 2 * STEP[dtype]
+
+
+@pytest.mark.parametrize("dtype", STEP)
+@pytest.mark.parametrize("name", ["special.xlog1py", "xlogy", "pow"])
+def test_results_are_those_of_a_tensor_of_the_rounded_number(name, dtype):
+    f = RECORDS[name.rpartition(".")[2]]
+    x = volta.linspace(0.6, 3.7, 400).to(getattr(volta, dtype))
+    number = volta.tensor(1.70013, dtype=x.dtype)
+    assert volta.equal(f(x, 1.70013), f(x, number)) and volta.equal(f(1.70013, x), f(number, x))

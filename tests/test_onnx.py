@@ -292,6 +292,12 @@ def test_refused_operations(function, text):
         _export(Function(function), [volta.randn(4, 3)], [0])
 
 
+def test_what_keeps_a_model_from_other_sizes_is_told():
+    with pytest.raises(ONNXExportError, match="does not run at other sizes of the dynamic axis 'batch' than 4; leave it out") as raised:
+        _export(Function(lambda m, x: x.reshape(4, 3)), [volta.ones(4, 3)], [0])
+    assert "reshape" in str(raised.value.__cause__)
+
+
 def test_what_is_not_needed_is_not_translated():
     program = volta.onnx.export(Function(lambda m, x: (x.lgamma(), x + 1)[1]), (volta.randn(3, 3),))
     assert [node.op_type for node in program.model_proto.graph.node] == ["Add"]

@@ -79,7 +79,8 @@ class Axes:
             self.traces.append(run(checks))
 
     def _other(self, run, base, name, candidates, taken=0):
-        """Another size of an axis at which the model runs."""
+        """Another size of an axis at which the model runs. Raises: ONNXExportError, for what the last one raised, where there is none."""
+        cause = None
         for n in candidates:
             if n < 3 or n in (base[name], taken):
                 continue
@@ -88,10 +89,10 @@ class Axes:
                 return n
             except ONNXExportError:
                 raise
-            except Exception:       # of whatever kind: the model's own check, or that of an operation
-                continue
+            except Exception as error:          # of whatever kind: the model's own check, or that of an operation
+                cause = error
         raise ONNXExportError(f"onnx.export: the model does not run at other sizes of the dynamic axis {name!r} than {base[name]}; leave "
-                              f"it out of dynamic_axes")
+                              f"it out of dynamic_axes") from cause
 
     def terms(self, size: Size) -> list[tuple[Fraction, tuple[str, ...]]]:
         """The size as a sum of products of axes: (factor, names). Raises: ONNXExportError where it is none."""

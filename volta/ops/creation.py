@@ -123,7 +123,7 @@ def arange(start: Number | None = None, end: Number | None = None, step: Number 
            device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """start, start + step, ... before end; `arange(end)` starts at 0.
 
-    Raises: ArgumentError where there is no end, or step is 0 or leads away from it.
+    Raises: ArgumentError where there is no end, or step is 0 or leads away from it; DTypeError for bool.
 
     >>> volta.arange(1, 7, 2).tolist()
     [1, 3, 5]
@@ -301,7 +301,7 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: DTypeLike = N
              requires_grad: bool = False) -> Tensor:
     """A random order of 0 to n - 1, the same on every device.
 
-    Raises: ArgumentError for more numbers than the dtype has.
+    Raises: ArgumentError for more numbers than the dtype has; DTypeError for bool.
 
     >>> sorted(volta.randperm(3).tolist())
     [0, 1, 2]

@@ -41,7 +41,7 @@ def _steps(x, d):
 def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
     """Differences of neighbours along `dim`, n times, of `prepend`, `input` and `append` in a row; of bool, whether they differ.
 
-    Raises: ShapeError for a 0-d tensor, and for what does not fit before or behind it.
+    Raises: ShapeError for a 0-d tensor, and for what does not fit before or behind it; ArgumentError for a negative n.
 
     >>> volta.diff(volta.tensor([1, 3, 6]), prepend=volta.tensor([0]))
     tensor([1, 2, 3])
@@ -125,7 +125,8 @@ def gradient(input: Tensor, *, spacing: float | Sequence[float] | Sequence[Tenso
     """Derivatives along the dimensions `dim`, or all, from samples at distances `spacing`: a number, one for each dimension, or vectors of
     coordinates. Central differences inside; at the ends such of the order `edge_order`, 1 or 2.
 
-    Raises: ShapeError below edge_order + 1 samples, and where coordinates do not fit; DTypeError for uint8 and bool.
+    Raises: ShapeError below edge_order + 1 samples, and where coordinates do not fit; DTypeError for uint8 and bool; ArgumentError for
+    another `edge_order`, or a dimension that is named twice.
 
     >>> volta.gradient(volta.tensor([1.0, 4.0, 9.0, 16.0]))
     (tensor([3., 4., 6., 7.]),)

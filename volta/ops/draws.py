@@ -109,7 +109,7 @@ def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, size: Sequence
            dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """Normal numbers with the mean and standard deviation of each element, or of two numbers and a `size`.
 
-    Raises: ArgumentError for a negative std, or for numbers without a size.
+    Raises: ArgumentError for a negative std; CallError for numbers without a size.
 
     >>> volta.normal(volta.tensor([1.0, 2.0]), 0.0).tolist()
     [1.0, 2.0]
@@ -261,7 +261,7 @@ def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Generator | No
 def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Overwrite with how many trials of probability `p` the first success takes.
 
-    Raises: ArgumentError unless 0 < p < 1.
+    Raises: ArgumentError unless 0 < p < 1; DTypeError for bool.
 
     >>> bool((volta.empty(9).geometric_(0.5) >= 1).all())
     True

@@ -36,7 +36,7 @@ def einsum(equation: str | Tensor, *operands: Tensor | Sequence[object]) -> Tens
     [0, 2, 3], [0, 1, 3])`. "..." stands for any dimensions, which broadcast; without "->" the result has the letters that occur once, in
     alphabetical order. Operands are joined from left to right.
 
-    Raises: ArgumentError for an equation that does not fit the operands; ShapeError where sizes differ.
+    Raises: ArgumentError for an equation that does not fit the operands; ShapeError where sizes differ; DTypeError for no tensors.
 
     >>> volta.einsum("ij,j->i", volta.ones(2, 3), volta.ones(3)).tolist()
     [3.0, 3.0]

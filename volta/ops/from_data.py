@@ -36,7 +36,7 @@ def finish(t: Tensor, requires_grad: bool) -> Tensor:
 def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """A new tensor with a copy of `data`: numbers, nested sequences, a NumPy array or a tensor.
 
-    Raises: DTypeError for data without a counterpart; ShapeError for ragged sequences.
+    Raises: DTypeError for data without a counterpart; ShapeError for ragged sequences; ArgumentError for integers beyond int64.
 
     >>> volta.tensor([[1, 2], [3, 4]]).tolist()
     [[1, 2], [3, 4]]

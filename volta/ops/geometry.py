@@ -219,7 +219,8 @@ def set_(input: Tensor, source: Tensor | object = None, storage_offset: int = 0,
     """Let the tensor show the memory of another one, or of a storage from `storage_offset` on; without a source nothing. Sizes and strides
     are by default those of the tensor, and all elements of the storage in a row.
 
-    Raises: AutogradError for a tensor that requires grad; DTypeError and DeviceError for another dtype and device.
+    Raises: AutogradError for a tensor that requires grad; DTypeError and DeviceError for another dtype and device; ArgumentError for a
+    `source` that is no memory, or an offset without a size.
 
     >>> x = volta.ones(3)
     >>> volta.zeros(2).set_(x).data_ptr() == x.data_ptr()

@@ -41,7 +41,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     """How often each integer from 0 to the largest occurs in a vector, or the sum of its `weights` (float64; float32 where they are, and on
     a GPU). Reads the extremes of `input` where they are not known from the host. No gradient passes.
 
-    Raises: ShapeError unless vectors of one length are given; IndexRangeError for a negative number.
+    Raises: ShapeError unless vectors of one length are given; IndexRangeError for a negative number; DTypeError unless they are integers;
+    ArgumentError for a negative `minlength`.
 
     >>> volta.bincount(volta.tensor([1, 2, 2]), minlength=4)
     tensor([0, 1, 2, 0])
@@ -166,7 +167,8 @@ def histogram(input: Tensor, bins: int | Tensor = 100, *, range: Sequence[float]
     """(hist, bin_edges): the sum of the weights of the elements between the edges, a tensor, or of so many equal parts of `range` or of the
     range of the elements; with `density` as shares per width.
 
-    Raises: ShapeError where `weight` has another shape, or the edges are no vector; ArgumentError for a range that is no range.
+    Raises: ShapeError where `weight` has another shape, or the edges are no vector; DTypeError for edges of another dtype; ArgumentError
+    for a range that is no range.
 
     >>> volta.histogram(volta.tensor([1.0, 2.0, 1.0]), 3, range=(0.0, 3.0)).hist
     tensor([0., 2., 1.])
@@ -258,7 +260,8 @@ def histogramdd(input: Tensor, bins: int | Sequence[int] | Sequence[Tensor], *, 
     given for each of them.
 
     Shape: (..., D) -> one dimension for each column, and D vectors of edges.
-    Raises: ShapeError where `weight` or the edges do not fit; ArgumentError for a range that is no range.
+    Raises: ShapeError where `weight` or the edges do not fit; DTypeError for edges of another dtype; ArgumentError for a range that is no
+    range.
 
     >>> volta.histogramdd(volta.tensor([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]), bins=[2, 2]).hist
     tensor([[0., 1.],

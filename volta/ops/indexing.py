@@ -235,7 +235,7 @@ def _add_elements_in_place(input, dim, index, src):
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """input + src added at `index` along `dim`; `index` may be smaller than `src`, and than `input` in the other dimensions.
 
-    Raises: ShapeError where `index` is larger; IndexRangeError for one outside [0, size).
+    Raises: ShapeError where `index` is larger; IndexRangeError for one outside [0, size); DTypeError for a `src` of another dtype.
 
     >>> volta.scatter_add(volta.zeros(3), 0, volta.tensor([2, 2]), volta.ones(2)).tolist()
     [0.0, 0.0, 2.0]

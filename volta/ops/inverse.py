@@ -203,6 +203,8 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> ResultInfo:
     """The solution of `solve`, and per matrix 0, or the first pivot that is 0: it is not finite then, or raises with `check_errors`.
 
+    Raises: ShapeError where they do not fit, or for vectors with left=False; LinAlgError as above.
+
     >>> volta.linalg.solve_ex(volta.zeros(1, 1), volta.ones(1)).info
     tensor(1, dtype=volta.int32)
     """

@@ -44,7 +44,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
     A 1-D tensor without elements is left out, whatever the rank of the others (its dtype counts).
 
-    Raises: ShapeError where other sizes differ.
+    Raises: ShapeError where other sizes differ; ArgumentError for no tensors.
 
     >>> volta.cat((volta.arange(2), volta.ones(1))).tolist()
     [0.0, 1.0, 1.0]

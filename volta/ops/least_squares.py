@@ -143,7 +143,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     As in PyTorch `driver` decides what is given besides: the rank ("gelsy", the default), and the singular values and, of more rows than
     columns and full rank, the sums of squares of what remains ("gelsd", "gelss"); "gels" gives that alone and takes the rank for full.
 
-    Raises: LinAlgError for NaN, and with "gels" for a matrix whose rank is not full.
+    Raises: LinAlgError for NaN, and with "gels" for a matrix whose rank is not full; ShapeError where they do not fit; ArgumentError for
+    another `driver`.
 
     >>> volta.linalg.lstsq(volta.tensor([[1.0], [1.0]]), volta.tensor([[1.0], [3.0]])).rank.item()
     1

@@ -331,7 +331,7 @@ def clamp(input: Tensor, min: Number | Tensor | None = None, max: Number | Tenso
     """Values limited to [min, max] (numbers or tensors), `max` where min > max; the gradient passes where a value is within, bounds
     included. NaN, in the tensor or as a bound, gives NaN and passes none.
 
-    Raises: ArgumentError without bounds.
+    Raises: ArgumentError without bounds; DTypeError for a tensor and a number.
 
     >>> volta.clamp(volta.tensor([-2.0, 0.5, 2.0]), -1.0, 1.0)
     tensor([-1.0000,  0.5000,  1.0000])

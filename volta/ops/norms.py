@@ -131,7 +131,7 @@ def vector_norm(x: Tensor, ord: float = 2, dim: int | Sequence[int] | None = Non
     """The norm of order `ord` of the elements over `dim`: (sum of |x| ** ord) ** (1 / ord), for infinity the largest, for -infinity the
     smallest, for 0 how many are not 0.
 
-    Raises: DTypeError for integers.
+    Raises: DTypeError for integers; ArgumentError for an `ord` that is no number.
 
     >>> volta.linalg.vector_norm(volta.tensor([3.0, 4.0]))
     tensor(5.)
@@ -166,7 +166,8 @@ def matrix_norm(A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -
     """The norm of the matrices in the two dimensions `dim`: "fro", "nuc", or the largest (smallest for negative `ord`) sum of |A| over
     columns (1), over rows (inf), or singular value (2).
 
-    Raises: DTypeError for integers; DeviceError on a GPU for 2, -2 and "nuc", which need singular values.
+    Raises: DTypeError for integers; ArgumentError for another `ord`; ShapeError below 2 dimensions; DeviceError on a GPU for 2, -2 and
+    "nuc", which need singular values.
 
     >>> volta.linalg.matrix_norm(volta.tensor([[1.0, -2.0], [3.0, 4.0]]), 1)
     tensor(6.)

@@ -78,20 +78,8 @@ _ENDING = {"eye": amax_op, "histc": sum_op, "linalg.matrix_rank": sum_op}       
 _FURTHER = frozenset("all amax amin any argmax argmin linalg.vector_norm nansum norm sum".split()) | _ENDING.keys()
 
 
-def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -> object:
-    """Call `op` unrecorded, with its results in `out`: a tensor, or one for each result. A tensor of another shape gets that of the
-    result, with a warning unless it is empty.
-
-    Raises: AutogradError where a gradient is wanted; DTypeError, DeviceError for a tensor that cannot hold the result.
-    """
-    if op.details.into is not None and not options and isinstance(out, core.TensorBase) and not core.is_inferred(out) and (
-            op.details.into(out, *args)):
-        return out
-    record = op if isinstance(op, Primitive) else op.record
-    if record is not None and record.promotion and not options and isinstance(out, core.TensorBase) and not any(
-            isinstance(x, core.TensorBase) and x.requires_grad for x in (out, *args)) and write(record, out, args):
-        return out                                      # which asks for the rest, and gives way where it is not so
-    outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+def _admitted(op, record, args, options, outs):
+    """By which rule the results go into `outs`. Raises unless they may."""
     for each in outs:
         if not isinstance(each, core.TensorBase):
             raise DTypeError(f"{op.name}: out must be a tensor, or one for each result, got {type(each).__name__}")
@@ -106,6 +94,24 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
     if (op.details.apart is not None or record is not None or op.details.elementwise or op.name in _STRAIGHT or rule == "copy") and (
             op.name not in _WHOLE):
         _check_apart(op, args, options, outs)
+    return rule
+
+
+def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -> object:
+    """Call `op` unrecorded, with its results in `out`: a tensor, or one for each result. A tensor of another shape gets that of the
+    result, with a warning unless it is empty.
+
+    Raises: AutogradError where a gradient is wanted; DTypeError, DeviceError for a tensor that cannot hold the result.
+    """
+    if op.details.into is not None and not options and isinstance(out, core.TensorBase) and not core.is_inferred(out) and (
+            op.details.into(out, *args)):
+        return out
+    record = op if isinstance(op, Primitive) else op.record
+    if record is not None and record.promotion and not options and isinstance(out, core.TensorBase) and not any(
+            isinstance(x, core.TensorBase) and x.requires_grad for x in (out, *args)) and write(record, out, args):
+        return out                                      # which asks for the rest, and gives way where it is not so
+    outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+    rule = _admitted(op, record, args, options, outs)
     with GradMode(False):
         if isinstance(out, core.TensorBase):
             if record is not None and record.promotion and not options and write(record, out, args):
@@ -114,10 +120,8 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
                 options = {"dtype": out.dtype, "device": out.device, **options}         # a new tensor is made like `out`
             elif rule == "dtype":
                 options = {"dtype": out.dtype, **options}
-        if op.name in _CHANGING:
-            for each in outs:
-                if each.dtype is not args[0].dtype:
-                    raise DTypeError(f"{op.name}: out must have the input's dtype, {args[0].dtype}, got {each.dtype}")
+        if op.name in _CHANGING and (other := [each.dtype for each in outs if each.dtype is not args[0].dtype]):
+            raise DTypeError(f"{op.name}: out must have the input's dtype, {args[0].dtype}, got {other[0]}")
         if op.name in _WIDENED:
             args = tuple([_as_wide(x, outs[0].dtype) for x in args])
             options = {key: _as_wide(x, outs[0].dtype) for key, x in options.items()}

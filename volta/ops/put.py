@@ -96,7 +96,8 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
     """input[indices] = values, where None stands for a whole dimension; with `accumulate`, values are added to what is there, as often as a
     place is named.
 
-    Raises: ShapeError where `values` do not broadcast; IndexRangeError; DTypeError for values of another dtype.
+    Raises: ShapeError where `values` do not broadcast; IndexRangeError; DTypeError for values of another dtype;
+    ArgumentError for no indices.
 
     >>> volta.index_put(volta.zeros(3), (volta.tensor([2, 2]),), volta.ones(2), accumulate=True).tolist()
     [0.0, 0.0, 2.0]

@@ -35,7 +35,8 @@ def repeat_interleave(input: Tensor | None = None, repeats: int | Tensor | None 
     """Each slice along `dim` so many times in a row, by one count for all or one for each; without `dim`, of the elements as one dimension.
     Of counts alone: the position of each count, that many times. `output_size`, the sum of the counts, saves reading it from a tensor.
 
-    Raises: ArgumentError for a negative count, or for an output_size that is not their sum; ShapeError unless there is one for each slice.
+    Raises: ArgumentError for a negative count, or for an output_size that is not their sum; ShapeError unless there is one for each slice;
+    DTypeError for counts without a tensor, and unless they are integers.
 
     >>> volta.repeat_interleave(volta.arange(2), volta.tensor([1, 2])).tolist()
     [0, 1, 1]

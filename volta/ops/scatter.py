@@ -150,7 +150,7 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None 
     it is added to what is there or multiplied with it. Where a place is named twice the last one counts; each gets the gradient of it.
 
     Raises: ShapeError where `index` is larger than `src`, or than `input` in the other dimensions; IndexRangeError for one outside
-    [0, size); DTypeError for a source of another dtype.
+    [0, size); DTypeError for a source of another dtype; ArgumentError for another `reduce`, and for none or both of `src` and `value`.
 
     >>> volta.scatter(volta.zeros(3), 0, volta.tensor([2]), 5).tolist()
     [0.0, 0.0, 5.0]
@@ -219,7 +219,7 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     """The sum, prod, mean, amax or amin of the elements of `src` that `index` sends to each place along `dim`, together with what is there;
     without `include_self`, only where nothing comes.
 
-    Raises: as `scatter`; ArgumentError for another `reduce`.
+    Raises: as `scatter`; ArgumentError for another `reduce`; DTypeError for bool.
 
     >>> volta.scatter_reduce(volta.ones(2), 0, volta.tensor([1, 1]), volta.tensor([2.0, 3.0]), "prod").tolist()
     [1.0, 6.0]
@@ -279,7 +279,8 @@ def _np_index_reduce(x, dim, index, source, reduce, include_self=True):
 def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
     """`scatter_reduce` (prod, mean, amax, amin) of whole slices of `source` along `dim`, by a vector of positions.
 
-    Raises: ShapeError where `source` does not fit; IndexRangeError for an index outside [0, size); ArgumentError for another `reduce`.
+    Raises: ShapeError where `source` does not fit; IndexRangeError for an index outside [0, size); ArgumentError for another `reduce`;
+    DTypeError for bool.
 
     >>> volta.index_reduce(volta.ones(2), 0, volta.tensor([1, 1]), volta.tensor([2.0, 3.0]), "prod").tolist()
     [1.0, 6.0]

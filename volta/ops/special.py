@@ -64,7 +64,7 @@ def _is_whole(x):
 def polygamma(n_or_input: int | Tensor | None = None, n: int | Tensor | None = None, *, input: Tensor | None = None) -> Tensor:
     """The n-th derivative of digamma: `volta.polygamma(n, x)` as in PyTorch; as a method, `x.polygamma(n)`. n may be in a tensor.
 
-    Raises: ArgumentError for a negative n.
+    Raises: ArgumentError for a negative n; CallError for anything but n and a tensor.
 
     >>> volta.polygamma(1, volta.tensor([1.0, 2.0]))
     tensor([1.6449, 0.6449])
@@ -93,7 +93,7 @@ def polygamma(n_or_input: int | Tensor | None = None, n: int | Tensor | None = N
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """The logarithm of the gamma function of `p` dimensions: the sum of lgamma(input - j / 2) over j < p, + p (p - 1) / 4 * log(pi).
 
-    Raises: ArgumentError unless p >= 1.
+    Raises: ArgumentError unless p >= 1; DTypeError for bool.
 
     >>> volta.mvlgamma(volta.tensor([2.0, 3.0]), 2)
     tensor([0.4516, 1.5502])

@@ -221,7 +221,7 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, a
     """Covariances of the rows of a matrix (variables), whose columns are observations; of a vector, its variance. `fweights` count how
     often each was observed, `aweights` say how much it weighs.
 
-    Raises: ShapeError above rank 2; DTypeError for bool.
+    Raises: ShapeError above rank 2; DTypeError for bool; ArgumentError for weights that add up to 0.
 
     >>> volta.cov(volta.tensor([[1.0, 2.0, 3.0], [3.0, 1.0, 1.0]])).tolist()[0]
     [1.0, -1.0]

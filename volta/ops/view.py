@@ -55,7 +55,7 @@ def view(input: Tensor, *shape: int | Sequence[int] | DType, size: Sequence[int]
     """`reshape` that never copies; with a dtype in place of sizes, the same bytes as other elements, without a graph.
 
     Raises: ShapeError where the strides allow no view; DTypeError for bytes that are no such elements: bools of other ones, and on a
-    GPU those of bool, uint8 and int64, which take 32 bits there.
+    GPU those of bool, uint8 and int64, which take 32 bits there; ArgumentError for neither or both.
 
     >>> volta.arange(4).view(2, 2).tolist()
     [[0, 1], [2, 3]]

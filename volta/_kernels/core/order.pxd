@@ -26,6 +26,7 @@ cdef bint pixelwise(TensorBase t) noexcept
 cdef bint suggest_pixels(int mask, tuple inputs) noexcept
 cdef int disown(tuple outs, tuple args, dict options) except -1
 cdef int given_by(object out, str name) except -1
+cdef TensorBase by_columns(tuple lead, Py_ssize_t m, Py_ssize_t n, TensorBase like)
 cdef int relabel(object out, tuple args, dict options, object label) except -1
 
 

@@ -6,7 +6,7 @@ sees what they make with the dimensions back in their places. What is dense in t
 
 Also, which results of composed ops are views (`disown`): those that show the memory of an argument.
 """
-from volta._kernels.core.base cimport MAX_RANK, TensorBase, contiguous_strides, make_tensor, same_bytes
+from volta._kernels.core.base cimport MAX_RANK, TensorBase, contiguous_strides, empty_host, make_tensor, same_bytes
 
 tensor_type = NULL
 
@@ -418,3 +418,12 @@ def alike_but(tuple tensors not None, Py_ssize_t d):
             if k != d and <Py_ssize_t>x.shape[k] != <Py_ssize_t>first.shape[k]:
                 return False
     return True
+
+
+cdef TensorBase by_columns(tuple lead, Py_ssize_t m, Py_ssize_t n, TensorBase like):
+    """An empty tensor of matrices that lie column by column, as LAPACK gives them."""
+    cdef TensorBase out = empty_host(lead + (m, n), like.dtype)
+    if out.size == 0:
+        strides = empty_host(lead + (n, m), like.dtype)._strides[:len(lead)] + (1, max(m, 1))
+        return make_tensor(out.storage, out.shape, strides, 0, out.dtype)
+    return make_tensor(out.storage, out.shape, out._strides[:len(lead)] + (1, m), 0, out.dtype)

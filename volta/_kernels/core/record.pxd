@@ -106,6 +106,7 @@ cdef class Primitive(Op):
     cdef public bint of_numbers             # two Python numbers are taken too, and make a tensor
     cdef public int tensors                 # how many inputs, from the first on, may not be Python numbers
     cdef public bint no_bool                # no operand may be bool, not even beside another dtype
+    cdef public bint rounds                 # a Python number beside 16 bits is rounded to them before the kernel gets it
     cdef public bint bounds                 # the second and third input are both tensors or both numbers
     cdef bint joint, variadic
     cdef Py_ssize_t count                   # named inputs

@@ -1,18 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Python numbers beside float16 and bfloat16, which PyTorch rounds to these before most ops compute."""
+"""Python numbers beside float16 and bfloat16, which PyTorch rounds to these before many ops compute (`rounds` of the record)."""
 from libc.math cimport frexp, isfinite, ldexp, rint
 
 from volta._kernels.core.base cimport FLOAT16
 from volta._kernels.core.record cimport Primitive
 
-# Not here are those for which it computes with the number as it is: factors, divisors, limits and what has no numbers.
-cdef frozenset _ROUNDING = frozenset("add sub eq ne lt le gt ge remainder fmod pow xlogy xlog1py".split())
-
 
 cdef object rounded(Primitive op, object number, int code):
     """What stands for a number beside tensors of this dtype."""
     cdef double x, near
-    if op.name not in _ROUNDING:
+    if not op.rounds:
         return number
     x = number
     near = _nearest(x, code == FLOAT16)

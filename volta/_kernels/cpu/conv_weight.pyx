@@ -35,6 +35,11 @@ from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.tile cimport TILE_ROWS, copy_run, lanes, zero_run
 from volta._kernels.cpu.weight_tile cimport add_lanes, inner, outer_at
 
+cdef enum Way:                  # to lay out a chunk
+    BY_LANES = 0                # few input channels: pixels are lanes,
+    BY_OUTPUTS = 1              # or output channels are
+    BY_PANELS = 2               # many: input channels are
+
 cdef enum:
     BLOCK_TAPS = 96             # columns of a block of the gradient
     BLOCK_ROWS = 64             # rows of a block
@@ -133,17 +138,16 @@ cdef void store_block(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t stride, in
                     out[(i * TILE_ROWS + r) * stride + j * 3 + c] = tile[r * 3 + c]
 
 
-cdef void weight_block(Plan* p, Blocks* b, Py_ssize_t item, const real* g, const real* x, real* out, real* sums,
-                       Py_ssize_t room) noexcept nogil:
-    """One block of one slice. OUT: its place in out[slice][groups * o][c * taps]. IN: work space, with `room` for lines behind the sums."""
+cdef void lanes_block(Plan* p, Blocks* b, Py_ssize_t item, const real* g, const real* x, real* out, real* sums) noexcept nogil:
+    """One block of one slice. OUT: its place in out[slice][groups * o][c * taps]. IN: work space."""
     cdef Py_ssize_t row0 = item % b.row_blocks * b.rows, rest = item // b.row_blocks
     cdef Py_ssize_t c0 = rest % b.column_blocks * b.channels, depth = p.c * p.taps, index
     cdef Py_ssize_t group = rest // b.column_blocks % p.groups, part = rest // b.column_blocks // p.groups
     cdef Py_ssize_t rows = min(b.rows, p.o - row0), channels = min(b.channels, p.c - c0)
     cdef Chunk chunk
     cdef real* lines = sums + b.sums
-    cdef real* band = lines + room
     cdef real* g_lines = lines + (ceil_div(b.columns, 3) * 3 + 1) * b.line
+    cdef real* band = g_lines + (ceil_div(b.rows, TILE_ROWS) * TILE_ROWS + 1) * b.line
     memset(sums, 0, b.sums * sizeof(real))
     clear_lines(b, channels * p.taps, 3, lines)
     clear_lines(b, rows, TILE_ROWS, g_lines)
@@ -155,31 +159,6 @@ cdef void weight_block(Plan* p, Blocks* b, Py_ssize_t item, const real* g, const
         add_chunk(b, rows, channels * p.taps, chunk.vectors * p.lanes, <const real*>g_lines, <const real*>lines, sums)
     store_block(rows, channels * p.taps, depth, p.lanes, <const real*>sums,
                 out + ((part * p.groups + group) * p.o + row0) * depth + c0 * p.taps)
-
-
-cdef void grad_weight_by_lanes(Plan* p, const real* g, const real* x, real* out):
-    """Gradient of the weight, few channels. Threads over blocks and slices; slices are added in their order."""
-    cdef Ranges ranges
-    cdef int t
-    cdef Blocks b
-    cdef int threads = threads_of(p), lane_count = lanes(out)
-    choose_blocks(p, &b, lane_count, BLOCK_ROWS)
-    cdef Storage tables = make_tables(p, b.channels, b.channels, 0, 0)
-    cdef Py_ssize_t size = p.groups * p.o * p.c * p.taps
-    cdef Py_ssize_t lines = (ceil_div(b.columns, 3) * 3 + ceil_div(b.rows, TILE_ROWS) * TILE_ROWS + 2) * b.line, item
-    cdef Py_ssize_t own = ceil_div(b.sums + band_size(p, b.channels) + 6 * lane_count + lines, 16) * 16
-    cdef Storage scratch = host_storage((threads * own + (b.slices * size if b.slices > 1 else 0)) * sizeof(real))
-    cdef real* buffers = <real*>scratch.data
-    cdef real* parts = buffers + threads * own if b.slices > 1 else out
-    with nogil:
-        deal(&ranges, p.groups * b.row_blocks * b.column_blocks * b.slices, threads)
-        for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
-            item = take(&ranges, t)
-            while item >= 0:
-                weight_block(p, &b, item, g, x, parts, buffers + threadid() * own, lines)
-                item = take(&ranges, t)
-        if b.slices > 1:
-            add_slices(out, <const real*>parts, b.slices, size, threads)
 
 
 # ---------------------------------------------------------------- few channels, many outputs
@@ -228,33 +207,6 @@ cdef bint outputs_pay(Plan* p, int lane_count) noexcept nogil:
     cdef Py_ssize_t columns = min(p.c, max(1, BLOCK_TAPS // p.taps)) * p.taps, spare = ceil_div(columns, TILE_ROWS) * TILE_ROWS - columns
     return (2 * p.o > lane_count
             and (spare * 9 <= columns or spare * p.n * p.d.places * p.h.places * p.w.places <= columns * SUM_PIXELS))
-
-
-cdef void grad_weight_by_outputs(Plan* p, const real* g, const real* x, real* out):
-    """Gradient of the weight, few channels but many outputs. Threads over blocks and slices; slices are added in their order."""
-    cdef Ranges ranges
-    cdef int t
-    cdef Blocks b
-    cdef int threads = threads_of(p), lane_count = lanes(out)
-    choose_blocks(p, &b, lane_count, 3 * lane_count)
-    b.rows = ceil_div(b.rows, lane_count) * lane_count
-    b.row_blocks = ceil_div(p.o, b.rows)
-    b.sums = ceil_div(b.columns, TILE_ROWS) * TILE_ROWS * b.rows
-    cdef Storage tables = make_tables(p, b.channels, b.channels, 0, 0)
-    cdef Py_ssize_t size = p.groups * p.o * p.c * p.taps, lines = ceil_div(b.columns, TILE_ROWS) * TILE_ROWS + 1 + b.rows, item
-    cdef Py_ssize_t own = ceil_div(b.sums + band_size(p, b.channels) + 6 * lane_count + lines * b.line, 16) * 16
-    cdef Storage scratch = host_storage((threads * own + (b.slices * size if b.slices > 1 else 0)) * sizeof(real))
-    cdef real* buffers = <real*>scratch.data
-    cdef real* parts = buffers + threads * own if b.slices > 1 else out
-    with nogil:
-        deal(&ranges, p.groups * b.row_blocks * b.column_blocks * b.slices, threads)
-        for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
-            item = take(&ranges, t)
-            while item >= 0:
-                outputs_block(p, &b, item, g, x, parts, buffers + threadid() * own)
-                item = take(&ranges, t)
-        if b.slices > 1:
-            add_slices(out, <const real*>parts, b.slices, size, threads)
 
 
 # ---------------------------------------------------------------- many channels
@@ -341,36 +293,74 @@ cdef void panels_block(Plan* p, Panels* b, Py_ssize_t item, const real* g, const
                  out + i * p.c * taps + c0 * taps)
 
 
-cdef void grad_weight_by_panels(Plan* p, const real* g, const real* x, real* out):
-    """Gradient of the weight, many channels. Threads over blocks and slices; slices are added in their order."""
+# ---------------------------------------------------------------- all blocks
+
+cdef void add_blocks(Plan* p, Way way, void* b, Py_ssize_t blocks, Py_ssize_t slices, Py_ssize_t own, const real* g, const real* x,
+                     real* out):
+    """The gradient of the weight. IN: elements of space for a thread's sums and more. Threads over blocks and slices, which are added in
+    their order."""
     cdef Ranges ranges
-    cdef int t
-    cdef Panels b
-    cdef int threads = threads_of(p), lane_count = lanes(out)
-    choose_panels(p, &b, lane_count)
-    cdef Py_ssize_t size = p.groups * p.o * p.c * p.taps, item, columns = p.images * p.d.chunk * p.h.chunk * p.w.places
-    cdef Storage tables = host_storage(p.taps * sizeof(Py_ssize_t) + columns * sizeof(int))
-    b.taps = <Py_ssize_t*>tables.data
-    b.places = <int*>(b.taps + p.taps)
-    fill_pixels(p, &b)
-    cdef Py_ssize_t own = ceil_div(b.sums + b.gradients + b.band, 16) * 16
-    cdef Storage scratch = host_storage((threads * own + (b.slices * size if b.slices > 1 else 0)) * sizeof(real))
+    cdef int t, threads = threads_of(p)
+    cdef Py_ssize_t size = p.groups * p.o * p.c * p.taps, item
+    own = ceil_div(own, 16) * 16
+    cdef Storage scratch = host_storage((threads * own + (slices * size if slices > 1 else 0)) * sizeof(real))
     cdef real* buffers = <real*>scratch.data
-    cdef real* parts = buffers + threads * own if b.slices > 1 else out
+    cdef real* parts = buffers + threads * own if slices > 1 else out
     with nogil:
-        deal(&ranges, p.groups * b.row_blocks * b.panel_blocks * b.slices, threads)
+        deal(&ranges, blocks * slices, threads)
         for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
             item = take(&ranges, t)
             while item >= 0:
-                panels_block(p, &b, item, g, x, parts, buffers + threadid() * own)
+                if way == BY_PANELS:
+                    panels_block(p, <Panels*>b, item, g, x, parts, buffers + threadid() * own)
+                elif way == BY_OUTPUTS:
+                    outputs_block(p, <Blocks*>b, item, g, x, parts, buffers + threadid() * own)
+                else:
+                    lanes_block(p, <Blocks*>b, item, g, x, parts, buffers + threadid() * own)
                 item = take(&ranges, t)
-        if b.slices > 1:
-            add_slices(out, <const real*>parts, b.slices, size, threads)
+        if slices > 1:
+            add_slices(out, <const real*>parts, slices, size, threads)
+
+
+cdef void grad_weight_by_lanes(Plan* p, const real* g, const real* x, real* out):
+    """Few channels."""
+    cdef Blocks b
+    choose_blocks(p, &b, lanes(out), BLOCK_ROWS)
+    cdef Storage tables = make_tables(p, b.channels, b.channels, 0, 0)
+    cdef Py_ssize_t lines = ceil_div(b.columns, 3) * 3 + ceil_div(b.rows, TILE_ROWS) * TILE_ROWS + 2
+    add_blocks(p, BY_LANES, &b, p.groups * b.row_blocks * b.column_blocks, b.slices,
+               b.sums + band_size(p, b.channels) + 6 * lanes(out) + lines * b.line, g, x, out)
+
+
+cdef void grad_weight_by_outputs(Plan* p, const real* g, const real* x, real* out):
+    """Few channels but many outputs."""
+    cdef Blocks b
+    cdef int lane_count = lanes(out)
+    choose_blocks(p, &b, lane_count, 3 * lane_count)
+    b.rows = ceil_div(b.rows, lane_count) * lane_count
+    b.row_blocks = ceil_div(p.o, b.rows)
+    b.sums = ceil_div(b.columns, TILE_ROWS) * TILE_ROWS * b.rows
+    cdef Storage tables = make_tables(p, b.channels, b.channels, 0, 0)
+    cdef Py_ssize_t lines = ceil_div(b.columns, TILE_ROWS) * TILE_ROWS + 1 + b.rows
+    add_blocks(p, BY_OUTPUTS, &b, p.groups * b.row_blocks * b.column_blocks, b.slices,
+               b.sums + band_size(p, b.channels) + 6 * lane_count + lines * b.line, g, x, out)
+
+
+cdef void grad_weight_by_panels(Plan* p, const real* g, const real* x, real* out):
+    """Many channels."""
+    cdef Panels b
+    choose_panels(p, &b, lanes(out))
+    cdef Storage tables = host_storage(p.taps * sizeof(Py_ssize_t) + p.images * p.d.chunk * p.h.chunk * p.w.places * sizeof(int))
+    b.taps = <Py_ssize_t*>tables.data
+    b.places = <int*>(b.taps + p.taps)
+    fill_pixels(p, &b)
+    add_blocks(p, BY_PANELS, &b, p.groups * b.row_blocks * b.panel_blocks, b.slices, b.sums + b.gradients + b.band, g, x, out)
 
 
 cdef bint by_panels(Plan* p, int lane_count) noexcept nogil:
-    """Whether there are enough input channels for their vectors."""
-    return 2 * p.c > lane_count and not (outputs_pay(p, lane_count) and 4 * ceil_div(p.c, lane_count) * lane_count > 5 * p.c)
+    """Whether there are enough input channels for their vectors, and `places` can hold where windows of a row begin."""
+    return (2 * p.c > lane_count and p.w.places * p.w.stride <= 0x7fffffff
+            and not (outputs_pay(p, lane_count) and 4 * ceil_div(p.c, lane_count) * lane_count > 5 * p.c))
 
 
 cdef bint grad_weight_pixelwise(Plan* p, const real* g, const real* x, real* out) except -1:

@@ -9,9 +9,10 @@ from libc.math cimport copysign, sqrt
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport TensorBase, address, empty_host
+from volta._kernels.core.order cimport by_columns
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.lu_blocks cimport BLOCK
-from volta._kernels.cpu.matrix_batch cimport Batch, batch_of, by_columns, do_all, largest, offset, plan, some_t
+from volta._kernels.cpu.matrix_batch cimport Batch, batch_of, do_all, largest, offset, plan, some_t
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.rank_two cimport pair
 from volta._kernels.cpu.reflect_blocks cimport PANEL, apply_right

@@ -1,7 +1,7 @@
 # Normalisation of groups of channels of images that lie with the channels of each pixel together, and its gradient.
 #
 # Layout: x [samples][pixels][channels]. Factors of each channel of a sample are vectors, so that a pixel is one line.
-# Sums: those of each channel in blocks of pixels (column_moments.pxd), joined in double.
+# Sums: those of each channel in blocks of pixels (norm.pxd), joined in double.
 # Threads: over blocks, which follow from the sizes, and where elements are written over pixels. Sizes: checked in `grouped_pixels`.
 
 from cython.parallel cimport prange
@@ -11,8 +11,8 @@ from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, emp
 from volta._kernels.core.order cimport pixelwise
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport pointer
-from volta._kernels.cpu.column_moments cimport COLUMNS, block_moments, block_sums, blocks_of
 from volta._kernels.cpu.copy cimport copy_data
+from volta._kernels.cpu.norm cimport COLUMNS, block_moments, block_sums, blocks_of
 from volta._kernels.cpu.pixels cimport from_rows, pixel_rows
 from volta._kernels.cpu.real cimport real
 

@@ -12,10 +12,11 @@ from libc.stdlib cimport abs
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport INT32, TensorBase, address, dtype_of, empty_host
+from volta._kernels.core.order cimport by_columns
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lu_blocks cimport BLOCK, add_product, substitute, swap_rows
-from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, batch_of, by_columns, copy_in, do_all, offset, plan, some_t
+from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, batch_of, copy_in, do_all, offset, plan, some_t
 from volta._kernels.cpu.product cimport product
 from volta._kernels.cpu.real cimport real
 

@@ -10,12 +10,13 @@ from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport (
     INT32, Storage, TensorBase, address, contiguous_strides, dtype_of, empty_host, host_storage, make_tensor)
+from volta._kernels.core.order cimport by_columns
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.lu_batch cimport (
     AGAIN, CHOLESKY, CHOLESKY_INVERSE, COFACTOR, DET, INV, LU, SLOGDET, SOLVE, TRIANGLE, Task,
 )
 from volta._kernels.cpu.lu_each cimport do_some, needed
-from volta._kernels.cpu.matrix_batch cimport Batch, batch_of, by_columns, copy_in, do_all, offset, plan, some_t
+from volta._kernels.cpu.matrix_batch cimport Batch, batch_of, copy_in, do_all, offset, plan, some_t
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
 

@@ -1,11 +1,11 @@
-# Batches of matrices: where each of them lies, copies of one in rows of whole blocks, and results that lie column by column, as LAPACK's.
+# Batches of matrices: where each of them lies, and copies of one in rows of whole blocks.
 #
 # Sizes: the front end.
 from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
-from volta._kernels.core.base cimport MAX_RANK, Storage, TensorBase, address, empty_host, host_storage, make_tensor
+from volta._kernels.core.base cimport MAX_RANK, Storage, TensorBase, address, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lu_blocks cimport BLOCK
@@ -85,15 +85,6 @@ cdef inline Py_ssize_t offset(const Batch* p, const Py_ssize_t* strides, Py_ssiz
         at += item % p.shape[d] * strides[d]
         item //= p.shape[d]
     return at
-
-
-cdef inline TensorBase by_columns(tuple lead, Py_ssize_t m, Py_ssize_t n, TensorBase like):
-    """An empty tensor of matrices that lie column by column."""
-    cdef TensorBase out = empty_host(lead + (m, n), like.dtype)
-    if out.size == 0:
-        strides = empty_host(lead + (n, m), like.dtype)._strides[:len(lead)] + (1, max(m, 1))
-        return make_tensor(out.storage, out.shape, strides, 0, out.dtype)
-    return make_tensor(out.storage, out.shape, out._strides[:len(lead)] + (1, m), 0, out.dtype)
 
 
 cdef inline tuple batch_of(TensorBase x):

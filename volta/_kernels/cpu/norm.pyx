@@ -12,7 +12,6 @@ from libc.math cimport sqrt
 
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, empty_host_like, host_storage
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.cpu.column_moments cimport COLUMNS, block_moments, block_sums, blocks_of
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sums cimport line_away, line_dot, line_squares, line_sum
@@ -63,6 +62,61 @@ cdef void channel_grad(const real* g, const real* x, Py_ssize_t n, Py_ssize_t st
 
 
 # ---------------------------------------------------------------- columns
+
+cdef void block_moments(const real* x, const real* origin, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t columns,
+                        double* mean, double* away) noexcept nogil:
+    """Means of some rows, and sums of squares beside them, of neighbouring channels. IN: origin, the first row of all: sums are of what is
+    beyond it, so that means far from 0 cost no digits."""
+    cdef real few[COLUMNS]
+    cdef real start[COLUMNS]
+    cdef Py_ssize_t i, j, k, stop = 0
+    for j in range(columns):                    # the mean beside infinity is infinity, not NaN
+        mean[j], away[j], start[j] = 0, 0, origin[j] if origin[j] - origin[j] == 0 else 0
+    while stop < n:
+        i, stop = stop, min(stop + <Py_ssize_t>SHORT, n)
+        for j in range(columns):
+            few[j] = 0
+        for k in range(i, stop):
+            for j in range(columns):
+                few[j] += x[k * stride + j] - start[j]
+        for j in range(columns):
+            mean[j] += few[j]
+    for j in range(columns):
+        mean[j] = start[j] + mean[j] / <double>n
+        start[j] = <real>mean[j]
+    stop = 0
+    while stop < n:
+        i, stop = stop, min(stop + <Py_ssize_t>SHORT, n)
+        for j in range(columns):
+            few[j] = 0
+        for k in range(i, stop):
+            for j in range(columns):
+                few[j] += (x[k * stride + j] - start[j]) * (x[k * stride + j] - start[j])
+        for j in range(columns):
+            away[j] += few[j]
+
+
+cdef void block_sums(const real* g, const real* x, const real* mean, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t columns,
+                     double* total, double* product) noexcept nogil:
+    """Sums of the gradients of some rows, and of their products with x - mean, of neighbouring channels."""
+    cdef real b[COLUMNS]
+    cdef real c[COLUMNS]
+    cdef real m[COLUMNS]
+    cdef Py_ssize_t i, j, k, stop = 0
+    for j in range(columns):
+        total[j], product[j], m[j] = 0, 0, mean[j]
+    while stop < n:
+        i, stop = stop, min(stop + <Py_ssize_t>SHORT, n)
+        for j in range(columns):
+            b[j] = c[j] = 0
+        for k in range(i, stop):
+            for j in range(columns):
+                b[j] += g[k * stride + j]
+                c[j] += g[k * stride + j] * (x[k * stride + j] - m[j])
+        for j in range(columns):
+            total[j] += b[j]
+            product[j] += c[j]
+
 
 cdef void join_moments(const double* means, const double* away, Py_ssize_t n, Py_ssize_t blocks, Py_ssize_t channels, Py_ssize_t first,
                        Py_ssize_t last, double eps, real* mean, real* rstd) noexcept nogil:

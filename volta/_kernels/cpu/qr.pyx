@@ -9,10 +9,11 @@ from libc.math cimport sqrt
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.core.order cimport by_columns
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lu_blocks cimport BLOCK, add_product, panel_room, substitute
-from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, batch_of, by_columns, copy_in, do_all, offset, plan, some_t
+from volta._kernels.cpu.matrix_batch cimport Batch, all_finite, batch_of, copy_in, do_all, offset, plan, some_t
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.reflect_blocks cimport PANEL, apply_left, collect, reflect_panel

@@ -15,6 +15,7 @@ from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.resample_pixels cimport Axis, Grid, grad_pixels, resample_pixels
+from volta.errors import ShapeError
 
 cdef enum:
     NEAREST, EXACT, LINEAR, CUBIC, AREA
@@ -313,6 +314,9 @@ cdef TensorBase resampled(str name, TensorBase x, tuple size, tuple scales, str 
     cdef int code = float_code(name, x), kind = MODES.index(mode), d
     cdef bint rounded = kind > AREA
     kind = kind - (AREA - 1) if rounded else kind
+    for d in range(3):
+        if max(<Py_ssize_t>x.shape[d + 1], <Py_ssize_t>size[d]) > 0x7fffffff:               # tables hold int
+            raise ShapeError(f"{name}: a side may have at most 2**31 - 1 elements, got {x.shape[1:]} for {size}; cut the input into parts")
     x = packed(x)
     cdef TensorBase out = empty_host((x.shape[0], *size), x.dtype)
     p.planes, p.entries = x.shape[0], 0

@@ -10,11 +10,12 @@ from libc.math cimport copysign, sqrt
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport TensorBase, address, empty_host
+from volta._kernels.core.order cimport by_columns
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.bidiagonal cimport diagonalise, make_upper, values_alone
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lu_blocks cimport BLOCK, panel_room
-from volta._kernels.cpu.matrix_batch cimport Batch, batch_of, by_columns, copy_in, do_all, largest, offset, plan, some_t
+from volta._kernels.cpu.matrix_batch cimport Batch, batch_of, copy_in, do_all, largest, offset, plan, some_t
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.rank_two cimport dots, pair
 from volta._kernels.cpu.real cimport real

@@ -148,7 +148,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
     `per_sample_weights` scale the rows of a sum.
 
     Shape: (bags, n), or (n,) with offsets (bags,), or (bags + 1,) where they include the last -> (bags, size).
-    Raises: ArgumentError; IndexRangeError; ShapeError.
+    Raises: ArgumentError for what does not go together; IndexRangeError; ShapeError; DTypeError for weights of another dtype.
 
     >>> volta.nn.functional.embedding_bag(volta.tensor([[0, 1]]), volta.tensor([[1.0], [2.0]]), mode="sum").tolist()
     [[3.0]]

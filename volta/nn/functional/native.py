@@ -222,7 +222,7 @@ grid_sampler_3d = _make_grid_sampler("grid_sampler_3d", (3,), ((1, 1, 2, 3, 4), 
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """The rows that `indices` number scaled down in place to a norm of at most `max_norm`.
 
-    Raises: ShapeError, DTypeError, IndexRangeError where the indices do not fit.
+    Raises: ShapeError, DTypeError, IndexRangeError where the indices do not fit; AutogradError where the input wants a gradient.
 
     >>> volta.embedding_renorm_(volta.tensor([[3.0, 4.0], [3.0, 4.0]]), volta.tensor([0]), 1.0, 2.0).tolist()[1]
     [3.0, 4.0]

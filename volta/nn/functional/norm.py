@@ -97,11 +97,7 @@ def by_batch(input, running_mean, running_var, weight, bias, training, momentum,
                          f"convert it with .to({running_mean.dtype})")
     own = input.dtype
     if weight is not None and weight.dtype is not own or bias is not None and bias.dtype is not own:        # float32 beside halves
-        if running_mean is not None and running_mean.dtype is not float32:
-            raise DTypeError(f"batch_norm: running statistics must be float32 as weight and bias are, got {running_mean.dtype.name}")
-        wide = [v if v is None else cast(v, float32) for v in (input, weight, bias)]
-        out, *statistics = by_batch(wide[0], running_mean, running_var, *wide[1:], training, momentum, eps)
-        return cast(out, input.dtype), *statistics
+        return _by_batch_widened(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if input.ndim < 2:
         return _of_nothing(input, weight, bias), None, None
     if not input._contiguous and input.ndim in (4, 5):
@@ -128,6 +124,14 @@ def by_batch(input, running_mean, running_var, weight, bias, training, momentum,
         run_kernel(batch_norm_update, input.device, (running_mean, running_var, mean, rstd),
                    {"momentum": float(momentum), "eps": float(eps), "count": count})
     return out, mean, rstd
+
+
+def _by_batch_widened(input, running_mean, running_var, weight, bias, *rest):
+    if running_mean is not None and running_mean.dtype is not float32:
+        raise DTypeError(f"batch_norm: running statistics must be float32 as weight and bias are, got {running_mean.dtype.name}")
+    wide = [v if v is None else cast(v, float32) for v in (input, weight, bias)]
+    out, *statistics = by_batch(wide[0], running_mean, running_var, *wide[1:], *rest)
+    return cast(out, input.dtype), *statistics
 
 
 @no_grad

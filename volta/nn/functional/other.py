@@ -30,7 +30,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     Shape: (..., in) with weight (out, in) and bias (out,), or one that broadcasts to the result, -> (..., out); with weight (in,) and
     bias () -> (...).
-    Raises: ShapeError where they do not fit.
+    Raises: ShapeError where they do not fit; DTypeError for bool.
 
     >>> volta.nn.functional.linear(volta.ones(1, 3), volta.ones(2, 3), volta.tensor([0.0, 1.0]))
     tensor([[3., 4.]])

@@ -168,23 +168,33 @@ def interpolate(input: Tensor, size: int | Sequence[int] | None = None, scale_fa
     more = 3 - rank
     planes = reshape_op(tied(input) if kind == "area" else input, shape=(input.shape[0] * input.shape[1], *(1,) * more, *input.shape[2:]))
     if antialias:
-        scales = tuple(_filter_scale(n, length, f, align_corners) for n, length, f in zip(input.shape[2:], sizes, factors))
-        planes = reshape_op(input, shape=(input.shape[0] * input.shape[1], *input.shape[2:]))
-        half = input.dtype.is_floating_point and input.dtype.itemsize == 2
-        out = filtered(cast(planes, float32) if half else planes, sizes, scales, kind)
-        out = cast(out, input.dtype) if half else out
+        out = _filtered(input, sizes, factors, kind, align_corners)
     elif input.dtype is uint8:
-        out = cast(planes, float32)
-        for steps in (((input.shape[2], sizes[1]), (1.0, scales[1])), (sizes, (scales[0], 1.0))):
-            out = resample_op(out, size=(1, *steps[0]), scales=(1.0, *steps[1]), mode=kind + "16", align_corners=bool(align_corners))
-            out = clamp(floor(out + 0.5), 0, 255)
-        out = cast(out, uint8)
+        out = _of_bytes(planes, sizes, scales, kind, bool(align_corners))
     else:
         out = resample_op(planes, size=(1,) * more + sizes, scales=(1.0,) * more + scales, mode=kind, align_corners=bool(align_corners))
     out = reshape_op(out, shape=input.shape[:2] + sizes)
     if kind == "area" and rank != 2:
         return out if rank == 3 else lines_as(input, out)
     return pixels_as(input, out)
+
+
+def _filtered(input, sizes, factors, kind, align_corners):
+    """Planes under filters as wide as the outputs are apart, in float32 at least."""
+    scales = tuple(_filter_scale(n, length, f, align_corners) for n, length, f in zip(input.shape[2:], sizes, factors))
+    planes = reshape_op(input, shape=(input.shape[0] * input.shape[1], *input.shape[2:]))
+    half = input.dtype.is_floating_point and input.dtype.itemsize == 2
+    out = filtered(cast(planes, float32) if half else planes, sizes, scales, kind)
+    return cast(out, input.dtype) if half else out
+
+
+def _of_bytes(planes, sizes, scales, kind, align_corners):
+    """Planes of uint8, rounded after the width and after the height."""
+    out = cast(planes, float32)
+    for steps in (((planes.shape[2], sizes[1]), (1.0, scales[1])), (sizes, (scales[0], 1.0))):
+        out = resample_op(out, size=(1, *steps[0]), scales=(1.0, *steps[1]), mode=kind + "16", align_corners=align_corners)
+        out = clamp(floor(out + 0.5), 0, 255)
+    return cast(out, uint8)
 
 
 @composed(samples=(case((1, 2, 3, 4), size=(5, 3), mode="bilinear"),), numpy=_np_interpolate, function=False, method=False)

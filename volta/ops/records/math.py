@@ -173,18 +173,20 @@ def _larger(g, a, b):
     return where_op(a < b, 0.0, where_op(a == b, g * 0.5, g))
 
 
-add_op = binary("add", (lambda g: g, lambda g: g), numpy=np.add, takes="fib", public=False)
-sub_op = binary("sub", (lambda g: g, lambda g: -g), numpy=np.subtract, public=False)
+add_op = binary("add", (lambda g: g, lambda g: g), numpy=np.add, takes="fib", public=False, rounds=True)
+sub_op = binary("sub", (lambda g: g, lambda g: -g), numpy=np.subtract, public=False, rounds=True)
 sub_op.no_bool = True
 mul = binary("mul", (lambda g, b: g * b, lambda g, a: g * a), numpy=np.multiply, takes="fib", aliases=("multiply",))
 div_op = binary("div", (lambda g, b: g / b, lambda g, a, b: -g * (a / b) / b), numpy=np.divide, takes="f", domain=(0.3, 3.0), public=False)
 pow = binary("pow", (_pow_a, _pow_b), numpy=np.power, second="exponent", kinds="f", domain=(0.3, 2.5), rtol=2e-5, operator="pow",
-              reflected=True, fits="i")
+              reflected=True, fits="i", rounds=True)
 xlogy = binary("xlogy", (lambda g, a, b: where_op((a == 0) & (b <= 0), 0.0, xlogy(g, b)), lambda g, a, b: g * a / b), takes="f",
-                domain=(0.3, 3.0), numpy=lambda a, b: np.where((a == 0) & (b == b), 0.0, a * np.log(b)), aliases=("special.xlogy",))
+                domain=(0.3, 3.0), numpy=lambda a, b: np.where((a == 0) & (b == b), 0.0, a * np.log(b)), aliases=("special.xlogy",),
+                rounds=True)
 remainder = binary("remainder", (lambda g: g, lambda g, a, b: -g * floor_divide(a, b)), numpy=np.mod, domain=(0.6, 3.0), smooth=False,
-                    operator="mod", reflected=True, aliases=("mod",))
-fmod = binary("fmod", (lambda g: g, lambda g, a, b: -g * div_trunc(a, b)), numpy=np.fmod, domain=(0.6, 3.0), smooth=False, tensors=1)
+                    operator="mod", reflected=True, aliases=("mod",), rounds=True)
+fmod = binary("fmod", (lambda g: g, lambda g, a, b: -g * div_trunc(a, b)), numpy=np.fmod, domain=(0.6, 3.0), smooth=False, tensors=1,
+              rounds=True)
 floor_divide = binary("floor_divide", (zero, zero), numpy=np.floor_divide, domain=(0.6, 3.0), smooth=False, operator="floordiv",
                        reflected=True)
 div_trunc = binary("div_trunc", (zero, zero), numpy=lambda a, b: np.trunc(a / b).astype(np.result_type(a, b)), domain=(0.6, 3.0),
@@ -205,12 +207,12 @@ def _comparison(name, numpy, **options):
     return binary(name, numpy=numpy, takes="fib", family="comparison", tests=True, tensors=options.pop("tensors", 1), **options)
 
 
-eq = _comparison("eq", np.equal, operator="eq")
-ne = _comparison("ne", np.not_equal, operator="ne", aliases=("not_equal",))
-lt = _comparison("lt", np.less, operator="lt", aliases=("less", "cmplt"))
-le = _comparison("le", np.less_equal, operator="le", aliases=("less_equal",))
-gt = _comparison("gt", np.greater, operator="gt", aliases=("greater",))
-ge = _comparison("ge", np.greater_equal, operator="ge", aliases=("greater_equal",))
+eq = _comparison("eq", np.equal, rounds=True, operator="eq")
+ne = _comparison("ne", np.not_equal, rounds=True, operator="ne", aliases=("not_equal",))
+lt = _comparison("lt", np.less, rounds=True, operator="lt", aliases=("less", "cmplt"))
+le = _comparison("le", np.less_equal, rounds=True, operator="le", aliases=("less_equal",))
+gt = _comparison("gt", np.greater, rounds=True, operator="gt", aliases=("greater",))
+ge = _comparison("ge", np.greater_equal, rounds=True, operator="ge", aliases=("greater_equal",))
 logical_and = _comparison("logical_and", np.logical_and, tensors=2)
 logical_or = _comparison("logical_or", np.logical_or, tensors=2)
 logical_xor = _comparison("logical_xor", np.logical_xor, tensors=2)

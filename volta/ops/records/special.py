@@ -149,7 +149,7 @@ log_ndtr_grad = gradient("log_ndtr_grad", "x", None, numpy=lambda g, x: g * np.e
 entr = unary("entr", lambda g, x: g * (-log(x) - 1.0), domain=(0.2, 3.0), room="special",
              numpy=lambda x: np.where(x > 0, -x * np.log(x), np.where(x == 0, 0.0, np.where(x < 0, -np.inf, x))))
 xlog1py = binary("xlog1py", (lambda g, a, b: where_op((a == 0) & (b <= -1), 0.0, xlog1py(g, b)), lambda g, a, b: g * a / (b + 1.0)),
-                 takes="f", domain=(0.3, 3.0), room="special",
+                 takes="f", domain=(0.3, 3.0), room="special", rounds=True,
                  numpy=lambda a, b: np.where((a == 0) & ~np.isnan(b), 0.0, a * np.log1p(b)))
 
 
