@@ -404,8 +404,8 @@ def check_apart(str name, TensorBase target not None, TensorBase other not None,
 
 
 def as_before(TensorBase target not None):
-    """A tensor that stands for `target`, with its history, before an in-place change. As in PyTorch, hooks on a view hear nothing of what is
-    made of it by a change of what it shows."""
+    """A tensor that stands for `target`, with its history, before an in-place change. As in PyTorch, hooks on a view hear nothing of what
+    is made of it by a change of what it shows."""
     cdef TensorBase out
     if target._base is not None and heard(target):
         return replay(as_before(target._base), target._view)

@@ -2,11 +2,15 @@
 """Python numbers beside float16 and bfloat16, which PyTorch rounds to these before most ops compute."""
 from libc.math cimport frexp, isfinite, ldexp, rint
 
-from volta._kernels.core.base cimport FLOAT16
+from cpython.tuple cimport PyTuple_GET_SIZE
+
+from volta._kernels.core.base cimport FLOAT16, FLOAT32, FLOAT64, TensorBase, address, is_half
 from volta._kernels.core.record cimport Primitive
 
 # Not here are those for which it computes with the number as it is: factors, divisors, limits and what has no numbers.
 cdef frozenset _ROUNDING = frozenset("add sub eq ne lt le gt ge remainder fmod pow xlogy xlog1py".split())
+
+cdef frozenset _FACTORS = frozenset("mul div floor_divide div_trunc".split())
 
 
 cdef object rounded(Primitive op, object number, int code):
@@ -17,6 +21,18 @@ cdef object rounded(Primitive op, object number, int code):
     x = number
     near = _nearest(x, code == FLOAT16)
     return number if near == x else near
+
+
+cdef object unrounded(Primitive op, TensorBase x):
+    """The number in a tensor without dimensions, where that is a factor or divisor that PyTorch does not round on the CPU; else None."""
+    if op.name not in _FACTORS or PyTuple_GET_SIZE(x.shape) or x._requires_grad or x.storage.version < 0 or (
+            x._base is not None and x._base._requires_grad or x.storage.tangent is not None or x.storage.device.is_gpu):
+        return None
+    if x.dtype.code == FLOAT32:
+        return <double>(<float*>address(x))[0]
+    if x.dtype.code == FLOAT64:
+        return (<double*>address(x))[0]
+    return (<object>x).item() if is_half(x.dtype.code) else None
 
 
 cdef double _nearest(double x, bint narrow) noexcept:
