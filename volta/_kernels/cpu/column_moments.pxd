@@ -18,6 +18,16 @@ cdef inline Py_ssize_t blocks_of(Py_ssize_t n) noexcept nogil:
     return max(1, min(BLOCKS, n // ROWS))
 
 
+cdef inline double plain_mean(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t width) noexcept nogil:
+    """The mean of n runs, without a start, from which some may be further than the element type holds."""
+    cdef Py_ssize_t i, j
+    cdef double total = 0
+    for i in range(n):
+        for j in range(width):
+            total += x[i * stride + j]
+    return total / <double>(n * width)
+
+
 cdef inline void block_moments(const real* x, const real* origin, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t columns,
                                  double* mean, double* away) noexcept nogil:
     """Means of some rows, and sums of squares beside them, of neighbouring channels. IN: origin, the first row of all: sums are of what is
@@ -25,6 +35,7 @@ cdef inline void block_moments(const real* x, const real* origin, Py_ssize_t n, 
     cdef real few[COLUMNS]
     cdef real start[COLUMNS]
     cdef Py_ssize_t i, j, k, stop = 0
+    cdef double beyond = 0
     for j in range(columns):                    # the mean beside infinity is infinity, not NaN
         mean[j], away[j], start[j] = 0, 0, origin[j] if origin[j] - origin[j] == 0 else 0
     while stop < n:
@@ -38,6 +49,11 @@ cdef inline void block_moments(const real* x, const real* origin, Py_ssize_t n, 
             mean[j] += few[j]
     for j in range(columns):
         mean[j] = start[j] + mean[j] / <double>n
+        beyond += mean[j] - mean[j]
+    for j in range(columns if beyond != 0 else 0):
+        if mean[j] - mean[j] != 0:
+            mean[j] = plain_mean(x + j, n, stride, 1)
+    for j in range(columns):
         start[j] = <real>mean[j]
     stop = 0
     while stop < n:

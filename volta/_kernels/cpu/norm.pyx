@@ -12,7 +12,7 @@ from libc.math cimport sqrt
 
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, empty_host_like, host_storage
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.cpu.column_moments cimport COLUMNS, block_moments, block_sums, blocks_of
+from volta._kernels.cpu.column_moments cimport COLUMNS, block_moments, block_sums, blocks_of, plain_mean
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.sums cimport line_away, line_dot, line_squares, line_sum
@@ -29,10 +29,17 @@ cdef void statistics(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t 
     for i in range(n):
         total += line_away(x + i * stride, pivot, pixels)
     mean[0] = <real>(pivot + total / count)
+    if mean[0] - mean[0] != 0:
+        mean[0] = <real>plain_mean(x, n, stride, pixels)
     total = 0
     for i in range(n):
         total += line_squares(x + i * stride, mean[0], pixels)
     rstd[0] = <real>(1.0 / sqrt(total / count + eps))
+
+
+cdef inline real centre(real mean, real rstd) noexcept nogil:
+    """What is subtracted: nothing where a variance beyond the element type leaves nothing, and the difference may be beyond it, too."""
+    return 0 if rstd == 0 and mean - mean == 0 else mean
 
 
 cdef void normalize(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t pixels, real mean, real scale,
@@ -88,7 +95,7 @@ cdef void join_moments(const double* means, const double* away, Py_ssize_t n, Py
 
 cdef void forward_columns(const real* x, const real* weight, const real* bias, double eps, Py_ssize_t n, Py_ssize_t channels, real* out,
                           real* mean, real* rstd, double* moments, real* factors) noexcept nogil:
-    """Rank-2 input. IN: moments, room for two of each channel and block; factors, for two of each channel."""
+    """Rank-2 input. IN: moments, room for two of each channel and block; factors, for three of each channel."""
     cdef Py_ssize_t blocks = blocks_of(n), strips = (channels + COLUMNS - 1) // COLUMNS, item, row, c
     cdef int threads = threads_for(n * channels), t
     for item in prange(blocks * strips, num_threads=threads, schedule="static"):
@@ -102,8 +109,9 @@ cdef void forward_columns(const real* x, const real* weight, const real* bias, d
     for c in range(channels):
         factors[c] = rstd[c] * weight[c] if weight != NULL else rstd[c]
         factors[channels + c] = bias[c] if bias != NULL else <real>0
+        factors[2 * channels + c] = centre(mean[c], rstd[c])
     for t in prange(threads, num_threads=threads, schedule="static"):
-        given_items(x, <const real*>mean, <const real*>factors, <const real*>factors + channels, channels, 1,
+        given_items(x, <const real*>factors + 2 * channels, <const real*>factors, <const real*>factors + channels, channels, 1,
                     n * channels * t // threads, n * channels * (t + 1) // threads, out)
 
 
@@ -157,7 +165,7 @@ cdef void forward_items(const real* x, const real* weight, const real* bias, dou
     cdef Py_ssize_t c, stride = channels * pixels
     for c in range(first, last):
         statistics(x + c * pixels, n, stride, pixels, eps, mean + c, rstd + c)
-        normalize(x + c * pixels, n, stride, pixels, mean[c],
+        normalize(x + c * pixels, n, stride, pixels, centre(mean[c], rstd[c]),
                   rstd[c] * weight[c] if weight != NULL else rstd[c], bias[c] if bias != NULL else <real>0,
                   out + c * pixels)
 
@@ -169,7 +177,7 @@ cdef void forward(const real* x, const real* weight, const real* bias, double ep
     cdef Storage room
     cdef double* moments
     if pixels == 1 and n * channels > 0:
-        room = host_storage(2 * channels * (blocks_of(n) * sizeof(double) + sizeof(real)))
+        room = host_storage(channels * (2 * blocks_of(n) * sizeof(double) + 3 * sizeof(real)))
         moments = <double*>room.data
         with nogil:
             forward_columns(x, weight, bias, eps, n, channels, out, mean, rstd, moments, <real*>(moments + 2 * channels * blocks_of(n)))
