@@ -118,3 +118,14 @@ def test_forward_derivatives_of_what_is_changed_after_use():
     inner = volta.func.jvp(lambda x: volta.func.jvp(volta.sin, (x.mul_(x),), (x * 2,))[1], (x.clone(),), (t,))[1]
     want = volta.func.jvp(lambda x: volta.func.jvp(volta.sin, (x * x,), (x * x * 2,))[1], (x,), (t,))[1]
     assert inner.tolist() == pytest.approx(want.tolist())
+
+
+def test_what_stands_for_all_samples():
+    seen = []
+
+    def look(x):
+        seen.extend(volta.func.debug_unwrap(x, recurse=recurse) for recurse in (True, False))
+        return x
+    x = volta.arange(6.0).reshape(2, 3)
+    volta.vmap(volta.vmap(look))(x)
+    assert seen[0].tolist() == x.tolist() and seen[1].ndim == 1 and volta.func.debug_unwrap(x) is x

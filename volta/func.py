@@ -28,8 +28,8 @@ from volta.rearranging import rearrange
 from volta.tensor import Tensor
 from volta.trees import flatten
 
-__all__ = ["functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "rearrange",
-           "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap"]
+__all__ = ["debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
+           "linearize", "rearrange", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap"]
 
 
 def _check_tensors(name: str, what: str, leaves: list) -> None:
@@ -81,6 +81,17 @@ def _changeable(x):
     shown = core.alias(x)
     graph.custom_node(_Same(), (x,), (shown,))
     return shown
+
+
+def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
+    """What stands for all samples inside `vmap`, of the innermost one alone without `recurse`; another tensor as it is. For debuggers.
+
+    >>> volta.func.vmap(lambda x: x * volta.func.debug_unwrap(x).ndim)(volta.ones(2))
+    tensor([1., 1.])
+    """
+    if not isinstance(tensor, Sample):
+        return tensor
+    return debug_unwrap(tensor.physical) if recurse else tensor.physical
 
 
 @contextmanager
