@@ -1,4 +1,6 @@
 """In-place changes of recorded tensors: what is differentiated, what is refused."""
+import warnings
+
 import numpy as np
 import pytest
 
@@ -346,7 +348,7 @@ def test_a_part_of_the_same_size_is_refused(device):
 def test_recorded_writes_to_expanded_tensors(device):
     """Where PyTorch takes them: one number for all elements, and a part that repeats none."""
     x = volta.tensor([1.0, 2.0, 3.0], device=device, requires_grad=True)
-    for write in (lambda y: y.zero_(), lambda y: y.fill_(0), lambda y: y.__setitem__(slice(None), 0.0)):
+    for write in (lambda y: y.zero_(), lambda y: y.fill_(0)):
         base = x * 2
         write(y := base.expand(2, 3))
         assert y.tolist() == [[0.0] * 3] * 2 and base.tolist() == [0.0] * 3 and y.requires_grad
@@ -359,5 +361,39 @@ def test_recorded_writes_to_expanded_tensors(device):
         assert volta.autograd.grad(y.sum(), x)[0].tolist() == [slope] * 3
     with pytest.raises(AutogradError, match="single memory location, since it is expanded"):
         (x * 1).expand(2, 3).fill_(x[0])
-    with pytest.raises(AutogradError, match="single memory location, since it is expanded"):
-        (x * 1).expand(2, 3)[:] = x * 2
+    for value in (x * 2, 0.0):
+        with pytest.raises(AutogradError, match="single memory location, since it is expanded"):
+            (x * 1).expand(2, 3)[:] = value
+
+
+def test_recorded_masks_and_indices_of_expanded_tensors(device):
+    """PyTorch takes them, though not back."""
+    x = volta.tensor([1.0, 2.0, 3.0], device=device, requires_grad=True)
+    mask, index = volta.tensor([[True, False, False], [False, True, False]], device=device), volta.tensor([1], device=device)
+    for write, values, slopes in (
+            (lambda y: y.masked_fill_(mask, 7.0), [7, 7, 6], [0, 0, 4]), (lambda y: y.masked_fill_(mask, x[2]), [3, 3, 6], [0, 0, 8]),
+            (lambda y: y.__setitem__(mask, 7.0), [7, 7, 6], [0, 0, 4]), (lambda y: y.__setitem__(index, x), [1, 2, 3], [2, 2, 2]),
+            (lambda y: y.index_fill_(1, index, 7.0), [2, 7, 6], [4, 0, 4]), (lambda y: y.tril_(), [2, 0, 0], [4, 0, 0]),
+            (lambda y: y.index_put_((index,), x), [1, 2, 3], [2, 2, 2]), (lambda y: y.fill_diagonal_(7.0), [7, 7, 6], [0, 0, 4]),
+            (lambda y: y.index_put_((volta.cat((index, index)),), x, accumulate=True), [4, 8, 12], [8, 8, 8])):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            write(y := (x * 2).expand(2, 3))
+        assert y.tolist() == [values] * 2
+        assert volta.autograd.grad(y.sum(), x)[0].tolist() == slopes
+    with pytest.raises(AutogradError, match="masked_fill_: a view of a leaf tensor that requires grad"):
+        x.expand(2, 3).masked_fill_(mask, 7.0)
+
+
+def test_hooks_on_a_view_hear_nothing_of_what_follows_a_change(device):
+    """As in PyTorch: the history of the view is another one then, while that of the base goes on."""
+    for changed in range(3):
+        x, heard = leaf(1.0, 1.0, 1.0, device=device), []
+        base = x * 2
+        view = base[:2]
+        part = view[:1]
+        for name, each in (("part", part), ("view", view), ("base", base)):
+            each.register_hook(lambda g, name=name, heard=heard: heard.append(name) or g * 2)
+        (base, view, part)[changed].mul_(3)
+        (part.sum() * 5 + view.sum() * 2 + base.sum()).backward()
+        assert heard == ["base"] and x.grad.tolist() == ([96, 36, 12], [96, 36, 4], [96, 12, 4])[changed]

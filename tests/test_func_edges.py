@@ -99,3 +99,33 @@ def test_forward_derivatives_follow_changes_in_place(change, factors):
         assert volta.func.linearize(change, made())[1](volta.ones(2)).item() == 2 * factors[0] + 4 * factors[1]
     second = volta.func.jacfwd(lambda x: volta.func.jacfwd(change)(x))(volta.tensor([1.0, 2.0]))
     assert second.tolist() == [[2 * factors[0], 0], [0, 2 * factors[1]]]
+
+
+def test_forward_derivatives_of_what_is_changed_after_use():
+    """What is kept of the inputs is kept as it was."""
+    x, t = volta.tensor([2.0, 3.0]), volta.tensor([1.0, 1.0])
+
+    def swapped(x):
+        x[0] = x[1] * x[0]
+        return x
+    for function, value, slope in ((lambda x: x.copy_(x * x), [4, 9], [4, 6]), (lambda x: x.copy_(x * x) * x, [16, 81], [32, 108]),
+                                   (swapped, [6, 3], [5, 1]), (lambda x: x.mul_(x), [4, 9], [4, 6])):
+        own = x.clone()
+        found = volta.func.jvp(function, (own,), (t,))
+        assert found[0].tolist() == value and found[1].tolist() == slope
+        assert volta.func.linearize(function, x.clone())[1](t).tolist() == slope
+    assert own.tolist() == [4, 9]                       # as in PyTorch, the argument itself
+    inner = volta.func.jvp(lambda x: volta.func.jvp(volta.sin, (x.mul_(x),), (x * 2,))[1], (x.clone(),), (t,))[1]
+    want = volta.func.jvp(lambda x: volta.func.jvp(volta.sin, (x * x,), (x * x * 2,))[1], (x,), (t,))[1]
+    assert inner.tolist() == pytest.approx(want.tolist())
+
+
+def test_what_stands_for_all_samples():
+    seen = []
+
+    def look(x):
+        seen.extend(volta.func.debug_unwrap(x, recurse=recurse) for recurse in (True, False))
+        return x
+    x = volta.arange(6.0).reshape(2, 3)
+    volta.vmap(volta.vmap(look))(x)
+    assert seen[0].tolist() == x.tolist() and seen[1].ndim == 1 and volta.func.debug_unwrap(x) is x

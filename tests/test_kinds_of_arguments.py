@@ -103,3 +103,53 @@ def test_a_size_of_one_number_and_bools_of_numpys(each):
         with pytest.raises(IndexError, match="indexing: bool is no index"):
             X[key] = 1.0
     assert X[[yes, np.bool_(False)]].shape == (1, 3) and (X + yes).tolist() == [[2.0] * 3] * 2 and (ints & True).tolist() == [[1] * 3] * 2
+
+
+def test_counts_and_indices_in_tensors_and_arrays(each):
+    """What PyTorch calls symbolic integers; dimensions it takes from tensors without dimensions alone."""
+    counts = (volta.tensor(2), volta.tensor([2]), np.array(2), np.int64(2))
+
+    def check(call, count):
+        assert call(count).shape == call(2).shape
+    each(check, [lambda n: volta.eye(n), lambda n: X.topk(n)[0], lambda n: X.kthvalue(n)[0], lambda n: X.narrow(1, 0, n), volta.randperm,
+                 lambda n: X.select(1, n), lambda n: X.tril(n), lambda n: X.narrow_copy(1, n, 1), lambda n: X.as_strided((1,), (1,), n),
+                 lambda n: volta.randint(n, (3,)), lambda n: volta.zeros(n), lambda n: X.expand(n, 2, 3), lambda n: X.repeat(1, n),
+                 lambda n: volta.svd_lowrank(X, n)[1], lambda n: volta.nn.functional.local_response_norm(X[None], n),
+                 lambda n: volta.nn.functional.conv1d(X, volta.ones(2, 1, 1), groups=n),
+                 lambda n: volta.slice_scatter(X, volta.ones(2, 1), 1, n)], counts)
+    assert volta.all(X, dim=volta.tensor(0)).shape == (3,) and [len(p) for p in X.T.split(volta.tensor(2.0))] == [2, 1]
+    assert volta.tensordot(X, X.T, volta.tensor(1)).shape == volta.tensordot(X, X.T, True).shape == (2, 2)
+    assert volta.tensordot(X, X, volta.tensor([[1], [1]])).shape == (2, 2) and volta.svd_lowrank(X, True)[1].shape == (1,)
+    pool = volta.nn.functional.adaptive_avg_pool2d
+    for size in (volta.tensor([1, 2]), np.array([1, 2]), (True, 2)[::-1]):
+        assert pool(X[None], size).shape == (1, *map(int, size))
+    assert volta.sub(X, np.bool_(True)).tolist() == [[0.0] * 3] * 2
+    assert volta.renorm(X, 2, 0, volta.tensor(1)).norm(dim=1).tolist() == pytest.approx([1, 1])
+
+
+def test_numbers_for_targets():
+    f = volta.nn.functional
+    assert f.gaussian_nll_loss(X, 2, X).item() == f.gaussian_nll_loss(X, 2 * X, X).item() == 0.5
+    assert f.multilabel_soft_margin_loss(X, 2).item() == f.multilabel_soft_margin_loss(X, 2 * X).item()
+    assert f.local_response_norm(X[None], 2, volta.tensor(1.0), volta.tensor(1.0)).shape == (1, 2, 3)
+
+
+def test_integers_of_other_kinds_are_refused(each):
+    def check(call, words):
+        refuses(words, call)
+    f, images, yes = volta.nn.functional, volta.ones(1, 1, 4, 4), volta.tensor(True)
+    each(check, [lambda: volta.zeros(np.array([2, 3])), lambda: X.reshape(np.array([6])), lambda: X.sum(np.array([0])),
+                 lambda: volta.zeros(yes), lambda: X.repeat(yes, 2), lambda: f.interpolate(images, size=yes),
+                 lambda: X.any(dim=volta.tensor([0])), lambda: f.unfold(images, volta.tensor(2)), lambda: X.split(np.int64(2)),
+                 lambda: volta.unsafe_split(X, [1, 1])], ["must be an integer"])
+    each(check, [lambda: X.std(dim=True), lambda: X.var(dim=False), lambda: volta.std_mean(X, dim=True)], ["dim must be .* got bool"])
+    for mode in ("nearest", "bilinear", "bicubic"):
+        refuses("scale_factor must be a number", lambda mode=mode: f.interpolate(images, scale_factor=volta.tensor(2), mode=mode))
+    assert X.std(True).item() == 0 and X.sum(yes).shape == (2,) and f.interpolate(images, scale_factor=volta.tensor(2), mode="area").shape
+    refuses("tensordot: dims must be an integer or sequences of integers, two, got np.int64", lambda: volta.tensordot(X, X.T, np.int64(1)))
+    with pytest.raises(volta.errors.ArgumentError, match="kernel_size must be an int or a pair of ints >= 1, got \\[2\\]"):
+        f.unfold(images, [2])
+    with pytest.raises(TypeError, match="to: non_blocking and copy must be True or False, got 1"):
+        X.to("cpu", volta.float32, 1)
+    with pytest.raises(IndexError, match="a tensor without dimensions has none to repeat along"):
+        volta.repeat_interleave(volta.tensor(1.0), 2, dim=0)

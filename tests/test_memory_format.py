@@ -229,3 +229,17 @@ def test_lines_go_by_the_weight_alone(rank, how):
         x, w = x[:, :rank + 1], w[:, :rank + 1]
         found.append(tuple(lib.nn.functional.conv1d(x, w).stride()))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ["conv2d", "conv_transpose2d", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d"])
+def test_one_image_whose_channels_lie_together(name, each):
+    """PyTorch goes by the step to the next image, too, though there is none."""
+    def check(batched, channels):
+        found = []
+        for lib in (torch, volta):
+            x = lib.arange(30.0 * channels).reshape(6, 5, channels).permute(2, 0, 1)
+            weight = lib.ones(channels, channels, 3, 3) if name.startswith("conv") else 2
+            y = getattr(lib.nn.functional, name)(x[None] if batched else x, weight)
+            found.append((tuple(y.shape), y.stride(), y.tolist()))
+        assert found[0] == found[1]
+    each(check, [True, False], [2, 3, 8, 16])

@@ -307,3 +307,19 @@ def test_norms_of_windows(device, rng, p, ceil_mode):
         found.append([t.detach().cpu().numpy() for t in (out, *T.autograd.grad(out.sum(), [a]))])
     for want, got in zip(*found):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_batch_norm_of_the_largest_numbers(each):
+    """Differences of such numbers are beyond float32, their mean is not."""
+    def check(layout):
+        values = [[3e38, 3e38], [-3e38, -2e38], [2e38, -1e38], [-1e38, 3e37]] * (40 if layout == "many" else 1)
+        x = volta.tensor(values)
+        x = x.T.reshape(1, 2, -1) if layout == "channels" else x[:, :, None, None].expand(-1, -1, 2, 2) if layout == "images" else x
+        mean, var = volta.zeros(2), volta.ones(2)
+        y = volta.nn.functional.batch_norm(x, mean, var, training=True)
+        assert y.abs().max().item() == 0 and var.tolist() == [np.inf] * 2
+        np.testing.assert_allclose(mean.numpy(), np.mean(values, 0) / 10, rtol=1e-5)
+        if layout == "rows":                    # with more of them PyTorch's sums are infinite
+            x, mean, var = torch.tensor(values), torch.zeros(2), torch.ones(2)
+            assert torch.nn.functional.batch_norm(x, mean, var, training=True).abs().max() == 0 and var.tolist() == [np.inf] * 2
+    each(check, ["rows", "channels", "images", "many"])

@@ -44,3 +44,22 @@ def test_results_are_those_of_a_tensor_of_the_rounded_number(name, dtype):
     x = volta.linspace(0.6, 3.7, 400).to(getattr(volta, dtype))
     number = volta.tensor(1.70013, dtype=x.dtype)
     assert volta.equal(f(x, 1.70013), f(x, number)) and volta.equal(f(1.70013, x), f(number, x))
+
+
+@pytest.mark.parametrize("dtype", STEP)
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16", "bfloat16"])
+def test_factors_in_tensors_are_taken_as_they_are(kind, dtype, each):
+    def check(name, number, options):
+        def results(lib):
+            x, y = lib.arange(-50, 50, dtype=lib.float32).to(getattr(lib, dtype)), lib.tensor([number]).to(getattr(lib, kind))[0]
+            found = [getattr(lib, name)(x, y, **options), getattr(x.clone(), f"{name}_")(y, **options)]
+            want = x.clone().requires_grad_()
+            getattr(lib, name)(want, y, **options).sum().backward()
+            return [z.double().tolist() for z in (*found, want.grad)]
+        np.testing.assert_array_equal(results(volta), results(torch))
+    each(check, ["mul", "div"], [0.1, -0.3, 1e-7, 7.3, 1 / 3, 0.0], [{}])
+    each(check, ["div"], [0.1, -0.3, 7.3], [{"rounding_mode": "floor"}, {"rounding_mode": "trunc"}])
+    x = volta.ones(3, dtype=volta.float16)
+    y = volta.tensor(0.1, requires_grad=True)           # a number that a gradient flows to stays a tensor
+    (x * y).sum().backward()
+    assert y.grad.item() == 3 and (x * volta.tensor(2)).dtype is volta.float16

@@ -351,3 +351,15 @@ def test_what_load_state_dict_copies(lib):
 def test_arguments_are_pytorchs(name):
     theirs, ours = (inspect.signature(getattr(lib.optim, name).__init__).parameters.values() for lib in (torch, volta))
     assert [(p.name, p.kind, p.default) for p in ours] == [(p.name, p.kind, p.default) for p in theirs]
+
+
+@pytest.mark.parametrize("name, options", [*CASES, ("RMSprop", {"centered": True, "momentum": 0.9}), ("Adam", {"amsgrad": True})], ids=str)
+def test_states_are_in_order(name, options):
+    keys = []
+    for lib in (torch, volta):
+        p = lib.nn.Parameter(lib.ones(2, 2))
+        optimizer = getattr(lib.optim, name)([p], **options)
+        (p * p).sum().backward()
+        optimizer.step()
+        keys.append(list(optimizer.state_dict()["state"][0]))
+    assert keys[1] == keys[0]

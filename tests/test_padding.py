@@ -131,3 +131,25 @@ def test_images_by_pixels_stay_so(rng, mode):
         np.testing.assert_allclose(y.grad.numpy(), x.grad.numpy(), rtol=1e-14)
     with pytest.raises(ShapeError, match=r"pad: mode 'reflect' cannot extend dimension 3 of size 3 by \(3, 0\)"):
         F.pad(volta.zeros(1, 16, 4, 3).contiguous(memory_format=volta.channels_last), (3, 0, 0, 0), "reflect")
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+def test_what_is_cut_off_whole(mode, each):
+    """PyTorch allows it beside another dimension that is not, but in circles."""
+    torch = pytest.importorskip("torch")
+
+    def check(shape, pad):
+        found = []
+        for lib in (torch, volta):
+            x = lib.ones(shape, requires_grad=True)
+            try:
+                y = lib.nn.functional.pad(x, pad, mode=mode)
+                found.append(tuple(y.shape))
+            except RuntimeError:
+                found.append(None)
+        assert found[0] == found[1]
+        if found[1] is not None:                # PyTorch's gradient may be memory that nobody wrote
+            y.sum().backward()
+            assert x.grad.sum().item() == y.numel() == 0
+    each(check, [(2, 3, 4), (0, 3, 4)], [(-2, -2), (-5, 0), (-2, -2, 0, 0), (0, 0, -2, -2), (-5, 0, 1, 1)])
+    each(check, [(2, 3, 4, 5), (0, 3, 4, 5)], [(0, 0, -4, 0), (-5, 0, 1, 1), (-5, 0, -4, 0), (-2, -3, 0, 0, 0, 0), (0, 0, 0, 0, -3, 0)])

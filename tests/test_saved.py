@@ -1,5 +1,6 @@
 """Saved-tensor hooks, checkpoints and anomaly mode."""
 import sys
+import warnings
 
 import pytest
 
@@ -235,3 +236,18 @@ def test_an_identical_hook_keeps_the_check_of_versions():
         y.add_(1)
         with pytest.raises(AutogradError, match=text):
             z.sum().backward()
+
+
+def test_inputs_of_checkpoints_by_themselves():
+    checkpoints = volta.utils.checkpoint
+    x = volta.ones(2, requires_grad=True)
+    y, number = checkpoints.detach_variable((x * 2, 3))
+    assert y.is_leaf and y.requires_grad and y.tolist() == [2, 2] and number == 3
+    assert not checkpoints.detach_variable((x.detach(),))[0].requires_grad
+    with pytest.raises(volta.errors.ArgumentError, match="detach_variable: takes a tuple, got list"):
+        checkpoints.detach_variable([x])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        checkpoints.check_backward_validity([x, 3])
+        with pytest.raises(UserWarning, match="none of the inputs requires a gradient"):
+            checkpoints.check_backward_validity([x.detach(), 3])

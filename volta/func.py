@@ -14,6 +14,7 @@ from volta import autograd
 from volta._kernels import core
 from volta._kernels.core import graph
 from volta._kernels.core.graph import Node
+from volta._kernels.core.hooks import pop_saved_hooks, push_saved_hooks, saved_hooks
 from volta.batching import vmap
 from volta.batching_rules import Sample, levels_of, lifted, lowered, running
 from volta.errors import ArgumentError, AutogradError, CallError, DTypeError, ShapeError
@@ -21,13 +22,14 @@ from volta.nn.module import Module
 from volta.nn.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
 from volta.ops.creation import eye, ones_like, zeros_like
 from volta.ops.join import stack
+from volta.ops.records.view import clone_op
 from volta.ops.view import movedim, reshape
 from volta.rearranging import rearrange
 from volta.tensor import Tensor
 from volta.trees import flatten
 
-__all__ = ["functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "rearrange",
-           "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap"]
+__all__ = ["debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
+           "linearize", "rearrange", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap"]
 
 
 def _check_tensors(name: str, what: str, leaves: list) -> None:
@@ -79,6 +81,31 @@ def _changeable(x):
     shown = core.alias(x)
     graph.custom_node(_Same(), (x,), (shown,))
     return shown
+
+
+def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
+    """What stands for all samples inside `vmap`, of the innermost one alone without `recurse`; another tensor as it is. For debuggers.
+
+    >>> volta.func.vmap(lambda x: x * volta.func.debug_unwrap(x).ndim)(volta.ones(2))
+    tensor([1., 1.])
+    """
+    if not isinstance(tensor, Sample):
+        return tensor
+    return debug_unwrap(tensor.physical) if recurse else tensor.physical
+
+
+@contextmanager
+def _kept_apart(own: list) -> Iterator[None]:
+    """What nodes save of the memory of these, they save as a copy: it may be changed in place afterwards."""
+    if saved_hooks() is not None:               # which somebody else has asked for
+        yield
+        return
+    storages = [_whole(x).storage for x in own]
+    push_saved_hooks(lambda x: clone_op(x) if x.storage in storages else x, lambda x: x)
+    try:
+        yield
+    finally:
+        pop_saved_hooks()
 
 
 def _whole(x):
@@ -227,7 +254,8 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
     own, full, _ = _arguments("jvp", primals, tuple(range(len(primals))), True)
     along = _tangents("jvp", tangents, own)
     with autograd.enable_grad():
-        result = func(*full)
+        with _kept_apart(own):
+            result = func(*full)
         result, aux = _apart("jvp", result, has_aux)
         outputs, build = flatten(result)
         _check_results("jvp", outputs)
@@ -249,7 +277,8 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
     """
     own, full, _ = _arguments("linearize", primals, tuple(range(len(primals))), True)
     with autograd.enable_grad():
-        result = func(*full)
+        with _kept_apart(own):
+            result = func(*full)
         outputs, build = flatten(result)
         _check_results("linearize", outputs)
         pulled, seeds = _pulled(outputs, own)

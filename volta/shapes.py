@@ -42,8 +42,8 @@ def as_shape(*sizes: object) -> tuple[int, ...]:
     return shape
 
 
-def per_dim(op: str, name: str, value: object, rank: int, least: int = 1) -> tuple[int, ...]:
-    """An int for each of `rank` dimensions, from one int or as many.
+def per_dim(op: str, name: str, value: object, rank: int, least: int = 1, one: bool = True) -> tuple[int, ...]:
+    """An int for each of `rank` dimensions, from one int or as many; with `one` also from a sequence of one.
 
     Raises: ArgumentError for anything else or a value below `least`.
     """
@@ -56,7 +56,7 @@ def per_dim(op: str, name: str, value: object, rank: int, least: int = 1) -> tup
         else:
             return value
     values = (value,) if hasattr(value, "__index__") else tuple(value) if isinstance(value, (tuple, list)) else ()
-    values = values * rank if len(values) == 1 else values
+    values = values * rank if len(values) == 1 and (one or hasattr(value, "__index__")) else values
     if len(values) != rank or not all(hasattr(v, "__index__") and least <= v < 1 << 31 for v in values):
         several = {1: "", 2: " or a pair of ints"}.get(rank, f" or {rank} ints")
         raise ArgumentError(f"{op}: {name} must be an int{several} >= {least}, got {value!r}")

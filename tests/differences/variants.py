@@ -158,8 +158,8 @@ def numbers(args: object) -> Iterator[tuple[str, object]]:
         def put(new: object, i: int = i) -> object:
             return (tuple(new if i == j else each for j, each in enumerate(positional)), named)
         if isinstance(value, Laid):
-            for number in (2, 1.5, True, -1):
-                yield f"number {number} at {i}", put(number)
+            for other in (2, 1.5, True, -1, None, "no", [2.0], (2,), np.float64(2), np.bool_(True)):
+                yield f"number {other!r} at {i}", put(other)
         yield from _replaced(value, put, f"at {i}")
     for key, value in named.items():
         yield from _replaced(value, lambda new, key=key: (positional, {**named, key: new}), f"for {key}")
@@ -167,24 +167,35 @@ def numbers(args: object) -> Iterator[tuple[str, object]]:
 
 def _replaced(value: object, put: object, where: str) -> Iterator[tuple[str, object]]:
     if isinstance(value, bool):
-        for new in (int(value), None, "no"):
+        for new in (int(value), float(value), np.bool_(value), Laid(np.array([value]), torch.bool, (), (), 0, False), None, "no", (value,)):
             yield f"{new!r} {where}", put(new)
     elif isinstance(value, int):
         tensor = Laid(np.array([value]), torch.int64, (), (), 0, False)
-        kinds = (np.int64(value), np.int32(value), float(value), value + 0.5, True, tensor, None, 100, -100, "no", [value], (value, value))
+        one = Laid(np.array([value]), torch.int64, (1,), (1,), 0, False)
+        wide = Laid(np.array([value], np.float32), torch.float32, (), (), 0, False)
+        yes = Laid(np.array([True]), torch.bool, (), (), 0, False)
+        kinds = (np.int64(value), np.int32(value), float(value), np.float64(value), value + 0.5, True, False, np.bool_(True), tensor, one,
+                 wide, yes, None, 100, -100, "no", [value], (value, value), (True,), (), np.array(value), np.array([value]))
         for new in kinds:
             yield f"{new!r:.20} {where}", put(new)
     elif isinstance(value, float):
         tensor = Laid(np.array([value], np.float32), torch.float32, (), (), 0, False)
-        for new in (np.float32(value), np.float64(value), 1, True, tensor, None, float("nan"), float("inf"), "no", [value]):
+        one = Laid(np.array([value], np.float32), torch.float32, (1,), (1,), 0, False)
+        for new in (np.float32(value), np.float64(value), 1, np.int64(1), True, np.bool_(True), tensor, one, None, float("nan"),
+                    float("inf"), "no", [value], (value,), np.array(value)):
             yield f"{new!r:.20} {where}", put(new)
     elif isinstance(value, (tuple, list)) and value and all(type(n) is int for n in value):
         for name, new in (("list", list(value)), ("tuple", tuple(value)), ("first", value[0]), ("NumPy's", tuple(map(np.int64, value))),
-                          ("floats", tuple(float(n) for n in value)), ("more", (*value, 1)), ("less", tuple(value[:-1])),
+                          ("floats", tuple(float(n) for n in value)),
+                          ("tensors", tuple(Laid(np.array([n]), torch.int64, (), (), 0, False) for n in value)),
+                          ("a tensor", Laid(np.array(value), torch.int64, (len(value),), (1,), 0, False)), ("an array", np.array(value)),
+                          ("bools", (True,) * len(value)), ("a bool last", (*value[:-1], True)), ("a bool", True), ("a float", 1.0),
+                          ("None", None), ("a str", "no"), ("strs", ("no",) * len(value)), ("Nones", (None,) * len(value)), ("nothing", ()),
+                          ("nested", (tuple(value),)), ("more", (*value, 1)), ("less", tuple(value[:-1])),
                           ("twice", (*value, *value)), ("negative", tuple(-n for n in value)), ("100", (100, *value[1:]))):
             yield f"{name} {where}", put(new)
     elif isinstance(value, str) and value != "cpu":
-        for new in ("no", None, 1):
+        for new in ("no", None, 1, True, 1.5, ("no",)):
             yield f"{new!r} {where}", put(new)
 
 

@@ -32,7 +32,7 @@ __all__ = [_module.__name__.rpartition(".")[2] for _module in table.import_all(_
 def _as_operand(op, value, inputs):
     """A tensor from an operand that is neither a tensor nor a plain Python number."""
     if isinstance(value, (_np.generic, _np.ndarray)) and value.ndim == 0 and not (op.family == "bitwise" and isinstance(value, _np.bool_)):
-        return value.item()
+        return int(value) if op.name == "sub" and value.dtype == bool else value.item()             # as in PyTorch
     if isinstance(value, (bool, int, float)):
         like = next((x for x in inputs or () if isinstance(x, _TensorBase)), None)
         return from_data.tensor(value, device=None if like is None else like.device)

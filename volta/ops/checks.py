@@ -43,11 +43,15 @@ def _is_index(value):
     if isinstance(value, (bool, np.bool_)):
         return False
     if _is_tensor(value):                   # a number that is not read here: on a GPU that would be a transfer
-        return value._size == 1 and not value.dtype.is_floating_point
+        return value._size == 1 and value.dtype.category == 1
     try:
         return -1 << 63 <= operator.index(value) < 1 << 63
     except TypeError:
         return False
+
+
+def _is_one(value):
+    return _is_tensor(value) and value._size == 1
 
 
 def _is_number(value):
@@ -56,8 +60,7 @@ def _is_number(value):
 
 def _each(test):
     def tests(value):
-        listed = isinstance(value, Sequence) and not isinstance(value, (str, bytes)) or isinstance(value, np.ndarray) and value.ndim == 1
-        return listed and all(map(test, value))
+        return isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and all(map(test, value))
     return tests
 
 
@@ -71,6 +74,16 @@ _are_sizes = _each(_is_size)
 def _integers(value):
     """Integers, of which as in PyTorch only the first may not be a bool."""
     return _are_sizes(value) and (not len(value) or _is_index(value[0]))
+
+
+_are_gaps = _each(lambda value: value is None or _is_size(value))
+
+
+def _gaps(value):
+    """Integers, or None in their place; functions of Python's read them from tensors and arrays, too."""
+    if _is_tensor(value) or isinstance(value, np.ndarray):
+        return value.ndim == 1 and _are_gaps(value.tolist()) or _is_tensor(value) and _is_one(value) and not value.dtype.is_floating_point
+    return _are_gaps(value) and (not len(value) or type(value[0]) is not bool)
 
 
 def _is_tensor(value):
@@ -97,16 +110,43 @@ KINDS = {
                    "a name such as 'cpu' or 'gpu:1'"),
     "Callable": (0, callable, "a function"),
     "Sequence[Tensor | None]": (TENSORS, _each(lambda value: value is None or _is_tensor(value)), "a sequence of tensors and None"),
-    "Sequence[int | None]": (GAPS, _each(lambda value: value is None or _is_integer(value)), "a sequence of integers and None"),
+    "Sequence[int | None]": (GAPS, _gaps, "a sequence of integers and None"),
 }
 
 
+# Integers of functions that are more particular in PyTorch, or less, by what they are for there: a count or an index may be in a tensor of
+# one element or an array of none, what chooses between overloads is in no vector, and some functions of Python's ask for an int.
+_SYMBOL = (INTEGER, _is_index, "an integer")
+_CHOICE = (INTEGER, lambda value: _is_integer(value), "an integer")
+_NUMBER = (INTEGER, lambda value: not _is_tensor(value) and _is_integer(value), "an integer")
+_PYTHONS = (INTEGER, lambda value: type(value) is int and _is_integer(value) or _is_one(value), "an integer of Python's")
+
+
+def _table(text):
+    return {words[0]: set(words[1:]) for words in map(str.split, text.split(";"))}
+
+
+_SPECIAL = {
+    _SYMBOL: _table("""as_strided storage_offset; as_strided_copy storage_offset; as_strided_scatter storage_offset; eye n m; kthvalue k;
+                    channel_shuffle groups; conv1d groups; conv2d groups; conv3d groups; conv_transpose1d groups; conv_transpose2d groups;
+                    conv_transpose3d groups; linalg_vander N; local_response_norm size; multinomial num_samples; narrow start length;
+                    narrow_copy start length; native_group_norm N C HxW; nonzero_static size; pca_lowrank q; randint bounds low high;
+                    randint_like bounds low high; randperm n; repeat_interleave repeats; select index; select_copy index;
+                    select_scatter index; slice_copy start end step; slice_scatter start end step; split_copy split_size;
+                    svd_lowrank q; topk k; tril diagonal; triu diagonal; unsafe_split split_size"""),
+    _CHOICE: _table("""all dim; any dim; count_nonzero dim; dsplit indices_or_sections; hsplit indices_or_sections;
+                    vsplit indices_or_sections"""),
+    _NUMBER: _table("""max_unpool1d kernel_size stride padding; max_unpool2d kernel_size stride padding;
+                    max_unpool3d kernel_size stride padding; unfold kernel_size dilation padding stride"""),
+    _PYTHONS: _table("split split_size_or_sections")}
+# Functions of which the second argument may be a bool where it comes by position: it is another one then.
+_BY_PLACE = {"std", "std_mean", "var", "var_mean"}
 # Flags that PyTorch's own functions are in Python for: anything is true or false there.
 _TRUTHS = {"add_zero_attn", "center", "get_infos", "hard", "inplace", "recompute_scale_factor", "reduce", "return_indices", "size_average",
            "use_separate_proj_weight"}
 # By function: arguments that it judges itself, as its like in PyTorch does.
 _OWN = {"cdist": {"compute_mode"}, "embedding_bag": {"mode"}, "gaussian_nll_loss": {"full"}, "grid_sample": {"mode", "padding_mode"},
-        "multi_head_attention_forward": {"training"}, "multi_margin_loss": {"p"}}
+        "multi_head_attention_forward": {"training"}, "multi_margin_loss": {"p"}, "tensordot": {"dims"}}
 # By function: arguments that may be left out but not be None.
 _GIVEN = {"cumulative_trapezoid": {"x"}, "eye": {"m"}, "max": {"dim_or_other", "dim", "keepdim"}, "median": {"dim"},
           "min": {"dim_or_other", "dim", "keepdim"}, "nanmedian": {"dim"}, "prod": {"dim"}, "scatter": {"reduce"}, "squeeze": {"dim"},
@@ -125,7 +165,9 @@ def _allowed(function, parameter):
         return None
     if parameter.name in _GIVEN.get(function.__name__, ()):
         names.remove("None")
-    kinds = [KINDS.get(kind) for kind in (*names, "None") if kind != "None" or "None" in names or parameter.name == "requires_grad"]
+    special = next((kind for kind, table in _SPECIAL.items() if parameter.name in table.get(function.__name__, ())), None)
+    kinds = [special if kind == "int" and special else KINDS.get(kind) for kind in (*names, "None")
+             if kind != "None" or "None" in names or parameter.name == "requires_grad"]
     return None if None in kinds else kinds
 
 
@@ -135,17 +177,21 @@ def kinds(function: Callable) -> tuple[tuple[int, ...], int, dict[str, int], boo
     for name, parameter in inspect.signature(function).parameters.items():
         allowed = _allowed(function, parameter)
         bits[name] = UNKNOWN if allowed is None else functools.reduce(operator.or_, [kind for kind, _, _ in allowed])
+        place = bits[name]
+        if name == "dim" and function.__name__ in _BY_PLACE:
+            bits[name] &= ~BOOLEAN
         if parameter.kind is parameter.VAR_POSITIONAL:
             more = bits[name]
         elif parameter.kind is not parameter.KEYWORD_ONLY:
-            positions.append(bits[name])
+            positions.append(place)
     return tuple(positions), more, bits, function.__name__ in _PAIRED
 
 
 # Annotations of which a 0-d tensor means its number: what adds to it must not change the caller's tensor.
-_WHOLE = [KINDS[kind] for kind in ("int", "bool", "str", "None", "Sequence[int]", "tuple[int, ...]", "Sequence[Sequence[int]]",
-                                   "Sequence[tuple[int, int]]", "Sequence[int | None]")]
+_WHOLE = [*_SPECIAL] + [KINDS[kind] for kind in ("int", "bool", "str", "None", "Sequence[int]", "tuple[int, ...]",
+                                                 "Sequence[Sequence[int]]", "Sequence[tuple[int, int]]", "Sequence[int | None]")]
 
+_SIZES = {"sizes", "size", "shape", "bounds", "counts", "order"}        # one may be an array without dimensions, no truth value
 _ONE_OR_MORE = {KINDS["int"][2], KINDS["Sequence[int]"][2]}     # of these a tensor of one element is one, too
 
 
@@ -157,7 +203,8 @@ def _rules(function):
     for name, parameter in signature.parameters.items():
         allowed = _allowed(function, parameter)
         if allowed is not None:
-            rules[name] = (allowed, parameter.kind is parameter.VAR_POSITIONAL, _ONE_OR_MORE <= {words for _, _, words in allowed},
+            rules[name] = (allowed, parameter.kind is parameter.VAR_POSITIONAL,
+                           _ONE_OR_MORE <= {words for _, _, words in allowed} and not {_CHOICE, _NUMBER, _PYTHONS} & {*allowed},
                            all(kind in _WHOLE for kind in allowed))
     return signature, rules
 
@@ -175,12 +222,15 @@ def settled(function: Callable, args: tuple, options: dict) -> tuple[tuple, dict
         return settled(function, *again) if again else (args, options)
     if function.__name__ in _PAIRED and "keepdim" in options and len(args) < 2 and "dim" not in options:
         raise CallError(f"{function.__name__}: keepdim goes with a dimension; give dim, too")
+    if function.__name__ in _BY_PLACE and type(options.get("dim")) is bool:
+        raise DTypeError(f"{function.__name__}: dim must be an integer or a sequence of integers or None, got bool")
     for name, value in bound.arguments.items():
         if name not in rules:
             continue
         allowed, several, one_or_more, whole = rules[name]
         for i, v in enumerate(value if several else (value,)):
-            one = one_or_more and (_is_tensor(v) and _is_index(v) or i > 0 and type(v) is bool)
+            one = one_or_more and (i > 0 and type(v) is bool or (_is_index(v) if name in _SIZES else
+                                                                 _is_one(v) and not v.dtype.is_floating_point))
             if not one and not any(test(v) for _, test, _ in allowed):
                 words = " or ".join(dict.fromkeys(words for _, _, words in allowed))
                 beyond = _is_beyond(v) and ("integer" in words or "number" in words)
@@ -195,7 +245,7 @@ def _plain(value, whole):
     if type(value) in (tuple, list):
         return type(value)([int(v) if whole and v is True or whole and v is False else _plain(v, whole) for v in value])
     if whole and _is_tensor(value):
-        return operator.index(value)
+        return int(value) if value._size == 1 else value.tolist()
     return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
 
 

@@ -212,9 +212,11 @@ def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike
             dtype = a
         elif isinstance(a, core.TensorBase):
             device, dtype = a.device, a.dtype
-        elif isinstance(a, (str, core.Device)) or isinstance(a, int):
+        elif isinstance(a, (str, core.Device, int)) and a is args[0]:
             device = a
         elif a is not None:
+            if len(args) > 2 and a is not args[0] and a is not args[1]:
+                raise TypeError(f"to: non_blocking and copy must be True or False, got {a!r}")
             dtype = a
     if len(flags) > 2 or flags and flags != list(args[-len(flags):]):
         raise TypeError(f"to: takes a device, a dtype, non_blocking and copy in this order, got {args}")
@@ -257,7 +259,7 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
 # ---------------------------------------------------------------- rearranged
 @composed(samples=(case((4, 5), dim=1, start=1, length=3), case((4,), dim=-1, start=-2, length=2)), kinds="fib",
           numpy=lambda x, dim, start, length: np.take(x, range(start, start + length), dim))
-def narrow_copy(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """`narrow` as a copy.
 
     >>> volta.narrow_copy(volta.arange(5), 0, 1, 3).tolist()

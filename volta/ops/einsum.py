@@ -240,9 +240,14 @@ def _aligned(term, shape, wanted):
     return _changes(shape, [term.index(c) for c in wanted if c in term], [shape[term.index(c)] if c in term else 1 for c in wanted])
 
 
+def _are_dims(dims):
+    several = dims if isinstance(dims, (tuple, list)) else (dims,)
+    return all(hasattr(d, "__index__") for d in several)
+
+
 @composed(samples=(case((2, 3), (3, 4), dims=1), case((2, 3), (4, 2), dims=((0,), (1,)))), kinds="fi", method=False, rtol=1e-4,
           numpy=lambda a, b, dims: np.tensordot(a, b, dims))
-def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> Tensor:
+def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] | Tensor = 2) -> Tensor:
     """Sum of products over dimensions of both: the last `dims` of `a` with the first of `b`, or two lists of dimensions.
     A dimension of size 1 is repeated to the size of the other.
 
@@ -251,7 +256,11 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> 
     >>> volta.tensordot(volta.ones(2, 3), volta.ones(3), 1).tolist()
     [3.0, 3.0]
     """
-    number = hasattr(dims, "__index__")
+    if isinstance(dims, TensorBase):
+        dims = int(dims) if dims._size == 1 else dims.tolist()
+    number = isinstance(dims, int)
+    if not number and not (isinstance(dims, (tuple, list)) and len(dims) == 2 and all(map(_are_dims, dims))):
+        raise DTypeError(f"tensordot: dims must be an integer or sequences of integers, two, got {dims!r}")
     if a.dtype is b.dtype and a.dtype is not bool_:
         ways = _contracted(a._shape, b._shape, dims if number else tuple([v if hasattr(v, "__index__") else tuple(v) for v in dims]))
         if ways is not None:
@@ -264,8 +273,6 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> 
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise ArgumentError(f"tensordot: dims must be between 0 and the dimensions of {a.shape} and of {b.shape}, got {dims}")
         dims = range(a.ndim - dims, a.ndim), range(dims)
-    if len(dims) != 2:
-        raise ArgumentError(f"tensordot: dims must be a number or two lists of dimensions, got {dims}")
     left, right = ([as_dim("tensordot", d, t.ndim) for d in ((v,) if hasattr(v, "__index__") else v)] for v, t in zip(dims, (a, b)))
     if left and not (a.ndim and b.ndim):
         raise ShapeError(f"tensordot: a number has no dimensions {left} and {right}, got shapes {a.shape} and {b.shape}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from volta._kernels.core import TensorBase, graph, stands_in, view
+from volta._kernels.core import TensorBase, graph, inplace, stands_in, view
 from volta._kernels.core.grad_mode import call_under
 from volta._kernels.core.inplace import repeated
 from volta.dtypes import bool_
@@ -33,16 +33,23 @@ def changed(name: str, input: Tensor, change: Callable, others: tuple = (), mark
         return True                             # nothing to change
     if name not in _TAKEN or not isinstance(input, TensorBase) or not repeated(input) or stands_in(input):
         return False
-    if graph.is_grad_enabled() and any(x.requires_grad for x in (input, *others) if isinstance(x, TensorBase)):
-        return False
+    recorded = _recorded(name, input, others)
     if _TAKEN[name]:
         warnings.warn(f"{name}: of expanded tensors it is deprecated; clone() them before (also for x[mask] = 1, x[indices] = values)",
                       stacklevel=4)
-    call_under(False, _change, (input, change, mark), {})
+    call_under(recorded, _change, (input, change, mark, recorded), {})
     return True
 
 
-def _change(input, change, mark):
+def _recorded(name, input, others):
+    """Whether a change by these is recorded, which of a leaf is refused."""
+    recorded = graph.is_grad_enabled() and any(x.requires_grad for x in (input, *others) if isinstance(x, TensorBase))
+    if recorded:
+        inplace.check_inplace(name[:-1], elements(input))
+    return recorded
+
+
+def _change(input, change, mark, recorded):
     whole, before = contiguous_op(input), contiguous_op(input)
     change(whole)
     if mark is None:
@@ -54,23 +61,23 @@ def _change(input, change, mark):
         steps = reshape_op(arange(n, device=input.device), shape=(n,) + (1,) * (input.ndim - d - 1))
         last = amax_op(where_op(where, expand_op(steps, shape=where.shape), -1), dim=(d,), keepdim=True)
         whole, where = gather_op(whole, last.clamp(min=0), dim=d), last >= 0
-    narrow = _narrow(input)
-    copy_into(narrow, where_op(where, whole, clone_op(narrow)))
+    narrow = elements(input) if recorded else _narrow(input)
+    (inplace.overwrite if recorded else copy_into)(narrow, where_op(where, whole, clone_op(narrow)))
 
 
 def added(input: Tensor, others: tuple, add: Callable) -> bool:
     """The same of a change that adds: `add(zeros)` is added over all places of an element."""
-    if not repeated(input) or stands_in(input) or input.dtype is bool_ or graph.is_grad_enabled() and any(
-            x.requires_grad for x in (input, *others) if isinstance(x, TensorBase)):
+    if not repeated(input) or stands_in(input) or input.dtype is bool_:
         return False
+    recorded = _recorded("index_put_", input, others)
     warnings.warn("index_put_: of expanded tensors it is deprecated; clone() them before", stacklevel=4)
-    call_under(False, _add, (input, add), {})
+    call_under(recorded, _add, (input, add, recorded), {})
     return True
 
 
-def _add(input, add):
+def _add(input, add, recorded):
     add(whole := zeros(*input.shape, dtype=input.dtype, device=input.device))
-    _narrow(input).add_(sum_op(whole, dim=tuple(_shared(input)), keepdim=True))
+    (elements(input) if recorded else _narrow(input)).add_(sum_op(whole, dim=tuple(_shared(input)), keepdim=True))
 
 
 def _shared(input):

@@ -399,7 +399,7 @@ def _basis(A, q, niter):
 
 
 @composed(**_DRAWN)
-def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+def svd_lowrank(A: Tensor, q: int | bool | None = 6, niter: int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """U, S and V of A - M = U diag(S) V' for the q largest singular values, nearly, by random projections and `niter` iterations; on the
     CPU.
 
@@ -407,6 +407,7 @@ def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) 
     [3.0, 2.0]
     """
     matrices("svd_lowrank", A)
+    q = 6 if q is None else int(q)
     A = A if M is None else A - M
     if A.shape[-2] < A.shape[-1]:
         V, S, U = svd_lowrank(turned(A), q, niter)
@@ -417,7 +418,7 @@ def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) 
 
 
 @composed(**_DRAWN)
-def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
+def pca_lowrank(A: Tensor, q: int | bool | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
     """`svd_lowrank` of A, its columns centred first: the q principal components are the columns of V; on the CPU.
 
     Raises: ArgumentError for q or niter out of range.
@@ -427,7 +428,7 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     """
     matrices("pca_lowrank", A)
     most = min(A.shape[-2:])
-    q = min(6, most) if q is None else q
+    q = min(6, most) if q is None else int(q)
     if not 0 <= q <= most or niter < 0:
         raise ArgumentError(f"pca_lowrank: q must be between 0 and {most}, the smaller size, and niter at least 0, got {q} and {niter}")
     return svd_lowrank(A - mean(A, -2, keepdim=True) if center else A, q, niter)

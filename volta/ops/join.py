@@ -258,6 +258,8 @@ def _framed(x, pad, value):
 def _extended(x, pad, mode):
     """x with more of its own elements along each dimension; images that lie pixel by pixel stay so."""
     cut, steps = _extension(x._shape, pad, mode)
+    if steps is None:
+        return _framed(x, pad, None)
     if mode != "circular" and len(pad) == 4 and x.ndim == 4 and by_pixels(x) and x._shape[1] >= 16:         # pixels as they are
         return movedim(_extended(movedim(x, 1, -1), (0, 0, *pad), mode), -1, 1)
     if cut:
@@ -277,8 +279,8 @@ def _extended(x, pad, mode):
 
 @functools.lru_cache(maxsize=256)
 def _extension(shape, pad, mode):
-    """(what is cut off first, steps: the shape to extend if it is another, the record's parameters, the shape that the result has).
-    Kept, since small images take no longer than this.
+    """(what is cut off first, steps: the shape to extend if it is another, the record's parameters, the shape that the result has; None
+    where a dimension is cut off whole, which PyTorch allows beside another that is not). Kept, since small images take no longer than this.
 
     Raises: ShapeError for more than there is to be had.
     """
@@ -289,6 +291,10 @@ def _extension(shape, pad, mode):
                         f"{shape}")
     if mode in ("reflect", "replicate") and 0 in shape[max(rank - len(pad) // 2 - 1, 0):]:
         raise ShapeError(f"pad: mode {mode!r} needs an input of which only the batch may have a size of 0, got {shape}")
+    outs = [n + low + high for n, low, high in zip(shape, before, after)]
+    if mode == "circular" and min(outs) < 0:
+        raise ShapeError(f"pad: {pad} cuts more than shape {shape} has")
+    nothing = mode != "circular" and 0 in outs[-len(pad) // 2:] and max(outs[-len(pad) // 2:]) > 0
     if mode == "circular" and min(before + after, default=0) < 0:       # what is cut does not come back at the other end
         cut = tuple(slice(max(-low, 0), n + min(high, 0)) for n, low, high in zip(shape, before, after))
         before, after = [max(low, 0) for low in before], [max(high, 0) for high in after]
@@ -296,8 +302,10 @@ def _extension(shape, pad, mode):
     for d, (n, low, high) in enumerate(zip(shape, before, after)):
         most = {"reflect": n - 1, "replicate": max(low, high, 0) if n else 0, "circular": n}[mode]
         cut_off = mode != "replicate" and max(-low, -high) > n
-        if (low or high) and (max(low, high) > most or cut_off or n + low + high < (mode != "circular")):
+        if (low or high) and (max(low, high) > most or cut_off or n + low + high < (mode != "circular" and not nothing)):
             raise ShapeError(f"pad: mode {mode!r} cannot extend dimension {d} of size {n} by ({low}, {high})")
+    if nothing:
+        return None, None
     steps = []
     while any(before + after):          # up to three dimensions at a time, from the last on; what lies inside of them stays whole
         last = max(d for d in range(rank) if before[d] or after[d])

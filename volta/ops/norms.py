@@ -318,6 +318,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """
     if input.ndim < 2:
         raise ShapeError(f"renorm: needs at least 2 dimensions, got shape {input.shape}")
+    p, maxnorm = (x.item() if isinstance(x, TensorBase) else x for x in (p, maxnorm))
     if not p > 0 or not maxnorm >= 0:
         raise ArgumentError(f"renorm: p must be above 0 and maxnorm at least 0, got {p} and {maxnorm}")
     d = as_dim("renorm", dim, input.ndim)

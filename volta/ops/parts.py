@@ -225,7 +225,7 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
 
 @composed(samples=(case((5, 2), 2),), kinds="fib", view=True,
           numpy=lambda x, size, dim=0: tuple(np.split(x, range(size, x.shape[dim], size), dim)))
-def unsafe_split(input: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`split`, whose parts may be changed in place: none of the others, nor `input`, has a history of that.
 
     >>> [part.tolist() for part in volta.unsafe_split(volta.arange(5), 2)]

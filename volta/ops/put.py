@@ -15,6 +15,7 @@ from volta._kernels.core.entries import combined
 from volta._kernels.core.order import dense_strides, outermost_first
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
+from volta.ops.assign import fill_
 from volta.ops.copy import changed_by, copy_into, fill_into
 from volta.ops.creation import arange, full
 from volta.ops.entries import alike, as_held
@@ -28,7 +29,7 @@ from volta.ops.records.index import index_add_into_op, index_put_op, index_selec
 from volta.ops.records.math import add_op, clamp_op, where_op
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.sort import searchsorted_op
-from volta.ops.records.view import clone_op, contiguous_op, expand_op, flat, permute_op, reshape_op, row_major
+from volta.ops.records.view import clone_op, contiguous_op, diagonal_op, expand_op, flat, permute_op, reshape_op, row_major
 from volta.ops.reduce import sum
 from volta.ops.scan import cumsum
 from volta.ops.scatter import different, writing
@@ -315,6 +316,9 @@ def fill_diagonal_(input: Tensor, fill_value: Number, wrap: bool = False) -> Ten
             shown = view(input, shown.shape[:1] and (1,), (1,), input.offset)
         inplace.check_elements("fill_diagonal", shown)
         fill_into(shown, fill_value)
+        return input
+    if inplace.repeated(input) and input.ndim == 2:         # recorded
+        fill_(diagonal_op(input, offset=0), fill_value)
         return input
     if wrap and input.ndim == 2:
         key = unravel_index(arange(0, input._size, input.shape[1] + 1, device=input.device), input.shape)

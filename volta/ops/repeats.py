@@ -7,7 +7,7 @@ import numpy as np
 
 from volta._kernels.core import TensorBase
 from volta.dtypes import int32, int64
-from volta.errors import ArgumentError, DTypeError, RankError
+from volta.errors import ArgumentError, DTypeError, IndexRangeError, RankError
 from volta.ops.creation import arange, ones_like
 from volta.ops.indexing import as_vector, known_range
 from volta.ops.math import clamp
@@ -48,6 +48,8 @@ def repeat_interleave(input: Tensor | None = None, repeats: int | Tensor | None 
         return cast(_repeated(counts, output_size), counts.dtype)
     if dim is None:
         input, dim = flat(input), 0
+    elif not input._shape:
+        raise IndexRangeError("repeat_interleave: a tensor without dimensions has none to repeat along; leave dim out")
     d = as_dim("repeat_interleave", dim, input.ndim)
     x, shape = as_vector(input), input.shape or (1,)
     if isinstance(repeats, TensorBase):

@@ -20,7 +20,7 @@ from volta._kernels.core.grad_mode import call_under
 from volta._kernels.core.values import of_numbers
 from volta.dtypes import bool_, check_held, float32, int8, int16, int64, is_element
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexTypeError
-from volta.ops.assign import copy_, fill_
+from volta.ops.assign import copy_
 from volta.ops.copy import clone, contiguous, copy_into, fill_into
 from volta.ops.creation import full
 from volta.ops.entries import as_held
@@ -297,7 +297,7 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
     if type(parsed) is dict:
         if not bare(x, None if number else value) and (x.requires_grad or not number and value.requires_grad):
             if inplace.repeated(x):             # what is written need not be
-                (fill_ if number else copy_)(slice_op(x, **parsed), value)
+                copy_(slice_op(x, **parsed), value)
                 return None
             return _assign(x, _Slice(parsed), value)
         return _write_view(reshaping.slice_view(x, **parsed), value)

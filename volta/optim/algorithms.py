@@ -107,6 +107,7 @@ class RMSprop(Optimizer):
     """
 
     update = update.RMSPROP
+    leading = ("square_avg", "momentum_buffer")
     rules = {**dict.fromkeys(("lr", "alpha", "eps", "weight_decay", "momentum"), at_least_zero), "centered": flag, "maximize": flag}
     counts_steps = True
 

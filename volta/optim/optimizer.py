@@ -42,6 +42,7 @@ class Optimizer(Hooks):
     counts_steps = False                # whether a parameter's state holds its "step"
     carried: str | None = None          # another number that a parameter's state holds, by which kernel calls are told apart
     numbers: tuple[str, ...] = ()       # all such numbers; PyTorch's files hold them as tensors
+    leading: tuple[str, ...] = ()       # states that PyTorch's files have before the others
     shaped: tuple[str, ...] = ()        # states of another shape than their parameter
     _repeats = False                    # whether a group holds a parameter twice
     starts: dict[str, str] = {}         # states that begin with the value of a hyperparameter, not with 0
@@ -286,8 +287,9 @@ class Optimizer(Hooks):
     def _shown(self, values, made):
         """A parameter's state with its numbers as tensors, which PyTorch has. `made` holds those of other parameters, of which copies
         take less time."""
-        found = dict(values)
-        for name in ("step", *self.numbers) if self.rules else ():
+        own = ("step", *self.numbers) if self.rules else ()
+        found = {**{name: values[name] for name in (*own, *self.leading) if name in values}, **values}      # as in PyTorch
+        for name in own:
             if type(value := found.get(name)) in (int, float):
                 if (name, value) not in made:
                     made[name, value] = full((), float(value), dtype=_number_dtype(), device="cpu")

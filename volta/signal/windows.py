@@ -43,6 +43,7 @@ def _window(name: str, formula: Callable[..., np.ndarray], numbers: tuple[Any, .
     `centered`."""
     dtype, layout, device, requires_grad = place
     dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
+    M = 0 if isinstance(M, float) and M == 0 else M
     if not hasattr(M, "__index__") or (M := M.__index__()) < 0:
         raise CallError(f"{name}: M must be a whole number >= 0, got {M!r}")
     if dtype not in (float32, float64):

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,8 @@ from volta.random import default_generator, get_rng_state, set_rng_state
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
-__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "get_device_states", "noop_context_fn",
+__all__ = ["CheckpointError", "check_backward_validity", "checkpoint", "checkpoint_sequential", "detach_variable", "get_device_states",
+           "noop_context_fn",
            "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states"]
 
 _early_stop: bool | None = None             # for all checkpoints, by `set_checkpoint_early_stop`
@@ -24,6 +25,22 @@ _early_stop: bool | None = None             # for all checkpoints, by `set_check
 
 class CheckpointError(AutogradError):
     """A function that does not do the same when it is called again."""
+
+
+def detach_variable(inputs: tuple) -> tuple:
+    """The tensors among `inputs` without their history, as leaves that want a gradient where they do.
+
+    Raises: ArgumentError for what is no tuple.
+    """
+    if not isinstance(inputs, tuple):
+        raise ArgumentError(f"detach_variable: takes a tuple, got {type(inputs).__name__}")
+    return tuple([x.detach().requires_grad_(x.requires_grad) if isinstance(x, TensorBase) else x for x in inputs])
+
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warn where no tensor among `inputs` wants a gradient."""
+    if not any(x.requires_grad for x in inputs if isinstance(x, TensorBase)):
+        warnings.warn("checkpoint: none of the inputs requires a gradient, so there will be none", stacklevel=2)
 
 
 class _Enough(Exception):

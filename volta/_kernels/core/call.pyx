@@ -13,7 +13,7 @@ from volta._kernels.core.base cimport (
     is_half, make_tensor, wider)
 from volta._kernels.core.order cimport pixel_strides, pixelwise
 from volta._kernels.core.record cimport EACH, FLOATING, MAY_BE_WIDE, WIDE, Primitive, set_check, set_composed
-from volta._kernels.core.rounding cimport rounded
+from volta._kernels.core.rounding cimport rounded, unrounded
 
 cdef extern from *:
     """
@@ -350,7 +350,7 @@ cdef tuple promoted(Primitive op, tuple inputs):
                 _refuse(op, i, x, "")
         elif isinstance(x, TensorBase):
             if (<TensorBase>x).dtype is not dtype:
-                x = _cast(x, dtype=dtype)
+                x = i and not watching and is_half(dtype.code) and unrounded(op, <TensorBase>x) or _cast(x, dtype=dtype)
         elif is_half(dtype.code):
             x = rounded(op, x, dtype.code)
         out.append(x)

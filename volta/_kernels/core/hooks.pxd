@@ -16,4 +16,5 @@ cdef object name_of(object node, object label)
 cdef object shown(object node, type plain)
 cdef int adopt(TensorBase t, TensorBase fresh) except -1
 cdef int retain_after(TensorBase t, object before) except -1
+cdef bint heard(TensorBase view) except -1
 cdef int check_alone(TensorBase t, str what) except -1

@@ -108,6 +108,16 @@ cdef int adopt(TensorBase t, TensorBase fresh) except -1:
     return retain_after(t, before)
 
 
+cdef bint heard(TensorBase view) except -1:
+    """Whether there are hooks between what a view is made of and the view."""
+    cdef object node = view._node, before = view._base._node
+    while node is not None and node is not before and not isinstance(node, TensorBase):
+        if node.hooks is not None or node.before is not None or node.after is not None:
+            return True
+        node = node.parents[0]
+    return False
+
+
 cdef int check_alone(TensorBase t, str what) except -1:
     """Raise for a view that one call gave with others, or a view of one."""
     view = t._view

@@ -13,11 +13,12 @@ from volta._kernels import core as _core
 from volta._kernels.core.base cimport BFLOAT16, BOOL, FLOAT32, FLOAT64, PLAIN_MASK, DType, TensorBase, dtype_of, is_half, same_bytes
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted, refuse_dtype
 from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
-from volta._kernels.core.hooks cimport check_alone, retain_after
-from volta._kernels.core.graph import custom_node, of_recorded
+from volta._kernels.core.hooks cimport check_alone, heard, retain_after
+from volta._kernels.core.graph import custom_node, of_recorded, replay
 from volta._kernels.core.order cimport dense
 from volta._kernels.core.overriding cimport overridden, overriding
 from volta._kernels.core.record cimport Op, Primitive
+from volta._kernels.core.shapes cimport fits
 
 # Set by volta.ops.
 cdef long long INFERRED = _core.INFERRED
@@ -202,20 +203,9 @@ cdef bint _alike(TensorBase target, tuple inputs, Primitive op):
                 return False
             if t.dtype is not target.dtype and (t.dtype.code != BOOL or op.name != "where"):
                 return False
-            if t.shape is not target.shape and t.shape != target.shape and not _fits(t.shape, target.shape):
+            if t.shape is not target.shape and t.shape != target.shape and not fits(t.shape, target.shape):
                 return False
         elif type(x) is not float and type(x) is not int:
-            return False
-    return True
-
-
-cdef bint _fits(tuple shape, tuple into):
-    """Whether a shape broadcasts to another."""
-    cdef Py_ssize_t i, more = PyTuple_GET_SIZE(into) - PyTuple_GET_SIZE(shape)
-    if more < 0:
-        return False
-    for i in range(PyTuple_GET_SIZE(shape)):
-        if <Py_ssize_t>shape[i] != 1 and <Py_ssize_t>shape[i] != <Py_ssize_t>into[i + more]:
             return False
     return True
 
@@ -414,8 +404,12 @@ def check_apart(str name, TensorBase target not None, TensorBase other not None,
 
 
 def as_before(TensorBase target not None):
-    """A tensor that stands for `target`, with its history, before an in-place change."""
-    cdef TensorBase out = <TensorBase>_core.alias(target)
+    """A tensor that stands for `target`, with its history, before an in-place change. As in PyTorch, hooks on a view hear nothing of what
+    is made of it by a change of what it shows."""
+    cdef TensorBase out
+    if target._base is not None and heard(target):
+        return replay(as_before(target._base), target._view)
+    out = <TensorBase>_core.alias(target)
     out._node, out._index, out._requires_grad = target._node, target._index, target._requires_grad
     return out
 

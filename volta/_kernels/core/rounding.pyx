@@ -1,9 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """Python numbers beside float16 and bfloat16, which PyTorch rounds to these before many ops compute (`rounds` of the record)."""
+from cpython.tuple cimport PyTuple_GET_SIZE
 from libc.math cimport frexp, isfinite, ldexp, rint
 
-from volta._kernels.core.base cimport FLOAT16
+from volta._kernels.core.base cimport FLOAT16, FLOAT32, FLOAT64, TensorBase, address, is_half
 from volta._kernels.core.record cimport Primitive
+
+# Factors and divisors, of which PyTorch takes those in tensors without dimensions as they are.
+cdef frozenset _FACTORS = frozenset("mul div floor_divide div_trunc".split())
 
 
 cdef object rounded(Primitive op, object number, int code):
@@ -14,6 +18,18 @@ cdef object rounded(Primitive op, object number, int code):
     x = number
     near = _nearest(x, code == FLOAT16)
     return number if near == x else near
+
+
+cdef object unrounded(Primitive op, TensorBase x):
+    """The number in a tensor without dimensions, where that is a factor or divisor that PyTorch does not round on the CPU; else None."""
+    if op.name not in _FACTORS or PyTuple_GET_SIZE(x.shape) or x._requires_grad or x.storage.version < 0 or (
+            x._base is not None and x._base._requires_grad or x.storage.tangent is not None or x.storage.device.is_gpu):
+        return None
+    if x.dtype.code == FLOAT32:
+        return <double>(<float*>address(x))[0]
+    if x.dtype.code == FLOAT64:
+        return (<double*>address(x))[0]
+    return (<object>x).item() if is_half(x.dtype.code) else None
 
 
 cdef double _nearest(double x, bint narrow) noexcept:

@@ -10,6 +10,7 @@ cpdef tuple infer(str op, Py_ssize_t size, object sizes)
 cpdef tuple view_strides(object sizes, object steps, object new_sizes)
 cpdef tuple expanded(object sizes, object wanted)
 cpdef tuple expand_strides(object sizes, object steps, object new_sizes)
+cdef bint fits(tuple shape, tuple into)
 
 
 cdef inline int put(tuple values, Py_ssize_t i, object value) except -1:

@@ -231,3 +231,14 @@ def moved(tuple sources not None, tuple places not None, Py_ssize_t rank):
         order[places[i]] = sources[i]
     rest = iter([i for i in range(rank) if i not in taken])
     return tuple([next(rest) if d is None else d for d in order])
+
+
+cdef bint fits(tuple shape, tuple into):
+    """Whether a shape broadcasts to another."""
+    cdef Py_ssize_t i, more = PyTuple_GET_SIZE(into) - PyTuple_GET_SIZE(shape)
+    if more < 0:
+        return False
+    for i in range(PyTuple_GET_SIZE(shape)):
+        if <Py_ssize_t>shape[i] != 1 and <Py_ssize_t>shape[i] != <Py_ssize_t>into[i + more]:
+            return False
+    return True

@@ -20,6 +20,16 @@ from volta._kernels.core.views cimport float_code, pointer, split_at
 
 # ---------------------------------------------------------------- one channel
 
+cdef double plain_mean(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t width) noexcept nogil:
+    """The mean of n runs, without a start, from which some may be further than the element type holds."""
+    cdef Py_ssize_t i, j
+    cdef double total = 0
+    for i in range(n):
+        for j in range(width):
+            total += x[i * stride + j]
+    return total / <double>(n * width)
+
+
 cdef void statistics(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t pixels, double eps, real* mean,
                      real* rstd) noexcept nogil:
     cdef Py_ssize_t i
@@ -28,10 +38,17 @@ cdef void statistics(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t 
     for i in range(n):
         total += line_away(x + i * stride, pivot, pixels)
     mean[0] = <real>(pivot + total / count)
+    if mean[0] - mean[0] != 0:
+        mean[0] = <real>plain_mean(x, n, stride, pixels)
     total = 0
     for i in range(n):
         total += line_squares(x + i * stride, mean[0], pixels)
     rstd[0] = <real>(1.0 / sqrt(total / count + eps))
+
+
+cdef inline real centre(real mean, real rstd) noexcept nogil:
+    """What is subtracted: nothing where a variance beyond the element type leaves nothing, and the difference may be beyond it, too."""
+    return 0 if rstd == 0 and mean - mean == 0 else mean
 
 
 cdef void normalize(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t pixels, real mean, real scale,
@@ -70,6 +87,7 @@ cdef void block_moments(const real* x, const real* origin, Py_ssize_t n, Py_ssiz
     cdef real few[COLUMNS]
     cdef real start[COLUMNS]
     cdef Py_ssize_t i, j, k, stop = 0
+    cdef double beyond = 0
     for j in range(columns):                    # the mean beside infinity is infinity, not NaN
         mean[j], away[j], start[j] = 0, 0, origin[j] if origin[j] - origin[j] == 0 else 0
     while stop < n:
@@ -83,6 +101,11 @@ cdef void block_moments(const real* x, const real* origin, Py_ssize_t n, Py_ssiz
             mean[j] += few[j]
     for j in range(columns):
         mean[j] = start[j] + mean[j] / <double>n
+        beyond += mean[j] - mean[j]
+    for j in range(columns if beyond != 0 else 0):
+        if mean[j] - mean[j] != 0:
+            mean[j] = plain_mean(x + j, n, stride, 1)
+    for j in range(columns):
         start[j] = <real>mean[j]
     stop = 0
     while stop < n:
@@ -142,7 +165,7 @@ cdef void join_moments(const double* means, const double* away, Py_ssize_t n, Py
 
 cdef void forward_columns(const real* x, const real* weight, const real* bias, double eps, Py_ssize_t n, Py_ssize_t channels, real* out,
                           real* mean, real* rstd, double* moments, real* factors) noexcept nogil:
-    """Rank-2 input. IN: moments, room for two of each channel and block; factors, for two of each channel."""
+    """Rank-2 input. IN: moments, room for two of each channel and block; factors, for three of each channel."""
     cdef Py_ssize_t blocks = blocks_of(n), strips = (channels + COLUMNS - 1) // COLUMNS, item, row, c
     cdef int threads = threads_for(n * channels), t
     for item in prange(blocks * strips, num_threads=threads, schedule="static"):
@@ -156,8 +179,9 @@ cdef void forward_columns(const real* x, const real* weight, const real* bias, d
     for c in range(channels):
         factors[c] = rstd[c] * weight[c] if weight != NULL else rstd[c]
         factors[channels + c] = bias[c] if bias != NULL else <real>0
+        factors[2 * channels + c] = centre(mean[c], rstd[c])
     for t in prange(threads, num_threads=threads, schedule="static"):
-        given_items(x, <const real*>mean, <const real*>factors, <const real*>factors + channels, channels, 1,
+        given_items(x, <const real*>factors + 2 * channels, <const real*>factors, <const real*>factors + channels, channels, 1,
                     n * channels * t // threads, n * channels * (t + 1) // threads, out)
 
 
@@ -211,7 +235,7 @@ cdef void forward_items(const real* x, const real* weight, const real* bias, dou
     cdef Py_ssize_t c, stride = channels * pixels
     for c in range(first, last):
         statistics(x + c * pixels, n, stride, pixels, eps, mean + c, rstd + c)
-        normalize(x + c * pixels, n, stride, pixels, mean[c],
+        normalize(x + c * pixels, n, stride, pixels, centre(mean[c], rstd[c]),
                   rstd[c] * weight[c] if weight != NULL else rstd[c], bias[c] if bias != NULL else <real>0,
                   out + c * pixels)
 
@@ -223,7 +247,7 @@ cdef void forward(const real* x, const real* weight, const real* bias, double ep
     cdef Storage room
     cdef double* moments
     if pixels == 1 and n * channels > 0:
-        room = host_storage(2 * channels * (blocks_of(n) * sizeof(double) + sizeof(real)))
+        room = host_storage(channels * (2 * blocks_of(n) * sizeof(double) + 3 * sizeof(real)))
         moments = <double*>room.data
         with nogil:
             forward_columns(x, weight, bias, eps, n, channels, out, mean, rstd, moments, <real*>(moments + 2 * channels * blocks_of(n)))

@@ -2,13 +2,14 @@
 from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta._kernels.core.base cimport TensorBase, make_tensor
-from volta._kernels.core.order cimport pixel_strides
+from volta._kernels.core.order cimport pixel_strides, pixelwise
 
 
 cdef inline TensorBase pixel_rows(TensorBase x):
-    """x as [pixels of all images, C]; None where it does not lie so. What is row-major, too, is left as that."""
+    """x as [pixels of all images, C]; None where it does not lie so, as PyTorch tells (that of one image the step to the next would be
+    too small, say). What is row-major, too, is left as that."""
     cdef Py_ssize_t n = PyTuple_GET_SIZE(x.shape), size, i
-    if x.contiguous or n < 4 or x.size == 0:
+    if x.contiguous or not pixelwise(x):
         return None
     cdef Py_ssize_t channels = x.shape[1], step = channels
     if channels > 1 and <Py_ssize_t>x._strides[1] != 1:

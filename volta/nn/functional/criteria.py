@@ -210,7 +210,7 @@ def _np_gaussian(x, target, var, full=False, eps=1e-6):
 
 @composed(samples=(case((3, 4), (3, 4), (3, 4)), case((3, 4), (3, 4), (3,), full=True), case((3, 4), (3, 4), 0.5, reduction="none")),
           domain=(0.2, 3.0), numpy=_np_reduced(_np_gaussian), **_loss)
-def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-06,
+def gaussian_nll_loss(input: Tensor, target: Tensor | float, var: Tensor | float, full: bool = False, eps: float = 1e-06,
                       reduction: str = "mean") -> Tensor:
     """Negative log likelihood of normal numbers `target` of mean `input` and variance `var`, at least `eps` (its gradient passes there
     as well); `full` adds the constant. Units: nats.
@@ -230,8 +230,13 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
         elif var.ndim != input.ndim or [n for m, n in zip(input.shape, var.shape) if m != n] != [1]:
             raise ShapeError(f"gaussian_nll_loss: var {var.shape} must have the shape of input {input.shape}, with 1 in place of one size, "
                              "or without the last")
-    values = fused(gaussian, input, target, var, +eps, full=bool(full))             # True is 1
+    values = fused(gaussian, input, _as_tensor(target, input), var, +eps, full=bool(full))             # True is 1
     return _reduce("gaussian_nll_loss", values, reduction)
+
+
+def _as_tensor(target, input):
+    """A number that stands for all targets, as a tensor."""
+    return target if isinstance(target, TensorBase) else input.new_full((), float(target))
 
 
 # ---------------------------------------------------------------- margins
@@ -376,7 +381,7 @@ def _np_multilabel_soft(x, target, weight=1.0):
 
 @composed(samples=(case((3, 4), (3, 4)), case((3, 4), (3, 4), (4,), reduction="none")), domain=(0.1, 1.0),
           numpy=_np_reduced(_np_multilabel_soft), **_loss)
-def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+def multilabel_soft_margin_loss(input: Tensor, target: Tensor | float, weight: Tensor | None = None, size_average: bool | None = None,
                                 reduce: bool | None = None, reduction: str = "mean") -> Tensor:
     """Cross entropy of each class's sigmoid, from logits, averaged over the classes (the last dimension of `input`). Units: nats.
 
@@ -388,7 +393,7 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
     reduction = reduction_of("multilabel_soft_margin_loss", size_average, reduce, reduction)
     if not input.ndim:
         raise RankError("multilabel_soft_margin_loss: needs a dimension of classes, got a 0-d tensor")
-    values = fused(both_sides, input, target)
+    values = fused(both_sides, input, _as_tensor(target, input))
     losses = sum(values if weight is None else values * weight, input.ndim - 1) / float(input.shape[-1])
     return _reduce("multilabel_soft_margin_loss", losses, reduction)
 

@@ -329,7 +329,8 @@ def _np_local_response_norm(x, size, alpha=1e-4, beta=0.75, k=1.0):
 
 @composed(samples=(case((2, 5, 3), 3, alpha=0.5), case((2, 4, 3, 2), 2, alpha=1.0, beta=0.5, k=2.0), case((1, 3, 2), size=5)),
           numpy=_np_local_response_norm, rtol=1e-4, method=False, in_float32=True, function=False)
-def local_response_norm(input: Tensor, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0) -> Tensor:
+def local_response_norm(input: Tensor, size: int, alpha: float | Tensor = 0.0001, beta: float | Tensor = 0.75,
+                        k: float | Tensor = 1.0) -> Tensor:
     """input / (k + alpha * the mean of squares over `size` neighbouring channels) ** beta. Source: Krizhevsky et al. 2012, section 3.3.
 
     Raises: RankError for an input of rank below 3; ArgumentError for a `size` below 1.

@@ -395,14 +395,14 @@ def _make_max_unpool(rank):
         volta.Size([1, 3{fours}])
         """
         op = f"max_unpool{rank}d"
-        kernel = per_dim(op, "kernel_size", kernel_size, rank)
-        stride = kernel if stride is None else per_dim(op, "stride", stride, rank)
+        kernel = per_dim(op, "kernel_size", kernel_size, rank, one=False)
+        stride = kernel if stride is None else per_dim(op, "stride", stride, rank, one=False)
         x, batched = _batched(op, rank, input)
         if indices.dtype is not int64:
             raise DTypeError(f"{op}: indices must be int64, got {indices.dtype}; convert them with .long()")
         if indices.shape != input.shape:
             raise ShapeError(f"{op}: indices must have the shape of the input, {input.shape}, got {indices.shape}")
-        size = _unpooled_size(op, rank, x.shape[2:], kernel, stride, per_dim(op, "padding", padding, rank, 0), output_size)
+        size = _unpooled_size(op, rank, x.shape[2:], kernel, stride, per_dim(op, "padding", padding, rank, 0, False), output_size)
         plane, planes = math.prod(size), x.shape[0] * x.shape[1]
         check_index(op, indices, plane)
         if not planes:

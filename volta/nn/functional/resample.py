@@ -157,6 +157,8 @@ def interpolate(input: Tensor, size: int | Sequence[int] | None = None, scale_fa
         return cast(interpolate(input.float(), size, scale_factor, mode, None, recompute_scale_factor), uint8)
     if not input.dtype.is_floating_point and not (input.dtype is uint8 and mode in _FILTERED):
         raise DTypeError(f"interpolate: mode {mode!r} needs floating point elements, got {input.dtype}; convert them with .float()")
+    if isinstance(scale_factor, core.TensorBase) and kind != "area":
+        raise DTypeError("interpolate: scale_factor must be a number or a sequence of numbers or None, got Tensor")
     given = (input._shape[2:], size, scale_factor, recompute_scale_factor or kind == "area" and size is None, kind, align_corners)
     kept = (size is None or type(size) is int) and (scale_factor is None or type(scale_factor) in (int, float))
     sizes, factors, scales = (_kept_scales if kept else _scales)(*given)

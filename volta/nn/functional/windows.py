@@ -29,8 +29,8 @@ def _geometry(op, size, kernel_size, dilation, padding, stride):
 
     Raises: ShapeError where no window fits.
     """
-    kernel, dilation = per_dim(op, "kernel_size", kernel_size, 2), per_dim(op, "dilation", dilation, 2)
-    padding, stride = per_dim(op, "padding", padding, 2, 0), per_dim(op, "stride", stride, 2)
+    kernel, dilation, padding, stride = [per_dim(op, name, value, 2, int(name != "padding"), one=False) for name, value in (
+        ("kernel_size", kernel_size), ("dilation", dilation), ("padding", padding), ("stride", stride))]
     windows = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in zip(size, kernel, dilation, padding, stride))
     if min(windows) < 1:
         raise ShapeError(f"{op}: images of {size} with padding {padding} have no window of {kernel} with dilation {dilation}")
@@ -90,7 +90,7 @@ def fold(input: Tensor, output_size: int | Sequence[int], kernel_size: int | Seq
     >>> volta.nn.functional.fold(volta.ones(1, 4, 4), 3, 2).tolist()
     [[[[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]]]
     """
-    size = per_dim("fold", "output_size", output_size, 2)
+    size = per_dim("fold", "output_size", output_size, 2, one=False)
     kernel, dilation, padding, stride, windows = _geometry("fold", size, kernel_size, dilation, padding, stride)
     if input.ndim not in (2, 3) or 0 in input.shape[-2:]:
         raise ShapeError(f"fold: needs columns (N, C * kh * kw, windows) or (C * kh * kw, windows) that are not empty, got {input.shape}")
