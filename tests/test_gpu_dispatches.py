@@ -106,3 +106,28 @@ def test_numbers_below_which_or_at_which_a_power_is_taken_keep_their_gradients()
             grads.append([t.detach().cpu().numpy() for t in (out, *volta.autograd.grad(out.sum(), x))])
         for expected, got in zip(*grads):
             assert np.allclose(got, expected, 1e-5, 1e-6, equal_nan=True), p
+
+
+@pytest.mark.parametrize("name, most", [("Muon", 32), ("Adafactor", 12)])
+def test_steps_of_whole_tensors_take_few_dispatches(name, most):
+    found = []
+    for device in ("cpu", "gpu"):
+        p = _given(device)[0]
+        p.grad = _given(device)[2]
+        optimizer = getattr(volta.optim, name)([p])
+        optimizer.step()
+        start = _dispatches()
+        optimizer.step()
+        taken = _dispatches() - start
+        found.append(p.detach().cpu().numpy())
+    assert taken <= most
+    assert np.allclose(*found, 1e-4, 1e-5)
+
+
+def test_weighted_sums_of_products_take_one_dispatch_more_than_products():
+    x = _given("gpu")[0].detach()
+    for call in (lambda: volta.addmm(x, x, x[:3], beta=0.5, alpha=2), lambda: volta.addmm(x[0], x, x[:3], beta=0.5),
+                 lambda: volta.addmv(x[:, 0], x, x[0], alpha=2), lambda: volta.baddbmm(x, x[None], x[None, :3], beta=3, alpha=2)):
+        start = _dispatches()
+        call()
+        assert _dispatches() - start == 2
