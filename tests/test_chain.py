@@ -8,8 +8,7 @@ import pytest
 
 import volta
 import volta.nn.functional as F
-from volta.ops.chain import fused
-from volta.ops.records.chain import apply, chain_of
+from volta.ops.records.chain import apply, chain_of, fused
 from volta.ops.records.math import clamp_min, log, relu, where_op
 
 pytestmark = pytest.mark.usefixtures("gpu")
@@ -37,7 +36,7 @@ def test_derivatives_of_higher_orders_are_one_dispatch_for_each_input():
     for device in ("cpu", "gpu"):
         x, y = _pair((3, 4), (3, 4), device=device)
         start = volta.gpu.stats().dispatches
-        results = [fused(_formula, x, y, 0.3, far=math.inf)]
+        results = [fused(_formula, x, y, 0.3, flags={"far": math.inf})]
         for inputs in ((x, y), (x, y), (y,)):
             results += volta.autograd.grad(results[-1], inputs, volta.ones_like(results[-1]).detach(), create_graph=True)
         found.append([t.detach().cpu().numpy() for t in results])
@@ -51,7 +50,7 @@ def test_gradients_have_the_shapes_of_what_is_broadcast(shapes):
     found = []
     for device in ("cpu", "gpu"):
         x, y = _pair(*shapes, device=device)
-        out = fused(_formula, x, y, 0.3, far=2.0)
+        out = fused(_formula, x, y, 0.3, flags={"far": 2.0})
         found.append([t.detach().cpu().numpy() for t in (out, *volta.autograd.grad(out.sum(), (x, y)))])
     for a, b in zip(*found):
         assert a.shape == b.shape and np.allclose(a, b, 1e-5, 1e-6)
@@ -60,7 +59,7 @@ def test_gradients_have_the_shapes_of_what_is_broadcast(shapes):
 def test_results_lie_as_the_inputs_do():
     x, y = _pair((4, 3), (4, 3))
     for view in (lambda t: t.t(), lambda t: t[::2], lambda t: t.reshape(2, 2, 3).permute(2, 0, 1)):
-        out, plain = fused(_formula, view(x), view(y), 0.3, far=2.0), _formula(view(x), view(y), 0.3, far=2.0)
+        out, plain = fused(_formula, view(x), view(y), 0.3, flags={"far": 2.0}), _formula(view(x), view(y), 0.3, far=2.0)
         assert out.stride() == plain.stride() and np.allclose(out.detach().numpy(), plain.detach().numpy(), 1e-6)
 
 

@@ -187,11 +187,18 @@ def test_states_of_another_length_are_refused(name, length):
             getattr(volta, name)(volta.zeros(4, 2, 3), hx, weights, False, 1, 0.0, False, False, False)
 
 
-def test_copies_share_memory_as_what_is_copied():
-    x = volta.arange(6.0).reshape(2, 3)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "uint8"])
+def test_copies_share_memory_as_what_is_copied(device, dtype):
+    x = volta.arange(6.0, device=device).to(getattr(volta, dtype)).reshape(2, 3)
     a, b = copy.deepcopy([x, x[:, 1]])
-    a[0, 1] = 7.0
-    assert b.tolist() == [7.0, 4.0] and b.stride() == (3,) and x[0, 1] == 1.0
+    a[0, 1] = 7
+    assert b.tolist() == [7, 4] and b.stride() == (3,) and x[0, 1] == 1
+    turned = copy.deepcopy(x.t()[1:, :1])
+    assert turned.stride() == (1, 3) and turned.tolist() == [[1], [2]]
+
+
+def test_copies_and_pickles_of_leaves_lie_as_they_do():
+    x = volta.arange(6.0).reshape(2, 3)
     turned = x.t().requires_grad_()
     for found in copy.deepcopy(turned), pickle.loads(pickle.dumps(turned)):
         assert found.stride() == (1, 3) and found.requires_grad and found.is_leaf and found.tolist() == turned.tolist()

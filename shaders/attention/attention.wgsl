@@ -303,7 +303,9 @@ fn score(rows: Lines, columns: Lines, mask_base: u32) {
             var value = cells[j * ROWS + i] * factor;
             if (HAS_MASK) {
                 let at = mask_base + min(column, columns.end - 1u) * column_step;
-                for (var c = 0u; c < 4u; c += 1u) { value[c] = fma(f32(mask[at + min(row + c, rows.end - 1u) * row_step]), LOG2_E, value[c]); }
+                for (var c = 0u; c < 4u; c += 1u) {
+                    value[c] = fma(f32(mask[at + min(row + c, rows.end - 1u) * row_step]), LOG2_E, value[c]);
+                }
             }
             if (edge) { value = select(value, V(-inf()), hidden(row, column, columns.end)); }
             if (GRADIENT) { value = exp2(value - own[j].x) * own[j].y; }

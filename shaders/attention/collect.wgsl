@@ -1,5 +1,5 @@
-// attention_collect: dq as the sum of its copies, and dv and dk of their parts, which workgroups of attention.wgsl made of different keys or
-// queries.
+// attention_collect: dq as the sum of its copies, and dv and dk of their parts, which workgroups of attention.wgsl made of different keys
+// or queries.
 //
 // Bindings: 0 copies[COPIES, B, L, H, 4 W], 1 parts[PARTS, ...] (read), 2 dq[B, L, H, 4 W], 3 both: dv and behind it dk (read_write).
 // Launch:   x = ceil((count + rest) / 256) workgroups of 256; a thread makes a V. What is one alone has count or rest 0.

@@ -1,5 +1,5 @@
-// conv_lines: out[n, o, l] = sum over c and t of weight(o, c, t) * x[n, c, l + t - padding] (+ bias[o]); a workgroup makes TILE_O channels of
-// TILE_L neighbours of one line, without columns: what a thread read of a line serves all taps, in registers.
+// conv_lines: out[n, o, l] = sum over c and t of weight(o, c, t) * x[n, c, l + t - padding] (+ bias[o]); a workgroup makes TILE_O channels
+// of TILE_L neighbours of one line, without columns: what a thread read of a line serves all taps, in registers.
 //
 // TURNED: the gradient of x, of steps of 1: x is that of out, of more padding, and weight(o, c, t) = w[c, o, TAPS - 1 - t].
 //
@@ -9,8 +9,8 @@
 //
 // Each step, the workgroup copies CHANNELS channels of the weight, [channel, tap][o], and of the line with what its windows reach beyond
 // the tile, into workgroup memory. (To fetch the next step's values before this step's are used took a tenth longer.) Vectors of the line
-// with even numbers lie before those with odd ones, so that the threads of a warp, which each read three in a row, meet no bank twice. What a
-// thread does with a channel is written out: a loop that the driver leaves a loop would put the sums into memory.
+// with even numbers lie before those with odd ones, so that the threads of a warp, which each read three in a row, meet no bank twice. What
+// a thread does with a channel is written out: a loop that the driver leaves a loop would put the sums into memory.
 // Lines of out that are no whole vectors go through workgroup memory, so that neighbours are written together.
 
 alias X = vec4<f32>;                // what x and the weight are read by: an f32 where it is not by fours
@@ -203,7 +203,8 @@ fn shift_of(row: u32) -> f32 {
 }
 
 // Of each block's four channels the one at c: whole vectors are written as they are; others by their neighbours in a row.
-fn finish(c: u32, base: u32, row0: u32, first: u32, o4: u32, l8: u32, lane: u32, s0: vec4<f32>, s1: vec4<f32>, s2: vec4<f32>, s3: vec4<f32>) {
+fn finish(c: u32, base: u32, row0: u32, first: u32, o4: u32, l8: u32, lane: u32,
+          s0: vec4<f32>, s1: vec4<f32>, s2: vec4<f32>, s3: vec4<f32>) {
     let row = row0 + 4u * o4 + c;
     let low = vec4<f32>(shift_of(row));
     let high = vec4<f32>(shift_of(row + 4u * BLOCKS_O));

@@ -1,7 +1,7 @@
 // ctc_grad: dx[t, n, c] = g[n] * (exp(x) - the probability of class c at step t among the alignments of sequence n); 0 behind its end.
 //
-// All classes are written as if no alignment met them; then the thread that has the first state of a class takes those of its states away, along
-// the links between them; all threads together those of the blank.
+// All classes are written as if no alignment met them; then the thread that has the first state of a class takes those of its states away,
+// along the links between them; all threads together those of the blank.
 //
 // Bindings: 0 g[N], 1 x[T, N, C], 2 labels[N, S], 3 inputs[N], 4 lengths[N], 5 loss[N], 6 alphas, 7 betas, 8 links, by ctc_ends (read);
 //           9 dx (read_write).

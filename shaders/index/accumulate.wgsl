@@ -18,7 +18,8 @@
 // Sums:     in integers: exact, but for what is below the unit; one rounding to f32.
 
 alias V = f32;
-alias I = i32;                          // of the index; vec2<u32> of an entry, place in the bucket and bits; u32 of blocks: bits, then places
+// Of the index; vec2<u32> of an entry, place in the bucket and bits; u32 of blocks: bits, then places.
+alias I = i32;
 alias A = f32;
 alias O = f32;
 const LINES: bool = true;
@@ -153,7 +154,8 @@ fn entries_at(first: u32, end: u32, group: u32) -> array<vec2<u32>, EACH> {
         }
         for (var j = 0u; j < EACH; j++) {
             let column = (first + j * THREADS) % COLUMNS;
-            found[j].x = select(NONE, found[j].x * COLUMNS + column, found[j].x < WINDOW && own.y + column < p.inner && first + j * THREADS < end);
+            found[j].x = select(NONE, found[j].x * COLUMNS + column, found[j].x < WINDOW &&
+                    own.y + column < p.inner && first + j * THREADS < end);
             if (found[j].x != NONE) { found[j].y = value_at(found[j].y); }
         }
         return found;

@@ -1,5 +1,5 @@
-// index_best: what index_extreme gives, of any number of places: `start` fills the results so far with x, `compare` goes through the entries,
-// and `finish` makes elements of results that are orders of floats.
+// index_best: what index_extreme gives, of any number of places: `start` fills the results so far with x, `compare` goes through the
+// entries, and `finish` makes elements of results that are orders of floats.
 //
 // Bindings: 0 x, 1 src, 2 index (read), 3 best, which of integers is the result, 4 out, absent but in `finish` (read_write).
 // Launch:   x = ceil(count / 256) workgroups of 256, count being the places, or in `compare` the entries.

@@ -5,7 +5,8 @@
 //
 // Bindings: 0 g, 1 index (read), 2 out (read_write).
 // Launch:   x = groups = outers * blocks of ROWS rows * strips of COLUMNS workgroups of THREADS; inner and offsets are in V's.
-// Sums:     in A, in the order of k; where a workgroup has many entries, each of its SLICES adds up a part of them, and the parts are added.
+// Sums:     in A, in the order of k; where a workgroup has many entries, each of its SLICES adds up a part of them, and the parts are
+//           added.
 
 alias V = f32;
 alias A = f32;

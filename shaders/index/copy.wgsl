@@ -1,7 +1,7 @@
 // index_copy: out[outer, index[k], inner] = values[outer, k, inner]; of several k that name a place the last one counts.
 //
-// Each workgroup finds the last entries of all places, in workgroup memory, for many elements; RAW: any entry counts. FILL: all entries have
-// the one value.
+// Each workgroup finds the last entries of all places, in workgroup memory, for many elements; RAW: any entry counts. FILL: all entries
+// have the one value.
 //
 // Bindings: 0 values, 1 index (read), 2 out (read_write).
 // Launch:   x = ceil(count / chunk) workgroups of 256; count, inner, chunk and the offsets but for index_offset are in V's.

@@ -31,7 +31,8 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         let line = at / p.columns;
         var first = p.x_offset + (at - line * p.columns) * 4u * STEP;
         if (!ALONE) { first += line / p.entries * p.size * p.inner; }
-        let places = vec4<u32>(clamp(rows[j], vec4<i32>(0), vec4<i32>(i32(p.size) - 1))) * p.inner + first + vec4<u32>(0u, 1u, 2u, 3u) * STEP;
+        let places = vec4<u32>(clamp(rows[j], vec4<i32>(0), vec4<i32>(i32(p.size) - 1))) * p.inner + first +
+            vec4<u32>(0u, 1u, 2u, 3u) * STEP;
         found[j] = V(x[places.x], x[places.y], x[places.z], x[places.w]);
     }
     for (var j = 0u; j < EACH; j++) {

@@ -1,12 +1,12 @@
 // index_partition: the entries of a scattered addition, put together by the bucket of their places.
 //
-// Eight places side by side are one stretch, and stretches go to buckets in turn, so that a few places that many entries name are in several
-// buckets. `block`: a workgroup puts its THREADS * ITEMS entries together in workgroup memory and leaves them side by side where they are,
-// and for each bucket where its own begin and end among them: nobody waits for what others have counted.
-// STRIP: the entries of so many neighbouring columns of one line are a part, which has buckets and blocks of its own; else all are one part.
-// Where there are more buckets than workgroup memory counts (DIRECT), each entry is counted and moved by itself: `count` counts the entries
-// of each bucket, sort_scan makes of that where buckets begin, `spread` moves the entries there, in no particular order, and leaves where
-// buckets end.
+// Eight places side by side are one stretch, and stretches go to buckets in turn, so that a few places that many entries name are in
+// several buckets. `block`: a workgroup puts its THREADS * ITEMS entries together in workgroup memory and leaves them side by side where
+// they are, and for each bucket where its own begin and end among them: nobody waits for what others have counted.
+// STRIP: the entries of so many neighbouring columns of one line are a part, which has buckets and blocks of its own; else all are one
+// part. Where there are more buckets than workgroup memory counts (DIRECT), each entry is counted and moved by itself: `count` counts the
+// entries of each bucket, sort_scan makes of that where buckets begin, `spread` moves the entries there, in no particular order, and leaves
+// where buckets end.
 //
 // Bindings: 0 g, 1 index (read), 2 ends (read_write): of buckets, zeros before `count`; or of each block in turn for each bucket, as
 //           begin | end << 16; 3 entries (read_write): place in the bucket, bits of g; or, of blocks, bits of all, then places of two each.

@@ -1,7 +1,7 @@
 // index_product: out[outer, j, inner] = x there, times every src[outer, k, inner] with index[outer, k, inner] == j.
 //
-// A workgroup counts the entries of each place of some neighbouring columns, lists them place by place in workgroup memory, and each place's
-// thread multiplies those of its list, the next one each time; of a long list it goes through all entries instead.
+// A workgroup counts the entries of each place of some neighbouring columns, lists them place by place in workgroup memory, and each
+// place's thread multiplies those of its list, the next one each time; of a long list it goes through all entries instead.
 //
 // Bindings: 0 x, 1 src, 2 index (read), 3 out (read_write).
 // Launch:   x = groups = outers * strips of COLUMNS workgroups of THREADS, a multiple of 64.

@@ -1,5 +1,5 @@
-// index_rows: out[outer, index[k], inner] += g[outer, k, inner], where entries are few beside the rows: a workgroup has OWN entries, and looks
-// at all of them for others that name the same rows; the first entry of a row adds up all of it, the others nothing.
+// index_rows: out[outer, index[k], inner] += g[outer, k, inner], where entries are few beside the rows: a workgroup has OWN entries, and
+// looks at all of them for others that name the same rows; the first entry of a row adds up all of it, the others nothing.
 //
 // Bindings: 0 g, 1 index (read), 2 out (read_write).
 // Launch:   x = groups = outers * ceil(entries / OWN) * strips of COLUMNS workgroups of 256; inner and offsets but the index's are in V's.

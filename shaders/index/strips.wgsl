@@ -1,5 +1,5 @@
-// index_strips: out[outer, k, inner] = x[outer, index[outer, k, inner], inner]. A workgroup takes some neighbouring columns of many k, so that
-// what it reads of x, which is little, stays in the cache next to it.
+// index_strips: out[outer, k, inner] = x[outer, index[outer, k, inner], inner]. A workgroup takes some neighbouring columns of many k, so
+// that what it reads of x, which is little, stays in the cache next to it.
 //
 // Bindings: 0 x, 1 index (read), 2 out (read_write).
 // Launch:   x = groups = outers * parts * strips workgroups of THREADS.

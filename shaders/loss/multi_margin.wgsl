@@ -1,5 +1,5 @@
-// loss_multi_margin: of a row of x[N, C] the sum over all classes but the label of max(0, margin - x[label] + x[j]), or of its square, divided
-// by C and times the label's weight. A term that is NaN counts as 0, as in PyTorch.
+// loss_multi_margin: of a row of x[N, C] the sum over all classes but the label of max(0, margin - x[label] + x[j]), or of its square,
+// divided by C and times the label's weight. A term that is NaN counts as 0, as in PyTorch.
 //
 // Bindings: 0 x, 1 target, 2 weight (read; absent unless WEIGHTED), 3 loss (read_write).
 // Launch:   x = ceil(N / (256 / LANES)) workgroups of 256; LANES neighbouring threads share a row.

@@ -1,5 +1,5 @@
-// loss_multi_margin_grad: dx[n, j] = g[n] * weight[label] / C where margin - x[label] + x[j] is above 0 (SQUARED: times twice that), else 0; of
-// the label minus the sum of the others.
+// loss_multi_margin_grad: dx[n, j] = g[n] * weight[label] / C where margin - x[label] + x[j] is above 0 (SQUARED: times twice that), else
+// 0; of the label minus the sum of the others.
 //
 // Bindings: 0 g, 1 x, 2 target, 3 weight (read; absent unless WEIGHTED), 4 dx (read_write).
 // Launch:   x = ceil(N / (256 / LANES)) workgroups of 256; LANES neighbouring threads share a row.

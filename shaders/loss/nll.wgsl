@@ -1,5 +1,5 @@
-// loss_nll: of each label -x[n, label, s], or x[n, s] itself where it is PICKED, times the label's weight, 0 where it is ignored; reduced, their
-// sum, and with MEAN that divided by the sum of the weights that count, which is `total`.
+// loss_nll: of each label -x[n, label, s], or x[n, s] itself where it is PICKED, times the label's weight, 0 where it is ignored; reduced,
+// their sum, and with MEAN that divided by the sum of the weights that count, which is `total`.
 //
 // STAGE 0: nothing is reduced. 1: (sum, weights) of each workgroup's labels go to parts. 2: one workgroup takes all. 3: it takes the parts.
 //
@@ -30,8 +30,8 @@ var<immediate> p: Params;
 
 var<workgroup> sums: array<vec2<f32>, THREADS>;
 
-// (loss, weight) of the labels of this thread from `first` on, 0 behind the last one; without branches, so that all reads are on their way at
-// once.
+// (loss, weight) of the labels of this thread from `first` on, 0 behind the last one; without branches, so that all reads are on their way
+// at once.
 fn losses(first: u32) -> array<vec2<f32>, EACH> {
     var named: array<i32, EACH>;
     for (var j = 0u; j < EACH; j++) { named[j] = labels[p.labels_offset + min(first + j * THREADS, p.count - 1u)]; }

@@ -1,5 +1,5 @@
-// loss_nll_grad: dx[n, c, s] = -g * weight[label] where c is the label of (n, s), else 0, and 0 where it is ignored; PICKED: dx[n, s], without
-// the sign. With MEAN it is divided by `total`.
+// loss_nll_grad: dx[n, c, s] = -g * weight[label] where c is the label of (n, s), else 0, and 0 where it is ignored; PICKED: dx[n, s],
+// without the sign. With MEAN it is divided by `total`.
 //
 // Bindings: 0 g, 1 labels, 2 weight, 3 total (read; weight absent unless WEIGHTED, total unless MEAN), 4 dx (read_write).
 // Launch:   x = ceil(count / 1024) workgroups of 256; a thread writes four elements side by side.

@@ -18,9 +18,9 @@
 // With WINDOWS, column n of B is a window of an image, [channels, z, y, x], that belongs to one place of the output, and row k a channel
 // and tap of it: it lies at `places` of n plus `taps` of k. Nothing is guarded: the image has its padding around it.
 //
-// Loops are left to the driver: measured, texts with the loops unrolled are no faster at the best tiles. NVIDIA's unrolls up to 512 products
-// of a thread, so that a longer step or a larger block of a thread costs a third. Modules must be trusted ones: bounded loops cost a factor
-// of ten.
+// Loops are left to the driver: measured, texts with the loops unrolled are no faster at the best tiles. NVIDIA's unrolls up to 512
+// products of a thread, so that a longer step or a larger block of a thread costs a third. Modules must be trusted ones: bounded loops cost
+// a factor of ten.
 
 alias T = f32;                  // in arithmetic
 alias S = f32;                  // a, b and bias in memory

@@ -2,8 +2,8 @@
 // also writes dweight[C] = sum of g * xhat and dbias[C] = sum of g. GIVEN: the statistics are not x's: dx = weight * rstd * g; in the
 // place of rstd lie variances.
 //
-// SUMS, APPLIES and blocks as in norm_normalise; parts[C, splits] are (sum of g, sum of g * xhat, mean, 0), and lie in place of dweight where
-// they are written, of mean where they are read.
+// SUMS, APPLIES and blocks as in norm_normalise; parts[C, splits] are (sum of g, sum of g * xhat, mean, 0), and lie in place of dweight
+// where they are written, of mean where they are read.
 //
 // Bindings: 0 g, 1 x, 2 weight, 3 mean or parts, 4 rstd (read; weight absent without HAS_WEIGHT), 5 dx, 6 dweight or parts, 7 dbias
 //           (read_write).
@@ -111,6 +111,10 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     for (var i = start; i < end; i += LANES) {
         let image = i / p.inner;
         let at = (image * p.channels + channel) * p.inner + i - image * p.inner;
-        if (GIVEN) { dx[at] = slope * g[p.g_offset + at]; } else { dx[at] = slope * (g[p.g_offset + at] - level - (x[p.x_offset + at] - center) * tilt); }
+        if (GIVEN) {
+            dx[at] = slope * g[p.g_offset + at];
+        } else {
+            dx[at] = slope * (g[p.g_offset + at] - level - (x[p.x_offset + at] - center) * tilt);
+        }
     }
 }

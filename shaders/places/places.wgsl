@@ -3,7 +3,8 @@
 // where a block begins, and writes the places in order; VALUES: the elements of values there.
 //
 // Bindings: 0 x, 1 values, absent without VALUES (read), 2 starts, 3 out (read_write), absent for `count`.
-// Launch:   x = as many workgroups of 256 as starts has numbers, of `write` blocks; a thread looks at four neighbours in each of ROUNDS rounds.
+// Launch:   x = as many workgroups of 256 as starts has numbers, of `write` blocks; a thread looks at four neighbours in each of ROUNDS
+//           rounds.
 // Sums:     of integers.
 
 alias V = vec4<f32>;

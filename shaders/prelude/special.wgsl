@@ -364,4 +364,6 @@ fn mish_parts(x: f32) -> vec2<f32> {
 
 // The loss of a logit on the side that it is far from, log(1 + exp(-|x|)); NaN of -inf and a target
 // of at most 1, where PyTorch's formula is inf - inf.
-fn far_side_loss(x: f32, y: f32) -> f32 { return log1p_accurate(exp_accurate(-abs(x))) + select(0.0, nan(), x < 0.0 && is_inf(x) && y <= 1.0); }
+fn far_side_loss(x: f32, y: f32) -> f32 {
+    return log1p_accurate(exp_accurate(-abs(x))) + select(0.0, nan(), x < 0.0 && is_inf(x) && y <= 1.0);
+}

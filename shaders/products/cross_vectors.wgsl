@@ -1,5 +1,5 @@
-// cross_vectors: out = a x b of vectors of 3 elements, by whole vec4s: `packed` of vectors whose elements lie side by side, four to a thread,
-// `apart` of vectors whose elements are `inner` vec4s apart.
+// cross_vectors: out = a x b of vectors of 3 elements, by whole vec4s: `packed` of vectors whose elements lie side by side, four to a
+// thread, `apart` of vectors whose elements are `inner` vec4s apart.
 //
 // Bindings: 0 a, 1 b (read), 2 out (read_write).
 // Launch:   x = ceil(count / 256) workgroups of 256; a thread makes three vec4s; all counts are in vec4s, `count` in threes of them.
@@ -27,8 +27,10 @@ fn packed(grid: Grid, @builtin(local_invocation_index) local: u32) {
     if (i >= p.count) {
         return;
     }
-    let first = array<vec4<C>, 3>(vec4<C>(a[p.a_offset + 3u * i]), vec4<C>(a[p.a_offset + 3u * i + 1u]), vec4<C>(a[p.a_offset + 3u * i + 2u]));
-    let second = array<vec4<C>, 3>(vec4<C>(b[p.b_offset + 3u * i]), vec4<C>(b[p.b_offset + 3u * i + 1u]), vec4<C>(b[p.b_offset + 3u * i + 2u]));
+    let first = array<vec4<C>, 3>(vec4<C>(a[p.a_offset + 3u * i]), vec4<C>(a[p.a_offset + 3u * i + 1u]),
+        vec4<C>(a[p.a_offset + 3u * i + 2u]));
+    let second = array<vec4<C>, 3>(vec4<C>(b[p.b_offset + 3u * i]), vec4<C>(b[p.b_offset + 3u * i + 1u]),
+        vec4<C>(b[p.b_offset + 3u * i + 2u]));
     let v = product(first[0].xyz, second[0].xyz);
     let w = product(vec3<C>(first[0].w, first[1].xy), vec3<C>(second[0].w, second[1].xy));
     let x = product(vec3<C>(first[1].zw, first[2].x), vec3<C>(second[1].zw, second[2].x));

@@ -1,7 +1,8 @@
 // recurrent_grad: one step back through a recurrence, for the rows that run in it.
 //
-// A workgroup has 8 rows and 8 columns of the state, each of which has 4 threads, which share the product of the later step's gradients with
-// the weight; the first of them computes the gates' gradients then. LAST: what reaches the states before rows that begin with the later step.
+// A workgroup has 8 rows and 8 columns of the state, each of which has 4 threads, which share the product of the later step's gradients
+// with the weight; the first of them computes the gates' gradients then. LAST: what reaches the states before rows that begin with the
+// later step.
 //
 // Bindings: 0 weight, transposed, 1 saved, 2 g_out, 3 g_hidden (read), 4 dx, 5 dgates, 6 dh0, 7 carried (read_write; begins as g_cell where
 //           there is one).

@@ -47,7 +47,8 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let planes = min(vec4<u32>(first_plane) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(p.planes - 1u)) * size + vec4<u32>(p.x_offset);
     var total = vec4<f32>();
     if (MODE < 2u) {
-        total = elements(planes, (tap_source(z, 0u, p.depth) * p.height + tap_source(y, 0u, p.height)) * p.width + tap_source(w, 0u, p.width));
+        total = elements(planes, (tap_source(z, 0u, p.depth) * p.height + tap_source(y, 0u, p.height)) * p.width +
+            tap_source(w, 0u, p.width));
     }
     for (var i = 0u; MODE > 1u && i < z.count; i++) {
         for (var j = 0u; j < y.count; j++) {

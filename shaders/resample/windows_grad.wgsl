@@ -4,7 +4,8 @@
 // but for the last of a window, which may be repeated.
 //
 // Bindings: 0 g, 1 places, 2 weights (read), 3 x (read_write); all contiguous.
-// Launch:   x = blocks * ceil(outer / 4) workgroups of 256; a thread makes one element of up to 4 lines, for which it reads the tables once.
+// Launch:   x = blocks * ceil(outer / 4) workgroups of 256; a thread makes one element of up to 4 lines, for which it reads the tables
+//           once.
 // Sums:     in T, in the order of j.
 
 alias T = f32;

@@ -1,7 +1,8 @@
 // sample_input: out[n, c, element] = sum of weight * g[n, c, place] over the places that take the element, which sorting by keys.wgsl has
 // put together: those of the element itself, or BY_CELL of the cells from which it is reached. LINES: each image's by themselves.
 //
-// Bindings: 0 g, 1 places (but for BY_CELL their entries) in the order of the keys, 2 starts of these, 3 weights (read), 4 out (read_write).
+// Bindings: 0 g, 1 places (but for BY_CELL their entries) in the order of the keys, 2 starts of these, 3 weights (read), 4 out
+// (read_write).
 // Launch:   x = blocks * ceil(channels / 4) workgroups of 256; a thread makes one element of up to 4 channels.
 // Sums:     in f32, cell by cell in the order of the places.
 

@@ -1,8 +1,8 @@
 // sample_keys: of each place what it takes, for sorting, and the weights of the elements.
 //
-// BY_CELL: the elements of a place lie side by side, and it is sorted by its cell, which is the first of them, counted from -1 on, in an image
-// that is larger by one for "bilinear", from -3 on and by three for "bicubic". Else, of the modes of "bicubic" that move each element into
-// the image, they are sorted one by one.
+// BY_CELL: the elements of a place lie side by side, and it is sorted by its cell, which is the first of them, counted from -1 on, in an
+// image that is larger by one for "bilinear", from -3 on and by three for "bicubic". Else, of the modes of "bicubic" that move each element
+// into the image, they are sorted one by one.
 //
 // Bindings: 0 grid[n, place, RANK], 1 direction, looked at where DIRECTED (read), 2 keys[n, place(, COUNT)], numbers among the cells or
 //           elements of all images, of LINES among those of each, `outside` where there is none; 3 weights[n, place, COUNT] (read_write).

@@ -1,7 +1,7 @@
 // sort_first: of each line of at most TILE elements of x[outer, length, inner] the first `kept`, in order.
 //
-// A bitonic network over (key, place in the line) sorts runs of RUN elements; then of every two runs the RUN lower elements stay, until there
-// is one. Places differ, so that equal keys stay in order.
+// A bitonic network over (key, place in the line) sorts runs of RUN elements; then of every two runs the RUN lower elements stay, until
+// there is one. Places differ, so that equal keys stay in order.
 //
 // Bindings: 0 x (read), 1 values, 2 indices (read_write), both [outer, kept, inner].
 // Launch:   x = lines workgroups of 256.

@@ -1,5 +1,5 @@
-// sort_middle: the element that comes at `place` in the order of each of few long lines of x[lines, length], and its index; its MEDIAN: of the
-// numbers with SKIP, else the first NaN where there is one. Of equal elements the one that a stable sort puts there.
+// sort_middle: the element that comes at `place` in the order of each of few long lines of x[lines, length], and its index; its MEDIAN: of
+// the numbers with SKIP, else the first NaN where there is one. Of equal elements the one that a stable sort puts there.
 //
 // `histogram`, once for each eight bits of the keys from the highest down, counts the keys that begin as the wanted one does, and the first
 // time those that are missing; `count` how many equal it in each chunk; `find` writes it, by the chunk that has it.

@@ -1,8 +1,8 @@
-// sort_nth: the element that comes at `place` in the order of each line of x[outer, length, inner], and its index; its MEDIAN: of the numbers
-// with SKIP, else the first NaN where there is one.
+// sort_nth: the element that comes at `place` in the order of each line of x[outer, length, inner], and its index; its MEDIAN: of the
+// numbers with SKIP, else the first NaN where there is one.
 //
-// Of equal elements the one that a stable sort puts there. The key is found by eight bits at a time, from the upper ones down: how many keys
-// have the bits that are known and each of the next ones.
+// Of equal elements the one that a stable sort puts there. The key is found by eight bits at a time, from the upper ones down: how many
+// keys have the bits that are known and each of the next ones.
 //
 // Bindings: 0 x (read), 1 values, 2 indices (read_write), one for each line.
 // Launch:   x = lines workgroups of 256.

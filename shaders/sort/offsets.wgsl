@@ -1,5 +1,5 @@
-// sort_offsets: counts[line, digit, tile] become the numbers of keys before, of all lines, as by sort_scan; where it is known how often each
-// digit occurs in a line.
+// sort_offsets: counts[line, digit, tile] become the numbers of keys before, of all lines, as by sort_scan; where it is known how often
+// each digit occurs in a line.
 //
 // Bindings: 0 totals[line, digit] (read), 1 counts (read_write).
 // Launch:   x = lines * 256 workgroups of 256: one for each digit of a line.

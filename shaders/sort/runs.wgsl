@@ -28,7 +28,8 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     var found = 0u;
     for (var i = lane; i + most < length; i += LANES) {
         let v = x[start + i * p.inner];
-        if ((i > 0u && equal(x[start + (max(i, 1u) - 1u) * p.inner], v)) || (most > 0u && !equal(x[start + (i + most) * p.inner], v))) { continue; }
+        if ((i > 0u && equal(x[start + (max(i, 1u) - 1u) * p.inner], v)) ||
+            (most > 0u && !equal(x[start + (i + most) * p.inner], v))) { continue; }
         var low = i + max(most, 1u);                    // the first that may be another one
         var high = length;
         while (low < high) {
@@ -44,7 +45,8 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     starts[local] = found;
     for (var half = LANES / 2u; half > 0u; half /= 2u) {
         workgroupBarrier();
-        if (lane < half && (sizes[local + half] > sizes[local] || (sizes[local + half] == sizes[local] && starts[local + half] < starts[local]))) {
+        if (lane < half && (sizes[local + half] > sizes[local] ||
+            (sizes[local + half] == sizes[local] && starts[local + half] < starts[local]))) {
             sizes[local] = sizes[local + half];
             starts[local] = starts[local + half];
         }

@@ -65,7 +65,8 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
     if (GRAD) {
         let size = V(sizes_in[p.size_offset + safe]);
         let scale = V(1.0) / limited(size);
-        let along = select(V(0.0), sum * scale, (size >= V(p.eps)) & (size > V(0.0))) * scale;      // of a length below eps the quotient is by eps
+        // Of a length below eps the quotient is by eps.
+        let along = select(V(0.0), sum * scale, (size >= V(p.eps)) & (size > V(0.0))) * scale;
         for (var i = lane; i < count; i += LANES) {
             let k = at + i * p.stride;
             out[k] = (g[p.g_offset + k] - x[p.x_offset + k] * along) * scale;

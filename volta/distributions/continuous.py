@@ -7,9 +7,9 @@ from volta.distributions.constraints import Constraint, dependent_property, grea
 from volta.distributions.distribution import Distribution
 from volta.distributions.utils import broadcast_all, euler_constant
 from volta.dtypes import finfo
-from volta.ops.chain import fused
 from volta.ops.creation import empty, full_like
 from volta.ops.math import where
+from volta.ops.records.chain import fused
 from volta.tensor import Tensor
 
 __all__ = ["Cauchy", "Exponential", "Gumbel", "HalfNormal", "Laplace", "LogNormal", "Normal", "Uniform"]
@@ -36,9 +36,14 @@ class _LocationScale(Distribution):
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         return self.loc + self.scale * self._noise(self._extended_shape(sample_shape))
 
+    def log_prob(self, value: Tensor) -> Tensor:
+        return fused(self._density, self._validate_sample(value), self.loc, self.scale)
+
     def _standard(self, value):
         return (self._validate_sample(value) - self.loc) / self.scale
 
+
+# Logarithms of densities, elementwise as they are: `fused` computes each at once on a GPU.
 
 def _gaussian(value, loc, scale):
     return -0.5 * ((value - loc) / scale) ** 2 - scale.log() - LOG_ROOT_2PI
@@ -49,8 +54,35 @@ def _log_gaussian(value, loc, scale):
     return _gaussian(logarithm, loc, scale) - logarithm
 
 
+def _laplace(value, loc, scale):
+    return -((value - loc) / scale).abs() - (2 * scale).log()
+
+
+def _cauchy(value, loc, scale):
+    return -math.log(math.pi) - scale.log() - (((value - loc) / scale) ** 2).log1p()
+
+
+def _gumbel(value, loc, scale):
+    y = -((value - loc) / scale)
+    return y - y.exp() - scale.log()
+
+
+def _half_gaussian(value, loc, scale):
+    return where(value >= 0, _gaussian(value, loc, scale) + math.log(2), -math.inf)
+
+
+def _exponential(value, rate):
+    return rate.log() - rate * value
+
+
+def _uniform(value, low, high):
+    return where((value >= low) & (value < high), 0.0 - (high - low).log(), -math.inf)
+
+
 class _Gaussian(_LocationScale):
     """The normal distribution and what is its exp, of which neither is the other."""
+
+    _density = staticmethod(_gaussian)
 
     def _noise(self, shape):
         return self._empty(shape).normal_()
@@ -58,9 +90,6 @@ class _Gaussian(_LocationScale):
     mean = mode = property(lambda self: self.loc, doc="The mean.")
     stddev = property(lambda self: self.scale, doc="The standard deviation.")
     variance = property(lambda self: self.scale ** 2, doc="The variance.")
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        return fused(_gaussian, self._validate_sample(value), self.loc, self.scale)
 
     def cdf(self, value: Tensor) -> Tensor:
         return 0.5 * (1 + (self._standard(value) * math.sqrt(0.5)).erf())
@@ -80,6 +109,7 @@ class LogNormal(_Gaussian):
     """exp of a normal variable."""
 
     _nameless = True
+    _density = staticmethod(_log_gaussian)
     support = positive
     base_dist = property(lambda self: Normal(self.loc, self.scale, False), doc="Of the logarithm.")
 
@@ -94,9 +124,6 @@ class LogNormal(_Gaussian):
     def _standard(self, value):
         return (value.log() - self.loc) / self.scale
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        return fused(_log_gaussian, self._validate_sample(value), self.loc, self.scale)
-
     def cdf(self, value: Tensor) -> Tensor:
         return super().cdf(self._validate_sample(value, nonnegative))
 
@@ -110,15 +137,14 @@ class LogNormal(_Gaussian):
 class Laplace(_LocationScale):
     """The double exponential distribution."""
 
+    _density = staticmethod(_laplace)
+
     def _noise(self, shape):
         u = self._empty(shape).uniform_(2.0 ** -24 - 1, 1)
         return -u.sign() * (-u.abs()).log1p()
 
     mean = mode = property(lambda self: self.loc, doc="The mean.")
     variance = property(lambda self: 2 * self.scale ** 2, doc="The variance.")
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        return -self._standard(value).abs() - (2 * self.scale).log()
 
     def cdf(self, value: Tensor) -> Tensor:
         x = self._standard(value)
@@ -135,15 +161,14 @@ class Laplace(_LocationScale):
 class Cauchy(_LocationScale):
     """The ratio of two normal variables; it has no mean."""
 
+    _density = staticmethod(_cauchy)
+
     def _noise(self, shape):
         return ((self._empty(shape).uniform_() - 0.5) * math.pi).tan()
 
     mode = property(lambda self: self.loc, doc="The most likely value.")
     mean = property(lambda self: self.loc * math.nan, doc="NaN: there is none.")
     variance = property(lambda self: full_like(self.loc, math.inf), doc="Infinite.")
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        return -math.log(math.pi) - self.scale.log() - (self._standard(value) ** 2).log1p()
 
     def cdf(self, value: Tensor) -> Tensor:
         return self._standard(value).atan() / math.pi + 0.5
@@ -158,16 +183,14 @@ class Cauchy(_LocationScale):
 class Gumbel(_LocationScale):
     """The largest of many exponential variables."""
 
+    _density = staticmethod(_gumbel)
+
     def _noise(self, shape):
         return -(-self._empty(shape).uniform_(2.0 ** -25, 1).log()).log()
 
     mean = property(lambda self: self.loc + self.scale * euler_constant, doc="The mean.")
     mode = property(lambda self: self.loc, doc="The most likely value.")
     variance = property(lambda self: (math.pi * self.scale) ** 2 / 6, doc="The variance.")
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        y = -self._standard(value)
-        return y - y.exp() - self.scale.log()
 
     def cdf(self, value: Tensor) -> Tensor:
         return (-(-self._standard(value)).exp()).exp()
@@ -202,7 +225,7 @@ class HalfNormal(Distribution):
         return self.base_dist.rsample(sample_shape).abs()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        return where(self._validate_sample(value) >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
+        return fused(_half_gaussian, self._validate_sample(value), self.base_dist.loc, self.base_dist.scale)
 
     def cdf(self, value: Tensor) -> Tensor:
         return 2 * self.base_dist.cdf(self._validate_sample(value)) - 1
@@ -233,7 +256,7 @@ class Exponential(Distribution):
         return empty(self._extended_shape(sample_shape), dtype=self.rate.dtype, device=self.rate.device).exponential_() / self.rate
 
     def log_prob(self, value: Tensor) -> Tensor:
-        return self.rate.log() - self.rate * self._validate_sample(value)
+        return fused(_exponential, self._validate_sample(value), self.rate)
 
     def cdf(self, value: Tensor) -> Tensor:
         return 1 - (-self.rate * self._validate_sample(value)).exp()
@@ -273,8 +296,7 @@ class Uniform(Distribution):
         return self.low + u * (self.high - self.low)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        value = self._validate_sample(value)
-        return where((value >= self.low) & (value < self.high), 0.0 - (self.high - self.low).log(), -math.inf)
+        return fused(_uniform, self._validate_sample(value), self.low, self.high)
 
     def cdf(self, value: Tensor) -> Tensor:
         return ((self._validate_sample(value) - self.low) / (self.high - self.low)).clamp(0, 1)

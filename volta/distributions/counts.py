@@ -25,6 +25,7 @@ from volta.nn.functional import logsigmoid
 from volta.ops import draws
 from volta.ops.math import where
 from volta.ops.ranges import arange
+from volta.ops.records.chain import fused
 from volta.tensor import Tensor
 
 __all__ = ["Binomial", "Multinomial", "NegativeBinomial"]
@@ -41,6 +42,17 @@ class _Counted(Binary):
             count = total_count.to(like.dtype) if isinstance(total_count, core.TensorBase) else total_count
             self.total_count, given = broadcast_all(count, like)
         super().__init__(*((given, logits) if logits is None else (probs, given)), validate_args)
+
+
+def _successes(value, n, logits):
+    chances = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
+    return value * logits + chances + n * logsigmoid(-logits)
+
+
+def _before_failures(value, n, logits):
+    found = n * logsigmoid(-logits) + value * logsigmoid(logits)
+    ways = (n + value).lgamma() - (value + 1).lgamma() - n.lgamma()
+    return found + where(n + value == 0, 0.0, ways)
 
 
 class Binomial(_Counted):
@@ -64,9 +76,7 @@ class Binomial(_Counted):
             return draws.binomial(self.total_count.expand(shape).contiguous(), self.probs.expand(shape).contiguous())
 
     def log_prob(self, value: Tensor) -> Tensor:
-        value, n, logits = self._validate_sample(value), self.total_count, self.logits
-        chances = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
-        return value * logits + chances + n * logsigmoid(-logits)
+        return fused(_successes, self._validate_sample(value), self.total_count, self.logits)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         count = int(self.total_count.max())
@@ -98,10 +108,7 @@ class NegativeBinomial(_Counted):
             return draws.poisson(Gamma(self.total_count, (-self.logits).exp(), False).sample(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        value, n = self._validate_sample(value), self.total_count
-        found = n * logsigmoid(-self.logits) + value * logsigmoid(self.logits)
-        ways = (n + value).lgamma() - (value + 1).lgamma() - n.lgamma()
-        return found + where(n + value == 0, 0.0, ways)
+        return fused(_before_failures, self._validate_sample(value), self.total_count, self.logits)
 
 
 class Multinomial(Distribution):

@@ -27,7 +27,9 @@ from volta.ops import draws
 from volta.ops.creation import eye
 from volta.ops.math import where
 from volta.ops.ranges import arange
+from volta.ops.records.chain import fused
 from volta.ops.reduce import argmax, logsumexp
+from volta.shapes import broadcast_shapes
 from volta.tensor import Tensor
 
 __all__ = ["Bernoulli", "Categorical", "Geometric", "OneHotCategorical", "OneHotCategoricalStraightThrough", "Poisson"]
@@ -89,9 +91,9 @@ class Bernoulli(Binary):
             return draws.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        value = self._validate_sample(value)
-        shape = (self.logits + value).shape
-        return -binary_cross_entropy_with_logits(self.logits.expand(shape), value.expand(shape).to(self.logits.dtype), reduction="none")
+        value, logits = self._validate_sample(value), self.logits
+        shape = broadcast_shapes(logits.shape, value.shape)
+        return -binary_cross_entropy_with_logits(logits.expand(shape), value.expand(shape).to(logits.dtype), reduction="none")
 
     def entropy(self) -> Tensor:
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
@@ -126,6 +128,10 @@ class Geometric(Binary):
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs
 
 
+def _poisson(value, rate):
+    return value.xlogy(rate) - rate - (value + 1).lgamma()
+
+
 class Poisson(Distribution):
     """The number of events where `rate` are expected."""
 
@@ -145,7 +151,11 @@ class Poisson(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         value = self._validate_sample(value)
-        return value.xlogy(self.rate) - self.rate - (value + 1).lgamma()
+        return fused(_poisson, value, self.rate)
+
+
+def _finite_product(logits, probs):
+    return logits.clamp(min=-3.4e38) * probs
 
 
 class Categorical(Distribution):
@@ -206,7 +216,7 @@ class Categorical(Distribution):
         return logits.expand(*shape, self._num_events).gather(-1, value.expand(*shape, 1)).squeeze(-1)
 
     def entropy(self) -> Tensor:
-        return -(self.logits.clamp(min=-3.4e38) * self.probs).sum(-1)
+        return -fused(_finite_product, self.logits, self.probs).sum(-1)
 
 
 class OneHotCategorical(Categorical):

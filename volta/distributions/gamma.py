@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from volta.autograd import no_grad
+from volta.autograd import is_grad_enabled, no_grad
 from volta.distributions.constraints import independent, nonnegative, positive, real, simplex, unit_interval
 from volta.distributions.distribution import Distribution
 from volta.distributions.utils import broadcast_all
@@ -17,6 +17,7 @@ from volta.nn.functional import one_hot
 from volta.ops.creation import empty
 from volta.ops.join import stack
 from volta.ops.math import where
+from volta.ops.records.chain import fused
 from volta.random import Generator
 from volta.special import digamma, gammainc, xlog1py, xlogy
 from volta.tensor import Tensor
@@ -69,9 +70,10 @@ def _slope(x, alpha):
 def _gammas(concentration, shape, generator=None):
     """Draws of rate 1, with gradients."""
     concentration = concentration.expand(shape)
+    differentiable = concentration.requires_grad and is_grad_enabled()
     with no_grad():
-        drawn = _drawn(concentration, shape, generator).clamp(min=1e-30)
-        slope = _slope(drawn, concentration) if concentration.requires_grad else None
+        drawn = _drawn(concentration, shape, generator)
+        slope = fused(_slope, drawn, concentration) if differentiable else None
     return drawn if slope is None else drawn + (concentration - concentration.detach()) * slope
 
 
@@ -88,15 +90,70 @@ def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tens
 
 def _drawn(alpha, shape, generator):
     """For a concentration below 1, of one more, times u ** (1 / concentration)."""
-    small = alpha < 1
-    d = where(small, alpha + 1, alpha) - 1 / 3
+    d = fused(_size, alpha)
     noise = empty((2, _PROPOSALS, *shape), dtype=alpha.dtype, device=alpha.device)
     x, u = noise[0].normal_(generator=generator), noise[1].uniform_(generator=generator)
-    v = (1 + x / (9 * d).sqrt()) ** 3
-    taken = (v > 0) & (u.log() < 0.5 * x * x + d - d * v + d * v.clamp(min=1e-30).log())
-    found = d * v.gather(0, taken.long().argmax(0, keepdim=True)).squeeze(0)
-    boost = empty(shape, dtype=alpha.dtype, device=alpha.device).uniform_(generator=generator) ** (1 / alpha)
-    return where(small, found * boost, found)
+    v = fused(_proposed, x, d)
+    first = fused(_taken, x, u, v, d).argmax(0, keepdim=True)
+    boost = empty(shape, dtype=alpha.dtype, device=alpha.device).uniform_(generator=generator)
+    return fused(_boosted, v.gather(0, first).squeeze(0), d, boost, alpha)
+
+
+# Steps of drawing, logarithms of densities and entropies, elementwise as they are: `fused` computes each at once on a GPU.
+
+def _size(alpha):
+    return where(alpha < 1, alpha + 1, alpha) - 1 / 3
+
+
+def _proposed(x, d):
+    return (1 + x / (9 * d).sqrt()) ** 3
+
+
+def _taken(x, u, v, d):
+    return where((v > 0) & (u.log() < 0.5 * x * x + d - d * v + d * v.clamp(min=1e-30).log()), 1.0, 0.0)
+
+
+def _boosted(v, d, u, alpha):
+    found = d * v
+    return where(alpha < 1, found * u ** (1 / alpha), found).clamp(min=1e-30)
+
+
+def _gamma(value, alpha, rate):
+    return alpha * rate.log() + xlogy(alpha - 1, value) - rate * value - alpha.lgamma()
+
+
+def _gamma_entropy(alpha, rate):
+    return alpha - rate.log() + alpha.lgamma() + (1 - alpha) * digamma(alpha)
+
+
+def _log_beta(a, b):
+    return a.lgamma() + b.lgamma() - (a + b).lgamma()
+
+
+def _beta(value, a, b):
+    return xlogy(a - 1, value) + xlog1py(b - 1, -value) - _log_beta(a, b)
+
+
+def _beta_entropy(a, b):
+    total = a + b
+    return _log_beta(a, b) - (a - 1) * digamma(a) - (b - 1) * digamma(b) + (total - 2) * digamma(total)
+
+
+def _fisher_snedecor(value, df1, df2):
+    a, b, ratio = 0.5 * df1, 0.5 * df2, df1 / df2
+    ways = (a + b).lgamma() - a.lgamma() - b.lgamma()
+    return ways + a * ratio.log() + (a - 1) * value.log() - (a + b) * (ratio * value).log1p()
+
+
+def _student(value, df, loc, scale):
+    normaliser = scale.log() + 0.5 * df.log() + 0.5 * math.log(math.pi) + (0.5 * df).lgamma() - (0.5 * (df + 1)).lgamma()
+    return -0.5 * (df + 1) * (((value - loc) / scale) ** 2 / df).log1p() - normaliser
+
+
+def _student_entropy(df, scale):
+    half, more = 0.5 * df, 0.5 * (df + 1)
+    spread = 0.5 * df.log() + half.lgamma() + 0.5 * math.log(math.pi) - more.lgamma()
+    return scale.log() + more * (digamma(more) - digamma(half)) + spread
 
 
 class Gamma(Distribution):
@@ -119,15 +176,13 @@ class Gamma(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         value = value if isinstance(value, Tensor) else self.rate.new_tensor(value)
-        value, alpha = self._validate_sample(value), self.concentration
-        return alpha * self.rate.log() + xlogy(alpha - 1, value) - self.rate * value - alpha.lgamma()
+        return fused(_gamma, self._validate_sample(value), self.concentration, self.rate)
 
     def cdf(self, value: Tensor) -> Tensor:
         return gammainc(self.concentration, self.rate * self._validate_sample(value))
 
     def entropy(self) -> Tensor:
-        alpha = self.concentration
-        return alpha - self.rate.log() + alpha.lgamma() + (1 - alpha) * digamma(alpha)
+        return fused(_gamma_entropy, self.concentration, self.rate)
 
 
 class Chi2(Gamma):
@@ -214,15 +269,13 @@ class Beta(Distribution):
         return a / (a + b)
 
     def _normaliser(self):
-        return self.concentration1.lgamma() + self.concentration0.lgamma() - self._total.lgamma()
+        return fused(_log_beta, self.concentration1, self.concentration0)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        value = self._validate_sample(value)
-        return xlogy(self.concentration1 - 1, value) + xlog1py(self.concentration0 - 1, -value) - self._normaliser()
+        return fused(_beta, self._validate_sample(value), self.concentration1, self.concentration0)
 
     def entropy(self) -> Tensor:
-        a, b, total = self.concentration1, self.concentration0, self._total
-        return self._normaliser() - (a - 1) * digamma(a) - (b - 1) * digamma(b) + (total - 2) * digamma(total)
+        return fused(_beta_entropy, self.concentration1, self.concentration0)
 
 
 class FisherSnedecor(Distribution):
@@ -255,9 +308,7 @@ class FisherSnedecor(Distribution):
         return upper / lower
 
     def log_prob(self, value: Tensor) -> Tensor:
-        value, a, b, ratio = self._validate_sample(value), 0.5 * self.df1, 0.5 * self.df2, self.df1 / self.df2
-        ways = (a + b).lgamma() - a.lgamma() - b.lgamma()
-        return ways + a * ratio.log() + (a - 1) * value.log() - (a + b) * (ratio * value).log1p()
+        return fused(_fisher_snedecor, self._validate_sample(value), self.df1, self.df2)
 
 
 class StudentT(Distribution):
@@ -288,11 +339,7 @@ class StudentT(Distribution):
         return self.loc + self.scale * noise * (chi2 / self.df).rsqrt()
 
     def entropy(self) -> Tensor:
-        half, more = 0.5 * self.df, 0.5 * (self.df + 1)
-        spread = 0.5 * self.df.log() + half.lgamma() + 0.5 * math.log(math.pi) - more.lgamma()
-        return self.scale.log() + more * (digamma(more) - digamma(half)) + spread
+        return fused(_student_entropy, self.df, self.scale)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        y, df = (self._validate_sample(value) - self.loc) / self.scale, self.df
-        normaliser = self.scale.log() + 0.5 * df.log() + 0.5 * math.log(math.pi) + (0.5 * df).lgamma() - (0.5 * (df + 1)).lgamma()
-        return -0.5 * (df + 1) * (y ** 2 / df).log1p() - normaliser
+        return fused(_student, self._validate_sample(value), self.df, self.loc, self.scale)

@@ -19,9 +19,9 @@ from volta.distributions.utils import euler_constant
 from volta.errors import ArgumentError
 from volta.linalg import solve_triangular
 from volta.nn.functional import softplus
-from volta.ops.chain import fused
 from volta.ops.creation import full_like, zeros_like
 from volta.ops.math import where
+from volta.ops.records.chain import fused
 from volta.special import digamma
 from volta.tensor import Tensor
 
@@ -65,13 +65,21 @@ _TABLE[LogNormal, LogNormal] = _normal
 
 @register_kl(Laplace, Laplace)
 def _laplace(p, q):
-    ratio, distance = p.scale / q.scale, (p.loc - q.loc).abs()
-    return -ratio.log() + distance / q.scale + ratio * (-distance / p.scale).exp() - 1
+    return fused(_double_exponential, p.loc, p.scale, q.loc, q.scale)
+
+
+def _double_exponential(loc, scale, other_loc, other_scale):
+    ratio, distance = scale / other_scale, (loc - other_loc).abs()
+    return -ratio.log() + distance / other_scale + ratio * (-distance / scale).exp() - 1
 
 
 @register_kl(Cauchy, Cauchy)
 def _cauchy(p, q):
-    return (((p.scale + q.scale) ** 2 + (p.loc - q.loc) ** 2) / (4 * p.scale * q.scale)).log()
+    return fused(_ratio_of_normals, p.loc, p.scale, q.loc, q.scale)
+
+
+def _ratio_of_normals(loc, scale, other_loc, other_scale):
+    return (((scale + other_scale) ** 2 + (loc - other_loc) ** 2) / (4 * scale * other_scale)).log()
 
 
 @register_kl(HalfCauchy, HalfCauchy)
@@ -81,7 +89,11 @@ def _half_cauchy(p, q):
 
 @register_kl(Gumbel, Gumbel)
 def _gumbel(p, q):
-    ratio, distance = p.scale / q.scale, (p.loc - q.loc) / q.scale
+    return fused(_extreme, p.loc, p.scale, q.loc, q.scale)
+
+
+def _extreme(loc, scale, other_loc, other_scale):
+    ratio, distance = scale / other_scale, (loc - other_loc) / other_scale
     return distance - ratio.log() + ratio * euler_constant + ((1 + ratio).lgamma() - distance).exp() - (1 + euler_constant)
 
 
@@ -92,7 +104,11 @@ def _half_normal(p, q):
 
 @register_kl(Exponential, Exponential)
 def _exponential(p, q):
-    ratio = q.rate / p.rate
+    return fused(_decay, p.rate, q.rate)
+
+
+def _decay(rate, other):
+    ratio = other / rate
     return ratio - ratio.log() - 1
 
 
@@ -103,7 +119,11 @@ def _uniform(p, q):
 
 @register_kl(Bernoulli, Bernoulli)
 def _bernoulli(p, q):
-    return _of_one(p.probs, p.logits, q.probs, q.logits) + _of_one(1 - p.probs, -p.logits, 1 - q.probs, -q.logits)
+    return fused(_of_both, p.probs, p.logits, q.probs, q.logits)
+
+
+def _of_both(p, p_logits, q, q_logits):
+    return _of_one(p, p_logits, q, q_logits) + _of_one(1 - p, -p_logits, 1 - q, -q_logits)
 
 
 def _of_one(p, p_logits, q, q_logits):
@@ -117,7 +137,11 @@ def _geometric(p, q):
 
 @register_kl(Poisson, Poisson)
 def _poisson(p, q):
-    return p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate)
+    return fused(_events, p.rate, q.rate)
+
+
+def _events(rate, other):
+    return rate * (rate.log() - other.log()) - (rate - other)
 
 
 @register_kl(Categorical, Categorical)
@@ -125,8 +149,11 @@ def _poisson(p, q):
 def _categorical(p, q):
     if isinstance(p, OneHotCategorical) is not isinstance(q, OneHotCategorical):
         raise NotImplementedError(f"kl_divergence: there is no formula for {type(p).__name__} and {type(q).__name__}")
-    t = where(q.probs == 0, math.inf, p.probs * (p.logits - q.logits))
-    return where(p.probs == 0, 0.0, t).sum(-1)
+    return fused(_of_each, p.probs, p.logits, q.probs, q.logits).sum(-1)
+
+
+def _of_each(p, p_logits, q, q_logits):
+    return where(p == 0, 0.0, where(q == 0, math.inf, p * (p_logits - q_logits)))
 
 
 @register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)

@@ -18,6 +18,7 @@ from volta.distributions.distribution import Distribution
 from volta.distributions.utils import broadcast_all, epsilon, euler_constant
 from volta.ops.creation import empty, full_like
 from volta.ops.math import where
+from volta.ops.records.chain import fused
 from volta.special import digamma
 from volta.tensor import Tensor
 
@@ -38,6 +39,25 @@ class _Inverted(Distribution):
         like = self.__dict__[next(iter(self.arg_constraints))]
         u = empty(self._extended_shape(sample_shape), dtype=like.dtype, device=like.device).uniform_()
         return self.icdf(u.clamp(max=1 - epsilon(u)))
+
+
+# Logarithms of densities, elementwise as they are: `fused` computes each at once on a GPU.
+
+def _pareto(x, alpha, scale):
+    return alpha.log() + alpha * scale.log() - (alpha + 1) * x.log()
+
+
+def _weibull(value, scale, k):
+    x = value / scale
+    return k.log() - scale.log() + (k - 1) * x.log() - x ** k
+
+
+def _kumaraswamy(x, a, b):
+    return a.log() + b.log() + (a - 1) * x.log() + (b - 1) * (-x ** a).log1p()
+
+
+def _half_cauchy(value, scale):
+    return where(value >= 0, math.log(2 / math.pi) - scale.log() - ((value / scale) ** 2).log1p(), -math.inf)
 
 
 class Pareto(_Inverted):
@@ -68,7 +88,7 @@ class Pareto(_Inverted):
         return self.scale ** 2 * a / ((a - 1) ** 2 * (a - 2))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        return self.alpha.log() + self.alpha * self.scale.log() - (self.alpha + 1) * self._validate_sample(value).log()
+        return fused(_pareto, self._validate_sample(value), self.alpha, self.scale)
 
     def cdf(self, value: Tensor) -> Tensor:
         return 1 - (self.scale / self._validate_sample(value)) ** self.alpha
@@ -102,8 +122,7 @@ class Weibull(_Inverted):
         return self.scale * ((k - 1) / k) ** (1 / k)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        x, k = self._validate_sample(value) / self.scale, self.concentration
-        return k.log() - self.scale.log() + (k - 1) * x.log() - x ** k
+        return fused(_weibull, self._validate_sample(value), self.scale, self.concentration)
 
     def cdf(self, value: Tensor) -> Tensor:
         return -(-(self._validate_sample(value, nonnegative) / self.scale) ** self.concentration).expm1()
@@ -139,8 +158,7 @@ class Kumaraswamy(_Inverted):
         return where((a < 1) | (b < 1), math.nan, found)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        x, a, b = self._validate_sample(value), self.concentration1, self.concentration0
-        return a.log() + b.log() + (a - 1) * x.log() + (b - 1) * (-x ** a).log1p()
+        return fused(_kumaraswamy, self._validate_sample(value), self.concentration1, self.concentration0)
 
     def cdf(self, value: Tensor) -> Tensor:
         return 1 - (1 - self._validate_sample(value) ** self.concentration1) ** self.concentration0
@@ -168,9 +186,7 @@ class HalfCauchy(_Inverted):
     mode = property(lambda self: self.scale * 0, doc="0.")
 
     def log_prob(self, value: Tensor) -> Tensor:
-        value = self._validate_sample(value)
-        found = math.log(2 / math.pi) - self.scale.log() - ((value / self.scale) ** 2).log1p()
-        return where(value >= 0, found, -math.inf)
+        return fused(_half_cauchy, self._validate_sample(value), self.scale)
 
     def cdf(self, value: Tensor) -> Tensor:
         return 2 / math.pi * (self._validate_sample(value) / self.scale).atan()

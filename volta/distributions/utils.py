@@ -10,6 +10,7 @@ from volta.dtypes import get_default_dtype
 from volta.errors import ShapeError
 from volta.ops.creation import empty, full
 from volta.ops.ranges import tril_indices
+from volta.ops.records.chain import fused
 from volta.ops.reduce import logsumexp
 from volta.ops.view import broadcast_tensors
 from volta.tensor import Tensor
@@ -67,10 +68,14 @@ def clamp_probs(probs: Tensor) -> Tensor:
     return probs.clamp(epsilon(probs), 1 - epsilon(probs))
 
 
+def _binary_logits(probs):
+    p = clamp_probs(probs)
+    return p.log() - (-p).log1p()
+
+
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
     """The logits of probabilities: of each (`is_binary`), or of the choices of the last dimension."""
-    p = clamp_probs(probs)
-    return p.log() - (-p).log1p() if is_binary else p.log()
+    return fused(_binary_logits, probs) if is_binary else clamp_probs(probs).log()
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:

@@ -16,6 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 from volta._kernels import core
+from volta.copying import whole
 from volta.errors import ArgumentError, UnwritableError
 from volta.io.objects import is_plain, name_of, own_ways
 from volta.io.torch_format import STORAGES
@@ -24,7 +25,6 @@ from volta.nn.parameter import Parameter
 from volta.shapes import Size
 
 _ALIGNMENT = 64                 # of the storages in the file, as torch.save has it; Units: bytes
-_HALF = "float16"
 
 
 def prepare(obj: Any) -> Callable[[IO[bytes]], None]:
@@ -252,8 +252,7 @@ def _joined(path, key):
 def _host_bytes(data):
     """The bytes of a tensor's whole storage in the host's form."""
     if data.device.is_gpu:
-        count = data.storage.nbytes // (2 if data.dtype.name == _HALF else 4)
-        return memoryview(core.view(data, (count,), (1,), 0).cpu().numpy()).cast("B")
+        return memoryview(whole(data).cpu().numpy()).cast("B")
     return memoryview(data.storage)[:data.storage.nbytes // data.dtype.itemsize * data.dtype.itemsize]
 
 

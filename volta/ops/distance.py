@@ -12,12 +12,12 @@ from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
 from volta.dtypes import HALVES, float32, promote_types
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.ops.chain import fused
 from volta.ops.copy import cast, promoted
 from volta.ops.join import cat
 from volta.ops.linalg import matmul
 from volta.ops.norms import norm
 from volta.ops.parts import split
+from volta.ops.records.chain import fused
 from volta.ops.records.distance import distances_op, pairs_of
 from volta.ops.records.index import index_select_op
 from volta.ops.records.math import abs, ceil, clamp_max, clamp_min, positive_part, reciprocal

@@ -12,6 +12,7 @@ from volta._kernels.core.direct import all_bare, bare, flat_product, straight
 from volta._kernels.core.inplace import into
 from volta.dtypes import as_integer, bool_, float32, float64, held, promote_types, uint8
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
+from volta.ops.records.chain import fused
 from volta.ops.records.copy import cast
 from volta.ops.records.linalg import dot_op, linear_op, matmul_op
 from volta.ops.records.math import add_op, add_product, where_op
@@ -315,12 +316,18 @@ def _added(name, input, out, beta, alpha, first=False):
         beta, alpha = (bool(n) if out.dtype is bool_ else as_integer(name, n, out.dtype) for n in (beta, alpha))
     else:
         beta, alpha = held(name, beta, out.dtype), held(name, alpha, out.dtype)
+    if alpha and beta and out.storage.device.is_gpu:
+        return fused(_weighted, input, out, beta, alpha) if first else fused(_weighted, out, input, alpha, beta)
     if alpha != 1:
         out = out * alpha if alpha or name == "baddbmm" else _nothing(out)
     if beta == 0 and not (first or input._requires_grad) and input.dtype is out.dtype and input.device is out.device:
         return out
     input = input if beta == 1 else input * beta if beta else _nothing(input)
     return input + out if first else out + input
+
+
+def _weighted(x, y, a, b):
+    return x * a + y * b
 
 
 def _nothing(x):

@@ -14,12 +14,13 @@ from volta.dtypes import HALVES, as_dtype, float32, float64, promote_types
 from volta.errors import ArgumentError, DeviceError, DTypeError, IndexRangeError, ShapeError, warn_once
 from volta.ops.copy import widened
 from volta.ops.math import where
+from volta.ops.records.chain import fused
 from volta.ops.records.copy import cast
 from volta.ops.records.decomposition import svd_op
 from volta.ops.records.math import add_op, div_op, floor, gt, mul, where_op
 from volta.ops.records.reduce import amax_op, norm2_op, sum_op
 from volta.ops.records.view import permute_op, reshape_op, row_major, uncounted_op
-from volta.ops.reduce import amax, amin, root, shared_extreme, sum
+from volta.ops.reduce import amax, amin, power_but_of_zero, root, shared_extreme, sum
 from volta.ops.table import case, composed
 from volta.shapes import as_dim, as_dims, reduced
 
@@ -108,13 +109,20 @@ def _powers(input, p, dim, keepdim):
     if p == 0:                                          # in the graph, but without a gradient
         input = uncounted_op(input)
         return sum(floor(where_op(input == 0, abs(input), 1.0)), dim, keepdim)
-    size = abs(input)
     if p < 0 and 0 in [input.shape[d] for d in as_dims("norm", dim, input.ndim)]:
         raise IndexRangeError(f"norm: there is no {p}-norm of no elements, got shape {input.shape}")
     if p > 1:
-        return root(_sum(size ** p, dim, keepdim), 1.0 / p)
-    zero = input == 0
-    return root(_sum(where_op(zero, 0.0 if p > 0 else math.inf, where_op(zero, 1.0, size) ** p), dim, keepdim), 1.0 / p)
+        return root(_sum(fused(_power, input, p), dim, keepdim), 1.0 / p)
+    powers = fused(_power_but_of_zero, input, p, flags={"of_zero": 0.0 if p > 0 else math.inf})
+    return root(_sum(powers, dim, keepdim), 1.0 / p)
+
+
+def _power(x, p):
+    return abs(x) ** p
+
+
+def _power_but_of_zero(x, p, *, of_zero):
+    return power_but_of_zero(abs(x), p, of_zero=of_zero)
 
 
 def _sum(x, dim, keepdim):

@@ -13,6 +13,7 @@ from volta._kernels.core.direct import bare
 from volta.dtypes import HALVES, as_dtype, bool_, float32, int64, result_type, uint8
 from volta.errors import ArgumentError, CallError, DTypeError, IndexRangeError
 from volta.ops.copy import clone
+from volta.ops.records.chain import fused
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
 from volta.ops.records.math import maximum, minimum, root_op, where_op
@@ -458,8 +459,13 @@ def root(x: Tensor, power: float) -> Tensor:
         return root_op(x)
     if not graph.wants_derivative(x):
         return x ** power
+    return fused(power_but_of_zero, x, power, flags={"of_zero": 0.0 if power > 0 else math.inf})
+
+
+def power_but_of_zero(x: Tensor, power: float, *, of_zero: float) -> Tensor:
+    """x ** power, and for 0 a number, so that the gradient there is 0."""
     zero = x == 0
-    return where_op(zero, 0.0 if power > 0 else math.inf, where_op(zero, 1.0, x) ** power)
+    return where_op(zero, of_zero, where_op(zero, 1.0, x) ** power)
 
 
 @composed(out="cast", samples=(case((3, 4), dim=1), case((2, 3, 4), dim=(0, -1), keepdim=True)), in_float32=True,

@@ -11,6 +11,7 @@ from volta.dtypes import HALVES
 from volta.errors import ArgumentError
 from volta.ops.creation import zeros, zeros_like
 from volta.ops.linalg import matmul
+from volta.ops.records.chain import fused
 from volta.optim.checks import at_least_zero, flag, implementation, integer, number, positive, several
 from volta.optim.optimizer import Optimizer
 from volta.tensor import Tensor
@@ -82,11 +83,23 @@ def _orthogonal(g: Tensor, coefficients: list[float], steps: int, eps: float) ->
     a, b, c = coefficients
     turned = g.shape[0] > g.shape[1]
     x = g.t() if turned else g
-    x = x / x.norm().clamp(min=eps)
+    x = fused(_at_most_one, x, x.norm(), eps)
     for _ in range(steps):
         square = matmul(x, x.t())
-        x = a * x + matmul(b * square + c * matmul(square, square), x)
+        x = fused(_plus, x, matmul(fused(_weighted, square, matmul(square, square), b, c), x), a)
     return x.t() if turned else x
+
+
+def _weighted(x, y, a, b):
+    return a * x + b * y
+
+
+def _plus(x, y, a):
+    return a * x + y
+
+
+def _at_most_one(x, norm, eps):
+    return x / norm.clamp(min=eps)
 
 
 def _norm(x):
@@ -129,17 +142,28 @@ class Adafactor(_Composed):
         state["step"] += 1
         step, small = state["step"], 2.0 ** (-52 if p.dtype.itemsize == 8 else -23) if values["small"] is None else values["small"]
         kept = step ** values["beta2_decay"]
-        # Numbers of a parameter are divided in float32, also of halves.
-        size = (_norm(p) / math.sqrt(max(p.numel(), 1))).clamp(min=values["least"]) * min(values["lr"], 1 / math.sqrt(step))
+        root, size = math.sqrt(max(p.numel(), 1)), _norm(p)
         p.mul_(1 - values["lr"] * values["weight_decay"])
         if p.ndim > 1:
-            row, column = state["row_var"], state["col_var"]
-            row.lerp_((g * g).mean(-1, keepdim=True), kept)
-            column.lerp_((g * g).mean(-2, keepdim=True), kept)
-            variance = row * column / row.mean(-2, keepdim=True).clamp(min=small)
+            row, column, square = state["row_var"], state["col_var"], g * g
+            row.lerp_(square.mean(-1, keepdim=True), kept)
+            column.lerp_(square.mean(-2, keepdim=True), kept)
+            change = fused(_over_factors, g, row, column, row.mean(-2, keepdim=True), small, small * small)
         else:
             state["variance"].lerp_(g * g, kept)
-            variance = state["variance"]
-        step_of = g / variance.clamp(min=small * small).sqrt()
-        limit = (_norm(step_of) / (math.sqrt(max(p.numel(), 1)) * values["d"])).clamp(min=1.0)
-        p.sub_(size / limit * step_of)
+            change = fused(_over_root, g, state["variance"], small * small)
+        factor = min(values["lr"], 1 / math.sqrt(step))
+        p.sub_(fused(_limited, change, size, _norm(change), root, values["least"], factor, root * values["d"]))
+
+
+def _over_root(g, variance, least):
+    return g / variance.clamp(min=least).sqrt()
+
+
+def _over_factors(g, row, column, mean, small, least):
+    return _over_root(g, row * column / mean.clamp(min=small), least)
+
+
+def _limited(change, size, length, root, least, factor, most):
+    """A change in proportion to the parameter's size, and no longer than `most`. The sizes are of float32, also those of halves."""
+    return (size / root).clamp(min=least) * factor / (length / most).clamp(min=1.0) * change

@@ -13,11 +13,11 @@ from volta.dtypes import HALVES, as_integer, float32, get_default_dtype, int64, 
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.nn.functional.formulas import both_sides, divergence, gap, gaussian, hinge, nearer, nearer_of, poisson, ranked, soft_margin
 from volta.nn.functional.loss import _check_reduction, _pair, _pointwise, _reduce, reduction_of
-from volta.ops.chain import fused
 from volta.ops.copy import as_wide
 from volta.ops.distance import pairwise_distance
 from volta.ops.indexing import check_index
 from volta.ops.records.activation import cosine_loss, huber
+from volta.ops.records.chain import fused
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, scatter_add_op
 from volta.ops.records.loss import multi_margin_op
@@ -176,7 +176,7 @@ def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, redu
 
 
 def _divergence(input, target, reduction, log_target):
-    values = fused(divergence, input, target, log_target=bool(log_target))
+    values = fused(divergence, input, target, flags={"log_target": bool(log_target)})
     if reduction == "batchmean":
         return sum(values) / float(input.shape[0] if input.ndim else 1)
     return _reduce("kl_div", values, reduction)
@@ -199,7 +199,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
     tensor(1.)
     """
     reduction = reduction_of("poisson_nll_loss", size_average, reduce, reduction)
-    values = fused(poisson, input, target, eps, log_input=bool(log_input), full=bool(full))
+    values = fused(poisson, input, target, eps, flags={"log_input": bool(log_input), "full": bool(full)})
     return _reduce("poisson_nll_loss", values, reduction)
 
 
@@ -230,7 +230,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor | float, var: Tensor | float
         elif var.ndim != input.ndim or [n for m, n in zip(input.shape, var.shape) if m != n] != [1]:
             raise ShapeError(f"gaussian_nll_loss: var {var.shape} must have the shape of input {input.shape}, with 1 in place of one size, "
                              "or without the last")
-    values = fused(gaussian, input, _as_tensor(target, input), var, +eps, full=bool(full))             # True is 1
+    values = fused(gaussian, input, _as_tensor(target, input), var, +eps, flags={"full": bool(full)})             # True is 1
     return _reduce("gaussian_nll_loss", values, reduction)
 
 

@@ -13,9 +13,9 @@ from volta._kernels.core.indexing import all_within
 from volta.dtypes import HALVES, bool_, int8, int16, int32, int64, result_type, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, RankError, ShapeError
 from volta.nn.functional.formulas import logistic
-from volta.ops.chain import fused
 from volta.ops.copy import widened
 from volta.ops.indexing import known_range
+from volta.ops.records.chain import fused
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
 from volta.ops.records.loss import cross_entropy_op, label_weights, nll_op, sum_of_weights

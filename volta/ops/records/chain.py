@@ -1,5 +1,5 @@
 """The record of a chain, which is elementwise records one after another: a GPU computes it in one dispatch, and each of its derivatives,
-which are chains too, in one. A chain is found once, by watching which records a function calls."""
+which are chains too, in one. A chain is found once, by watching which records a function calls (`fused`)."""
 from __future__ import annotations
 
 import threading
@@ -11,8 +11,10 @@ from volta._kernels.core import TensorBase, graph
 from volta._kernels.core.call import Observer
 from volta.device import META
 from volta.dtypes import float32
+from volta.errors import ShapeError
 from volta.ops.records.create import full_op
 from volta.ops.table import BINARY_SHAPES, RECORDS, case, create, register
+from volta.shapes import broadcast_shapes
 
 TENSORS = "a", "b", "c", "d", "e", "f"          # as many as a chain may have; one alone is given twice
 _PLACES = len(TENSORS)
@@ -62,7 +64,8 @@ class _Watch(Observer):
         if op is full_op:
             self.names[result.storage] = float(inputs[1])
             return
-        self.names[result.storage] = self.add(op.name, [self.names[x.storage] if isinstance(x, TensorBase) else float(x) for x in inputs])
+        operands = [self.names[x.storage] if isinstance(x, TensorBase) else float(x) for x in inputs]
+        self.names[result.storage] = self.add(op.name.rpartition(".")[2], operands)
 
     def add(self, name, operands):
         """The name of one more step."""
@@ -101,6 +104,28 @@ def _watched(function, tensors, numbers):
 def chain_of(function: Callable, tensors: int, numbers: int, **flags: object) -> Chain:
     """The chain that `function(*tensors, *numbers, **flags)` is, a function of elementwise records."""
     return _watched(lambda *operands: function(*operands, **flags), tensors, numbers)
+
+
+def fused(function: Callable, *operands: object, flags: dict | None = None) -> object:
+    """function(*operands, **flags) of tensors and behind them numbers: a function of a module, which calls nothing but elementwise records
+    and is recorded as one of tensors of float32 on a GPU. `flags` are what it decides by; its numbers take no part in that."""
+    first = operands[0]
+    if isinstance(first, TensorBase) and first.storage.device.is_gpu:
+        tensors = tuple([x for x in operands if isinstance(x, TensorBase)])
+        if _may_be_one(tensors):
+            numbers = tuple(map(float, operands[len(tensors):]))
+            return apply(chain_of(function, len(tensors), len(numbers), **flags or {}), tensors, numbers)
+    return function(*operands) if flags is None else function(*operands, **flags)
+
+
+def _may_be_one(tensors):
+    device = tensors[0].device
+    if not all(x.dtype is float32 and x.device is device for x in tensors):
+        return False
+    try:
+        return broadcast_shapes(*[x._shape for x in tensors]) is not None
+    except ShapeError:                          # which the first record to meet it says better
+        return False
 
 
 def _reference(a, b, c, d, e, f, chain, numbers):

@@ -8,6 +8,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core.graph import is_grad_enabled
+from volta.ops.records.chain import fused
 from volta.ops.records.copy import cast
 from volta.ops.records.math import exp, logical_and, root_grad, where_op
 from volta.ops.records.scan import cumprod_op, flipped
@@ -94,6 +95,17 @@ def _others_along(x, d):
     return before(x) * flipped(before(flipped(x, d)), d)
 
 
+def _norm2_vjp(g, x, out, dim, keepdim):
+    if not keepdim:
+        kept = reduced(x._shape, dim, True)
+        g, out = reshape_op(g, shape=kept), reshape_op(out, shape=kept)
+    return fused(_norm2_slope, x, g, out)
+
+
+def _norm2_slope(x, g, out):
+    return x * root_grad(g + g, out)
+
+
 def _reduction(name, vjp, numpy, cases=_CASES + _EMPTY, kinds="fib", **options):
     return register(name, ("x",), names=("input",), family="reduce", vjp=vjp and (vjp,), cases=cases, kinds=kinds, takes=kinds,
                     numpy=lambda x, dim, keepdim: numpy(x, axis=dim, keepdims=keepdim), **options)
@@ -107,7 +119,7 @@ amax_op = _reduction("amax", _extreme_vjp, np.amax, _CASES)
 amin_op = _reduction("amin", _extreme_vjp, np.amin, _CASES)
 prod_op = _reduction("prod", _prod_vjp, np.prod, domain=(0.5, 1.5))
 norm2_op = _reduction(
-    "norm2", lambda g, x, out, dim, keepdim: x * _expanded(root_grad(g + g, out), x.shape, dim, keepdim), kinds="f", domain=(0.3, 2.0),
+    "norm2", _norm2_vjp, kinds="f", domain=(0.3, 2.0),
     numpy=lambda x, axis, keepdims: np.sqrt((x * x).sum(axis, keepdims=keepdims)))
 any_op = _reduction("any", None, np.any)
 all_op = _reduction("all", None, np.all)
