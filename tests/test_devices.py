@@ -94,7 +94,8 @@ def test_devices_of_pytorch_that_are_absent_can_be_compared_with(name):
     assert place is volta.device(name) is copy.deepcopy(place) is pickle.loads(pickle.dumps(place)) and volta.ones(1).device != place
     text = rf"device: there is no device '{place.type}' here; a GPU of any maker is 'gpu', 'gpu:N', 'metal' or 'cuda'"
     for use in (lambda: volta.ones(2, device=place), lambda: volta.ones(2).to(name), lambda: volta.nn.Linear(2, 2).to(place),
-                place.__enter__, lambda: volta.set_default_device(place), lambda: volta.Generator(place), lambda: volta.tensor([1.0], device=place)):
+                place.__enter__, lambda: volta.set_default_device(place), lambda: volta.Generator(place),
+                lambda: volta.tensor(1.0, device=place)):
         with pytest.raises(DeviceError, match=text):
             use()
 
