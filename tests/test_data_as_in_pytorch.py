@@ -59,3 +59,9 @@ def test_a_timeout_is_for_workers():
     loader = DataLoader([1, 2], timeout=5)
     with pytest.raises(AssertionError, match="DataLoader: timeout=5 is for workers"):
         iter(loader)
+
+
+def test_a_random_sampler_keeps_the_number_that_it_was_given():
+    """Packages that put another sampler in its place read it."""
+    for given in (None, 3):
+        assert volta.data.RandomSampler(range(5), num_samples=given)._num_samples is given

@@ -87,6 +87,19 @@ def test_gpu_number_that_does_not_exist(gpu):
         volta.device("gpu:97")
 
 
+@pytest.mark.parametrize("name", ["mps", "xpu:1", "hpu"])
+def test_devices_of_pytorch_that_are_absent_can_be_compared_with(name):
+    theirs, place = pytest.importorskip("torch").device(name), volta.device(name)
+    assert (place.type, place.index, str(place), repr(place)) == (theirs.type, theirs.index, str(theirs), repr(theirs))
+    assert place is volta.device(name) is copy.deepcopy(place) is pickle.loads(pickle.dumps(place)) and volta.ones(1).device != place
+    text = rf"device: there is no device '{place.type}' here; a GPU of any maker is 'gpu', 'gpu:N', 'metal' or 'cuda'"
+    for use in (lambda: volta.ones(2, device=place), lambda: volta.ones(2).to(name), lambda: volta.nn.Linear(2, 2).to(place),
+                place.__enter__, lambda: volta.set_default_device(place), lambda: volta.Generator(place),
+                lambda: volta.tensor(1.0, device=place)):
+        with pytest.raises(DeviceError, match=text):
+            use()
+
+
 def test_pickled_and_copied_devices_are_the_same_object(device):
     place = volta.device(device)
     assert all(pickle.loads(pickle.dumps(place, version)) is place for version in range(pickle.HIGHEST_PROTOCOL + 1))

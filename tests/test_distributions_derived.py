@@ -7,7 +7,7 @@ import pytest
 import volta
 import volta.distributions as ours
 from volta.compat import inner
-from volta.distributions import gamma
+from volta.distributions import gamma, joint
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch")
 theirs = torch.distributions
@@ -192,6 +192,52 @@ def test_what_is_made_of_another_distribution_names_it(name, values):
         mine, other = (getattr(m, name)(*values).expand(shape).base_dist for m in (ours, theirs))
         assert type(mine).__name__ == type(other).__name__ and mine.batch_shape == other.batch_shape
         assert mine.loc.tolist() == other.loc.tolist() and mine.scale.tolist() == other.scale.tolist()
+
+
+@pytest.mark.parametrize("name", ["Gumbel", "HalfCauchy", "HalfNormal", "InverseGamma", "Kumaraswamy", "LogNormal", "LogisticNormal",
+                                  "Pareto", "RelaxedBernoulli", "RelaxedOneHotCategorical", "Weibull"])
+def test_what_transforms_make_shows_its_base_and_transforms(name):
+    values = MADE.get(name) or (between(0.5, 2, 3),) * (2 if name == "LogNormal" else 1)
+    p, q = (getattr(lib.distributions, name)(*map(lib.tensor, values)) for lib in (volta, torch))
+    assert isinstance(p, ours.TransformedDistribution) and type(p.base_dist).__name__ == type(q.base_dist).__name__
+    assert [type(t).__name__ for t in p.transforms] == [type(t).__name__ for t in q.transforms]
+    assert repr(p) == repr(q).replace("torch.", "volta.")
+    assert p.base_dist.batch_shape == q.base_dist.batch_shape and p.expand((2, *p.batch_shape)).sample((4,)).shape == (
+        4, 2, *p.batch_shape, *p.event_shape)
+    torch.manual_seed(0)
+    drawn = q.sample((5,))
+    here = volta.tensor(drawn.numpy())
+    base = p.base_dist.log_prob(p.transforms[0].inv(here)) if len(p.transforms) == 1 else None
+    assert base is None or base.shape == tuple(q.base_dist.log_prob(q.transforms[0].inv(drawn)).shape)
+    if all(t.bijective for t in p.transforms):
+        np.testing.assert_allclose(ours.TransformedDistribution.log_prob(p, here).numpy(), q.log_prob(drawn).numpy(), rtol=1e-6, atol=1e-6)
+
+
+class Shifted(ours.LogNormal):
+    """A subclass that calls the class above its own, as pyro's do."""
+
+    def __init__(self, loc, scale, validate_args=None):
+        super(ours.LogNormal, self).__init__(ours.Normal(loc, scale), ours.ExpTransform(), validate_args)
+
+
+def test_subclasses_may_name_base_and_transforms_themselves():
+    p, q = Shifted(volta.zeros(3), 2.0), theirs.LogNormal(torch.zeros(3), 2.0)
+    assert p.scale.tolist() == [2.0] * 3 and p.expand((2, 3)).batch_shape == (2, 3)
+    np.testing.assert_allclose(p.log_prob(volta.tensor(0.5)).numpy(), q.log_prob(torch.tensor(0.5)).numpy(), rtol=1e-6)
+    with pytest.raises(NotImplementedError, match="LogNormal and HalfNormal differ in their transforms, and there is a formula"):
+        ours.kl_divergence(ours.LogNormal(0.0, 1.0), ours.HalfNormal(1.0))
+
+
+def test_factors_of_precisions_under_the_names_of_inner_pytorch():
+    inside, there = inner.OWN["torch.distributions.multivariate_normal"], theirs.multivariate_normal
+    precision, x = between(-0.2, 0.2, 2, 4, 4) + 2 * np.eye(4), between(-1, 1, 5, 2, 4)
+    precision = precision @ precision.swapaxes(-1, -2)
+    here, other = (m._precision_to_scale_tril(lib.tensor(precision)) for lib, m in ((volta, joint), (torch, there)))
+    np.testing.assert_allclose(here.numpy(), other.numpy(), rtol=1e-10, atol=1e-12)
+    for name, values in (("_batch_mahalanobis", (other.numpy(), x)), ("_batch_mv", (precision, x))):
+        found, expected = (getattr(m, name)(*map(lib.tensor, values)).numpy() for lib, m in ((volta, joint), (torch, there)))
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+        assert inside[name] == joint.__name__
 
 
 def test_gamma_draws_under_the_names_of_inner_pytorch():

@@ -196,3 +196,19 @@ def test_concrete_arguments():
     assert checked(volta.ones(2)).tolist() == [1, 1]
     with pytest.raises(AssertionError, match="two"):
         checked(volta.ones(3))
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_graphs_grow_by_proxies_outside_a_trace(given):
+    graph = fx.Graph()
+    tracer = fx.proxy.GraphAppendingTracer(graph) if given else None
+    x, w = (fx.Proxy(graph.placeholder(name), tracer) for name in "xw")
+    y = volta.einsum("ij,kj->ik", x, w) + 1                             # functions, methods, records, lists of proxies, attributes
+    z = F.softmax(volta.cat([y, volta.relu(-y)], 1).reshape(x.shape[0], -1).narrow(-1, 0, 3) * 2, -1)
+    graph.output((z.node, volta.where(z > 0.3, z, x.new_zeros(3)).node))
+    graph.lint()
+    net, a, b = fx.GraphModule({}, graph, "mine"), volta.arange(6.0).reshape(2, 3), volta.arange(12.0).reshape(4, 3) * 0.01
+    expected = F.softmax((volta.einsum("ij,kj->ik", a, b) + 1)[:, :3] * 2, -1)
+    assert [found.allclose(true) for found, true in zip(net(a, b), (expected, volta.where(expected > 0.3, expected, 0.0)))] == [True, True]
+    with pytest.raises(NotImplementedError, match="argument of type"):
+        x + object()

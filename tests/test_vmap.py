@@ -8,9 +8,10 @@ import volta
 import volta.nn.functional as F
 from volta._kernels.core.call import Observer
 from volta.errors import ArgumentError, AutogradError
-from volta.func import functional_call, grad, stack_module_state, vmap
+from volta.func import functional_call, grad, jacrev, jvp, stack_module_state, vjp, vmap
 from volta.ops.table import Derived
 from volta.selftest import cases
+from volta.testing import assert_close
 from volta.trees import flatten
 
 RECORDS = cases.records()       # before other tests make some of their own
@@ -235,3 +236,17 @@ def test_distances_of_batches_are_one_call(device, rng, p):
         leaf = x.clone().requires_grad_()
         sum((call(a) ** 2).sum() for a in leaf).backward()
         np.testing.assert_allclose(slopes.cpu().numpy(), leaf.grad.cpu().numpy(), rtol=2e-5, atol=1e-5, err_msg=name)
+
+
+def test_gradients_of_samples_go_back_through_nodes_recorded_outside():
+    x, w = volta.linspace(-1.3, 1.3, 72).reshape(2, 1, 6, 6), volta.linspace(-1, 2, 18).reshape(2, 1, 3, 3)
+
+    def net(w, x):                  # a pool's gradient is tied to its input, of which a sample has no values
+        return F.max_pool2d(F.conv2d(x[None], w), 2).flatten()
+
+    def kernel(a, b):
+        found, pull = vjp(lambda w: net(w, a), w)
+        return vmap(lambda v: jvp(lambda w: net(w, b), (w,), pull(v))[1])(volta.eye(found.numel()))
+
+    slopes = vmap(lambda x: jacrev(net)(w, x))(x).flatten(2)
+    assert_close(vmap(vmap(kernel, (None, 0)), (0, None))(x, x), volta.einsum("aif,bjf->abij", slopes, slopes), rtol=1e-4, atol=1e-4)

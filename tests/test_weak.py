@@ -112,9 +112,3 @@ def test_what_cannot_change_places():
     with pytest.raises(ArgumentError, match="t2 is named by a weak reference"):
         swap_tensors(x, y)
     assert reference() is y and x.tolist() == [1, 1] and y.tolist() == [0, 0]
-
-
-def test_memory_that_processes_would_share():
-    assert not volta.ones(2).is_shared()
-    with pytest.raises(ArgumentError, match="share_memory_: tensors cannot be shared between processes"):
-        volta.ones(2).share_memory_()

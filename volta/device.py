@@ -15,7 +15,9 @@ from volta.errors import ArgumentError, CallError, DeviceError, GPUUnavailableWa
 __all__ = ["Device", "as_device", "current_gpu", "device", "get_default_device", "mixed_devices", "named", "set_current_gpu",
            "set_default_device", "set_gpu_gaps", "set_mixed_device"]
 
-_devices: dict[tuple[str, int], Device] = {}
+GPU_WORDS = "'gpu', 'gpu:N', 'metal' or 'cuda' (the same as 'gpu')"
+_ABSENT = ("hpu", "ipu", "mps", "mtia", "vulkan", "xla", "xpu")
+_devices: dict[tuple[str, int | None], Device] = {}
 _mixed = "warn"
 _gaps = "error"
 _current = 0                            # the GPU that is meant without a number
@@ -44,7 +46,32 @@ class _Numbered(Device):
         return f"{self.type}:{self.index}"
 
     def __enter__(self) -> Device:
-        return as_device(self).__enter__()
+        return self.place().__enter__()
+
+    def place(self) -> Device:
+        """The device of tensors that are made here."""
+        return META if self.is_meta else CPU
+
+
+class _Absent(_Numbered):
+    """A device of PyTorch's on which nothing lies here, such as "mps": programs compare others with it."""
+
+    __slots__ = ("index", "type")
+
+    def place(self) -> Device:
+        raise DeviceError(f"device: there is no device {self.type!r} here; a GPU of any maker is {GPU_WORDS}")
+
+    def __repr__(self) -> str:
+        return f"device(type={self.type!r})" if self.index is None else super().__repr__()
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else super().__str__()
+
+
+def _absent(kind: str, index: int | None) -> Device:
+    made = _Absent("cpu", 0)
+    made.type, made.index = kind, index                 # type: ignore[misc, assignment]  # names, where C has none
+    return _devices.setdefault((kind, index), made)
 
 
 if TYPE_CHECKING:
@@ -74,7 +101,7 @@ def as_device(name: str | Device | int | None = None) -> Device:
     if name is None:
         return default_device()
     found = name if isinstance(name, Device) else CPU if name == "cpu" else named(name)
-    return found if type(found) is not _Numbered else META if found.is_meta else CPU
+    return found.place() if isinstance(found, _Numbered) else found
 
 
 def named(name: str | Device | int | None, index: int | None = None) -> Device:
@@ -104,9 +131,11 @@ def named(name: str | Device | int | None, index: int | None = None) -> Device:
         if index > 127:
             raise DeviceError(f"device: {kind} has no number {index}; the largest is 127")
         return _devices.setdefault((kind, index), _Numbered(kind, index))
+    if kind in _ABSENT:
+        return _absent(kind, index)
     index = _current if index is None else index
     if kind not in ("gpu", "cuda", "metal"):
-        raise DeviceError(f"device: unknown device {name!r}; use 'cpu', 'gpu', 'gpu:N', 'metal' or 'cuda' (the same as 'gpu'), or 'meta'")
+        raise DeviceError(f"device: unknown device {name!r}; use 'cpu', {GPU_WORDS}, or 'meta'")
     return _gpu(kind, index)
 
 
@@ -164,7 +193,7 @@ def set_default_device(device: str | Device | int | None) -> None:
     _set_default_device(CPU if device is None else as_device(device))
 
 
-for _class in (Device, type(CPU), _Numbered):
+for _class in (Device, type(CPU), _Numbered, _Absent):
     copyreg.pickle(_class, lambda place: (device, (str(place),)))
 
 

@@ -33,6 +33,11 @@ class Facts:
         return not self.device.is_gpu
 
     @property
+    def _cdata(self) -> int:
+        """A number that no other tensor has while this one lives."""
+        return id(self)
+
+    @property
     def real(self) -> Tensor:
         """The tensor itself: its numbers are real."""
         return self
@@ -120,5 +125,5 @@ class Facts:
 def install(cls: type) -> None:
     """Give the class of tensors these attributes."""
     for name, value in vars(Facts).items():
-        if not name.startswith("_"):
+        if not name.startswith("__"):
             setattr(cls, name, value)

@@ -1,4 +1,4 @@
-"""Python's multiprocessing under the names of torch.multiprocessing. Tensors that are sent are copied: processes share no memory."""
+"""Python's multiprocessing under the names of torch.multiprocessing. Tensors that are sent are copied, but for those that are shared."""
 from __future__ import annotations
 
 import multiprocessing
@@ -12,7 +12,7 @@ __all__ = [*multiprocessing.__all__, "get_all_sharing_strategies", "get_sharing_
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The names that PyTorch has for ways to share memory; none is used, since tensors are copied."""
+    """The names that PyTorch has for ways to share memory; there is one here, whichever is set."""
     return {"file_descriptor", "file_system"}
 
 

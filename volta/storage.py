@@ -85,8 +85,8 @@ class UntypedStorage:
         return False
 
     def is_shared(self) -> bool:
-        """False: no other process sees it."""
-        return False
+        """Whether other processes may see it."""
+        return not self.device.is_gpu and getattr((self._storage.root or self._storage).buffer, "is_shared", False)
 
     def tolist(self) -> list[int]:
         """Its bytes. Raises: BufferError on a GPU."""

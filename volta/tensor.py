@@ -4,6 +4,7 @@ operators (`volta/methods.py`).
 from __future__ import annotations
 
 import copy
+import importlib
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
@@ -453,9 +454,13 @@ class Tensor(operators.Operators):
         return legacy_tensor("new", data, self.dtype, self.device if device is None else as_device(device))
 
     def share_memory_(self) -> Tensor:
-        """Raises: ArgumentError. Processes have memory of their own: what is sent to another one is copied."""
-        raise ArgumentError("share_memory_: tensors cannot be shared between processes, which would each write to their own copy; send "
-                            "tensors or a state_dict through a queue instead")
+        """Move the data to memory that other processes see, too. What else lay in the old memory stays there.
+
+        Raises: ArgumentError for a view; DeviceError for a tensor that is on no CPU.
+        """
+        if not self.is_shared():
+            self.data = importlib.import_module("volta.sharing").shared(self)      # multiprocessing, which few programs need
+        return self
 
     @overload
     def type(self, dtype: None = None) -> str: ...

@@ -96,6 +96,8 @@ NAMES = {
 OWN = {"torch._subclasses.fake_tensor": {"is_fake": "volta.compat.internal"},
        "torch.fx.experimental.proxy_tensor": {"get_proxy_mode": "volta.compat.internal"},
        "torch": dict.fromkeys(("_sample_dirichlet", "_standard_gamma"), "volta.distributions.gamma"),
+       "torch.distributions.multivariate_normal": dict.fromkeys(
+           ("_batch_mahalanobis", "_batch_mv", "_precision_to_scale_tril"), "volta.distributions.joint"),
        "torch.autograd": dict.fromkeys(("gradcheck", "gradgradcheck"), "volta.testing"),
        **{f"torch.optim.{name}": {name: "volta.compat.steps"}
           for name in "adadelta adagrad adam adamax adamw radam rmsprop sgd".split()}}

@@ -3,7 +3,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from volta import accelerator
 from volta._kernels import core
+from volta._kernels.core import Device
 from volta.batching_rules import running
 from volta.errors import LinAlgError
 from volta.nn.module import parse_to
@@ -39,6 +41,11 @@ def _get_tracing_state() -> None:
 
 def _log_api_usage_once(event: str) -> None:
     """Counts nothing."""
+
+
+def _get_accelerator(check: bool | None = None) -> Device:
+    """The GPU, or the CPU where none is usable."""
+    return accelerator.current_accelerator() or core.CPU
 
 
 def _get_default_device() -> str:

@@ -40,6 +40,7 @@ PLACES = {
     "torch.ops": "volta.compat.operators",
     "torch.storage": "volta.storage",
     "torch.utils._python_dispatch": "volta.compat.unused",
+    "torch.utils.cpp_extension": "volta.compat.cpp_extension",
     "torch.utils.flop_counter": "volta.compat.flop_counter",
     "torch._higher_order_ops": "volta.compat.unused",
     "torch._higher_order_ops.": "volta.compat.unused",
@@ -213,7 +214,12 @@ def _is_ours(value: object) -> bool:
 
 
 def _missing(module: str, name: str) -> AttributeError:
-    return AttributeError(f"{module}.{name} does not exist in Volta; {WHERE}", name=name)
+    return AttributeError(_absence(f"{module}.{name}"), name=name)
+
+
+def _absence(name: str) -> str:
+    reason = importlib.import_module("volta.compat.refused").ABSENT.get(name)
+    return f"{name} does not exist in Volta{f': {reason}' if reason else ''}; {WHERE}"
 
 
 class Finder:
@@ -230,7 +236,7 @@ class Finder:
         except ModuleNotFoundError as error:
             if not (error.name or "").startswith("volta"):
                 raise
-            raise ModuleNotFoundError(f"{name} does not exist in Volta; {WHERE}", name=name) from None
+            raise ModuleNotFoundError(_absence(name), name=name) from None
         return ModuleSpec(name, _Loader(found), origin=found.__file__, is_package=True)
 
     def find_distributions(self, context: metadata.DistributionFinder.Context) -> Iterator[metadata.Distribution]:

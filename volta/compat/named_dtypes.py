@@ -9,6 +9,8 @@ import volta
 class UnsupportedDType:
     """The name of an element type, and what there is to know of it."""
 
+    no_tensors = True                   # what says so where one is refused
+
     def __init__(self, name: str, itemsize: int, is_floating_point: bool = False, is_complex: bool = False,
                  limits: tuple[float, float, float] | None = None) -> None:
         self.name, self.itemsize, self.is_floating_point, self.is_complex = name, itemsize, is_floating_point, is_complex

@@ -45,8 +45,21 @@ _REASONS = {
     "torch._subclasses.fake_tensor": {"FakeTensor FakeTensorMode": _FAKES},
     "torch.storage": {"TypedStorage": _MEMORY},
     "torch.utils._python_dispatch": {"TorchDispatchMode": _MODES},
+    "torch.utils.cpp_extension": {"BuildExtension CUDAExtension CppExtension load load_inline": "kernels of a program's own are written in "
+                                                                                               "WGSL: volta.kernel"},
     "torch.utils.data.dataloader": {"_MultiProcessingDataLoaderIter _SingleProcessDataLoaderIter": _WORKERS},
 }
+
+
+# Names that do not exist, so that packages which ask do without, but whose absence has a reason.
+_QUANTIZED = "there are no quantized dtypes; bfloat16 and float16 take half the memory of float32"
+_PADDED = "pad the sequences by nn.utils.rnn.pad_sequence, and mask the padding"
+_PROGRAMS = "nothing is compiled or exported but to ONNX: volta.onnx.export; weights are saved as a state_dict"
+ABSENT = {f"{module}.{name}": reason for module, names, reason in (
+    ("torch", "complex istft polar stft view_as_complex view_as_real", _COMPLEX), ("torch.linalg", "eig eigvals", _COMPLEX),
+    ("torch", "ao quantization quantize_per_channel quantize_per_tensor", _QUANTIZED),
+    ("torch.nn", "intrinsic qat quantizable quantized", _QUANTIZED), ("torch", "nested", _PADDED), ("torch", "export package", _PROGRAMS))
+    for name in names.split()}
 
 
 class Refused(type):

@@ -49,14 +49,14 @@ class RandomSampler(Sampler[int]):
                  generator: Generator | None = None) -> None:
         if not isinstance(replacement, bool):
             raise TypeError(f"RandomSampler: replacement should be a boolean value, but got replacement={replacement}")
-        self.data_source, self.replacement, self._count, self.generator = data_source, replacement, num_samples, generator
+        self.data_source, self.replacement, self._num_samples, self.generator = data_source, replacement, num_samples, generator
         _check_count("RandomSampler", "num_samples", self.num_samples)
         check_generator("RandomSampler", generator)
 
     @property
     def num_samples(self) -> int:
         """How many indices it gives."""
-        return len(self.data_source) if self._count is None else self._count
+        return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
         size, count = len(self.data_source), self.num_samples

@@ -5,14 +5,13 @@ import math
 
 from volta.distributions.constraints import Constraint, dependent_property, greater_than, interval, less_than, nonnegative, positive, real
 from volta.distributions.distribution import Distribution
-from volta.distributions.utils import broadcast_all, euler_constant
-from volta.dtypes import finfo
+from volta.distributions.utils import broadcast_all
 from volta.ops.creation import empty, full_like
 from volta.ops.math import where
 from volta.ops.records.chain import fused
 from volta.tensor import Tensor
 
-__all__ = ["Cauchy", "Exponential", "Gumbel", "HalfNormal", "Laplace", "LogNormal", "Normal", "Uniform"]
+__all__ = ["Cauchy", "Exponential", "Laplace", "Normal", "Uniform"]
 
 LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -45,13 +44,8 @@ class _LocationScale(Distribution):
 
 # Logarithms of densities, elementwise as they are: `fused` computes each at once on a GPU.
 
-def _gaussian(value, loc, scale):
+def gaussian(value, loc, scale):
     return -0.5 * ((value - loc) / scale) ** 2 - scale.log() - LOG_ROOT_2PI
-
-
-def _log_gaussian(value, loc, scale):
-    logarithm = value.log()
-    return _gaussian(logarithm, loc, scale) - logarithm
 
 
 def _laplace(value, loc, scale):
@@ -62,15 +56,6 @@ def _cauchy(value, loc, scale):
     return -math.log(math.pi) - scale.log() - (((value - loc) / scale) ** 2).log1p()
 
 
-def _gumbel(value, loc, scale):
-    y = -((value - loc) / scale)
-    return y - y.exp() - scale.log()
-
-
-def _half_gaussian(value, loc, scale):
-    return where(value >= 0, _gaussian(value, loc, scale) + math.log(2), -math.inf)
-
-
 def _exponential(value, rate):
     return rate.log() - rate * value
 
@@ -79,10 +64,10 @@ def _uniform(value, low, high):
     return where((value >= low) & (value < high), 0.0 - (high - low).log(), -math.inf)
 
 
-class _Gaussian(_LocationScale):
-    """The normal distribution and what is its exp, of which neither is the other."""
+class Normal(_LocationScale):
+    """The normal distribution."""
 
-    _density = staticmethod(_gaussian)
+    _density = staticmethod(gaussian)
 
     def _noise(self, shape):
         return self._empty(shape).normal_()
@@ -99,39 +84,6 @@ class _Gaussian(_LocationScale):
 
     def entropy(self) -> Tensor:
         return 0.5 + LOG_ROOT_2PI + self.scale.log()
-
-
-class Normal(_Gaussian):
-    """The normal distribution."""
-
-
-class LogNormal(_Gaussian):
-    """exp of a normal variable."""
-
-    _nameless = True
-    _density = staticmethod(_log_gaussian)
-    support = positive
-    base_dist = property(lambda self: Normal(self.loc, self.scale, False), doc="Of the logarithm.")
-
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
-        return super().rsample(sample_shape).exp()
-
-    mean = property(lambda self: (self.loc + self.scale ** 2 / 2).exp(), doc="The mean.")
-    mode = property(lambda self: (self.loc - self.scale ** 2).exp(), doc="The most likely value.")
-    variance = property(lambda self: (self.scale ** 2).expm1() * (2 * self.loc + self.scale ** 2).exp(), doc="The variance.")
-    stddev = property(lambda self: self.variance.sqrt(), doc="The standard deviation.")
-
-    def _standard(self, value):
-        return (value.log() - self.loc) / self.scale
-
-    def cdf(self, value: Tensor) -> Tensor:
-        return super().cdf(self._validate_sample(value, nonnegative))
-
-    def icdf(self, value: Tensor) -> Tensor:
-        return super().icdf(value).exp()
-
-    def entropy(self) -> Tensor:
-        return super().entropy() + self.loc
 
 
 class Laplace(_LocationScale):
@@ -178,63 +130,6 @@ class Cauchy(_LocationScale):
 
     def entropy(self) -> Tensor:
         return math.log(4 * math.pi) + self.scale.log()
-
-
-class Gumbel(_LocationScale):
-    """The largest of many exponential variables."""
-
-    _density = staticmethod(_gumbel)
-
-    def _noise(self, shape):
-        return -(-self._empty(shape).uniform_(2.0 ** -25, 1).log()).log()
-
-    mean = property(lambda self: self.loc + self.scale * euler_constant, doc="The mean.")
-    mode = property(lambda self: self.loc, doc="The most likely value.")
-    variance = property(lambda self: (math.pi * self.scale) ** 2 / 6, doc="The variance.")
-
-    def cdf(self, value: Tensor) -> Tensor:
-        return (-(-self._standard(value)).exp()).exp()
-
-    def icdf(self, value: Tensor) -> Tensor:
-        limits = finfo(self.loc.dtype)                      # as in PyTorch between these, so that ends are finite
-        return self.loc - self.scale * (-(limits.tiny + value * (1 - limits.eps - limits.tiny)).log()).log()
-
-    def entropy(self) -> Tensor:
-        return self.scale.log() + (1 + euler_constant)
-
-
-class HalfNormal(Distribution):
-    """The absolute value of a normal variable with mean 0."""
-
-    _nameless = True
-    _parts = ("base_dist",)
-    has_rsample = True
-    arg_constraints = {"scale": positive}
-    support = nonnegative
-
-    def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
-        (self.scale,) = broadcast_all(scale)
-        self.base_dist = Normal(0.0, self.scale, False)
-        super().__init__(self.scale.shape, (), validate_args)
-
-    mean = property(lambda self: self.scale * math.sqrt(2 / math.pi), doc="The mean.")
-    mode = property(lambda self: self.scale * 0, doc="0.")
-    variance = property(lambda self: self.scale ** 2 * (1 - 2 / math.pi), doc="The variance.")
-
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
-        return self.base_dist.rsample(sample_shape).abs()
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        return fused(_half_gaussian, self._validate_sample(value), self.base_dist.loc, self.base_dist.scale)
-
-    def cdf(self, value: Tensor) -> Tensor:
-        return 2 * self.base_dist.cdf(self._validate_sample(value)) - 1
-
-    def icdf(self, prob: Tensor) -> Tensor:
-        return self.base_dist.icdf((prob + 1) / 2)
-
-    def entropy(self) -> Tensor:
-        return self.base_dist.entropy() - math.log(2)
 
 
 class Exponential(Distribution):

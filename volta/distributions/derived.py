@@ -8,36 +8,124 @@ import math
 from typing import Any
 
 from volta._kernels import core
-from volta.distributions.constraints import positive, real, real_vector, simplex, unit_interval
-from volta.distributions.continuous import Normal
+from volta.distributions.constraints import nonnegative, positive, real, real_vector, simplex, unit_interval
+from volta.distributions.continuous import Normal, Uniform, gaussian
 from volta.distributions.discrete import Binary, Categorical
 from volta.distributions.distribution import Distribution
-from volta.distributions.elementwise_transforms import ExpTransform, PowerTransform, SigmoidTransform
+from volta.distributions.elementwise_transforms import AbsTransform, AffineTransform, ExpTransform, PowerTransform, SigmoidTransform
 from volta.distributions.gamma import Gamma
-from volta.distributions.transformed import TransformedDistribution
-from volta.distributions.utils import clamp_probs
+from volta.distributions.transformed import TransformedDistribution, of_base
+from volta.distributions.utils import broadcast_all, clamp_probs, euler_constant
 from volta.distributions.vector_transforms import StickBreakingTransform
+from volta.dtypes import finfo
 from volta.nn.functional import logsigmoid
+from volta.ops.creation import full_like, ones_like
 from volta.ops.math import where
+from volta.ops.records.chain import fused
 from volta.ops.reduce import logsumexp
 from volta.special import digamma
 from volta.tensor import Tensor
 
-__all__ = ["ContinuousBernoulli", "ExpRelaxedCategorical", "InverseGamma", "LogisticNormal", "LogitRelaxedBernoulli",
-           "RelaxedBernoulli", "RelaxedOneHotCategorical"]
+__all__ = ["ContinuousBernoulli", "ExpRelaxedCategorical", "Gumbel", "HalfNormal", "InverseGamma", "LogNormal", "LogisticNormal",
+           "LogitRelaxedBernoulli", "RelaxedBernoulli", "RelaxedOneHotCategorical"]
 
 
-def _of_base(name):
-    return property(lambda self: getattr(self.base_dist, name), doc=f"The base's {name}.")
+def _log_gaussian(value, loc, scale):
+    logarithm = value.log()
+    return gaussian(logarithm, loc, scale) - logarithm
+
+
+def _half_gaussian(value, loc, scale):
+    return where(value >= 0, gaussian(value, loc, scale) + math.log(2), -math.inf)
+
+
+def _gumbel(value, loc, scale):
+    y = (loc - value) / scale
+    return y - y.exp() - scale.log()
+
+
+class LogNormal(TransformedDistribution):
+    """exp of a normal variable."""
+
+    arg_constraints = {"loc": real, "scale": positive}
+    support = positive
+    loc, scale = of_base("loc"), of_base("scale")
+
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
+        super().__init__(Normal(loc, scale, validate_args), ExpTransform(), validate_args)
+
+    mean = property(lambda self: (self.loc + self.scale ** 2 / 2).exp(), doc="The mean.")
+    mode = property(lambda self: (self.loc - self.scale ** 2).exp(), doc="The most likely value.")
+    variance = property(lambda self: (self.scale ** 2).expm1() * (2 * self.loc + self.scale ** 2).exp(), doc="The variance.")
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return fused(_log_gaussian, self._validate_sample(value), self.loc, self.scale)
+
+    def entropy(self) -> Tensor:
+        return self.base_dist.entropy() + self.loc
+
+
+class HalfNormal(TransformedDistribution):
+    """The absolute value of a normal variable with mean 0."""
+
+    arg_constraints = {"scale": positive}
+    support = nonnegative
+    scale = of_base("scale")
+
+    def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
+        super().__init__(Normal(0.0, scale, validate_args), AbsTransform(), validate_args)
+
+    mean = property(lambda self: self.scale * math.sqrt(2 / math.pi), doc="The mean.")
+    mode = property(lambda self: self.scale * 0, doc="0.")
+    variance = property(lambda self: self.scale ** 2 * (1 - 2 / math.pi), doc="The variance.")
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return fused(_half_gaussian, self._validate_sample(value), self.base_dist.loc, self.base_dist.scale)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        return 2 * self.base_dist.cdf(self._validate_sample(value)) - 1
+
+    def icdf(self, prob: Tensor) -> Tensor:
+        return self.base_dist.icdf((prob + 1) / 2)
+
+    def entropy(self) -> Tensor:
+        return self.base_dist.entropy() - math.log(2)
+
+
+class Gumbel(TransformedDistribution):
+    """The largest of many exponential variables."""
+
+    arg_constraints = {"loc": real, "scale": positive}
+    support = real
+
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        limits = finfo(self.loc.dtype)                      # between these draws are finite
+        base = Uniform(full_like(self.loc, limits.tiny), full_like(self.loc, 1 - limits.eps), validate_args)
+        logarithm = ExpTransform().inv
+        super().__init__(base, [logarithm, AffineTransform(0, -ones_like(self.scale)), logarithm, AffineTransform(self.loc, -self.scale)],
+                         validate_args)
+
+    mean = property(lambda self: self.loc + self.scale * euler_constant, doc="The mean.")
+    mode = property(lambda self: self.loc, doc="The most likely value.")
+    variance = property(lambda self: (math.pi * self.scale) ** 2 / 6, doc="The variance.")
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return fused(_gumbel, self._validate_sample(value), self.loc, self.scale)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        return (-((self.loc - self._validate_sample(value)) / self.scale).exp()).exp()
+
+    def entropy(self) -> Tensor:
+        return self.scale.log() + (1 + euler_constant)
 
 
 class InverseGamma(TransformedDistribution):
     """1 / x of a gamma variable."""
 
-    _nameless = True
     arg_constraints = {"concentration": positive, "rate": positive}
     support = positive
-    concentration, rate = _of_base("concentration"), _of_base("rate")
+    concentration, rate = of_base("concentration"), of_base("rate")
 
     def __init__(self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(Gamma(concentration, rate, validate_args), PowerTransform(-1.0), validate_args)
@@ -63,7 +151,6 @@ class InverseGamma(TransformedDistribution):
 class LogisticNormal(TransformedDistribution):
     """Probabilities that sticks broken at sigmoids of normal variables give: one more than the last dimension of `loc`."""
 
-    _nameless = True
     arg_constraints = {"loc": real, "scale": positive}
     support = simplex
     loc, scale = (property(lambda self, name=name: getattr(self.base_dist.base_dist, name), doc=f"The normal variables' {name}.")
@@ -96,11 +183,10 @@ class LogitRelaxedBernoulli(Binary):
 class RelaxedBernoulli(TransformedDistribution):
     """Numbers between 0 and 1, the nearer to either the lower the temperature; draws have gradients."""
 
-    _nameless = True
     has_rsample = True
     arg_constraints = {"probs": unit_interval, "logits": real}
     support = unit_interval
-    temperature, probs, logits = _of_base("temperature"), _of_base("probs"), _of_base("logits")
+    temperature, probs, logits = of_base("temperature"), of_base("probs"), of_base("logits")
 
     def __init__(self, temperature: Tensor | float, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
                  validate_args: bool | None = None) -> None:
@@ -140,10 +226,9 @@ class ExpRelaxedCategorical(Distribution):
 class RelaxedOneHotCategorical(TransformedDistribution):
     """Probabilities of choices, the nearer to one-hot the lower the temperature; draws have gradients."""
 
-    _nameless = True
     arg_constraints = {"probs": simplex, "logits": real_vector}
     support = simplex
-    temperature, probs, logits = _of_base("temperature"), _of_base("probs"), _of_base("logits")
+    temperature, probs, logits = of_base("temperature"), of_base("probs"), of_base("logits")
 
     def __init__(self, temperature: Tensor | float, probs: Tensor | None = None, logits: Tensor | None = None,
                  validate_args: bool | None = None) -> None:

@@ -19,11 +19,33 @@ from volta.distributions.distribution import Distribution
 from volta.distributions.utils import _standard_normal, broadcast_all, lazy_property
 from volta.errors import ArgumentError, ShapeError
 from volta.linalg import cholesky, inv, solve_triangular
+from volta.ops.creation import eye
 from volta.ops.linalg import matmul
 from volta.ops.reduce import logsumexp
+from volta.ops.view import broadcast_shapes
 from volta.tensor import Tensor
 
 __all__ = ["Independent", "MixtureSameFamily", "MultivariateNormal"]
+
+
+# Under the names that subclasses of MultivariateNormal take from inside PyTorch.
+
+def _batch_mv(bmat: Tensor, bvec: Tensor) -> Tensor:
+    """Matrices times vectors."""
+    return matmul(bmat, bvec.unsqueeze(-1)).squeeze(-1)
+
+
+def _batch_mahalanobis(bL: Tensor, bx: Tensor) -> Tensor:
+    """x' M^-1 x of vectors x and of matrices M = L L', given as L."""
+    batch, size = broadcast_shapes(bL.shape[:-2], bx.shape[:-1]), bx.shape[-1]
+    standard = solve_triangular(bL.expand(*batch, size, size), bx.expand(*batch, size).unsqueeze(-1), upper=False)
+    return (standard.squeeze(-1) ** 2).sum(-1)
+
+
+def _precision_to_scale_tril(P: Tensor) -> Tensor:
+    """The Cholesky factors of the inverses: those of P are turned round, so that nothing is inverted but a factor."""
+    upper = cholesky(P.flip((-2, -1))).flip((-2, -1)).mT
+    return solve_triangular(upper, eye(P.shape[-1], dtype=P.dtype, device=P.device).expand_as(P), upper=False)
 
 
 class Independent(Distribution):
@@ -101,7 +123,7 @@ class MultivariateNormal(Distribution):
         setattr(self, name, matrix.expand(*self.loc.shape[:-1], size, size))
         super().__init__(self.loc.shape[:-1], (size,), validate_args)
         if scale_tril is None:
-            scale_tril = cholesky(matrix if precision_matrix is None else inv(matrix))
+            scale_tril = cholesky(matrix) if precision_matrix is None else _precision_to_scale_tril(matrix)
         self._unbroadcasted_scale_tril = scale_tril             # subclasses of programs have it otherwise
         self._given = name
 
@@ -143,16 +165,15 @@ class MultivariateNormal(Distribution):
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         noise = _standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
-        return self.loc + matmul(self.scale_tril, noise.unsqueeze(-1)).squeeze(-1)
+        return self.loc + _batch_mv(self.scale_tril, noise)
 
     def _half_log_det(self):
         return self.scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         difference = self._validate_sample(value) - self.loc
-        factor = self.scale_tril.expand(*difference.shape[:-1], *self.scale_tril.shape[-2:])
-        standard = solve_triangular(factor, difference.unsqueeze(-1), upper=False).squeeze(-1)
-        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + (standard ** 2).sum(-1)) - self._half_log_det()
+        distance = _batch_mahalanobis(self.scale_tril, difference)
+        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - self._half_log_det()
 
     def entropy(self) -> Tensor:
         return 0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi)) + self._half_log_det()

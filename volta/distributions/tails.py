@@ -1,4 +1,4 @@
-"""Distributions of positive numbers with heavy or bent tails: draws are functions of uniform noise by the inverse of the cdf."""
+"""Distributions of positive numbers with heavy or bent tails, which are made of simpler ones."""
 from __future__ import annotations
 
 import math
@@ -13,32 +13,18 @@ from volta.distributions.constraints import (
     real,
     unit_interval,
 )
-from volta.distributions.continuous import Cauchy
+from volta.distributions.continuous import Cauchy, Exponential, Uniform
 from volta.distributions.distribution import Distribution
+from volta.distributions.elementwise_transforms import AbsTransform, AffineTransform, ExpTransform, PowerTransform
+from volta.distributions.transformed import TransformedDistribution, of_base
 from volta.distributions.utils import broadcast_all, epsilon, euler_constant
-from volta.ops.creation import empty, full_like
+from volta.ops.creation import empty, full_like, ones_like, zeros_like
 from volta.ops.math import where
 from volta.ops.records.chain import fused
 from volta.special import digamma
 from volta.tensor import Tensor
 
 __all__ = ["GeneralizedPareto", "HalfCauchy", "Kumaraswamy", "Pareto", "Weibull"]
-
-
-class _Inverted(Distribution):
-    """A cdf with an inverse; draws are that of uniform numbers."""
-
-    has_rsample = True
-
-    def __init__(self, *values: Tensor | float, validate_args: bool | None = None) -> None:
-        for name, value in zip(self.arg_constraints, broadcast_all(*values)):
-            self.__dict__[name] = value
-        super().__init__(value.shape, (), validate_args)
-
-    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
-        like = self.__dict__[next(iter(self.arg_constraints))]
-        u = empty(self._extended_shape(sample_shape), dtype=like.dtype, device=like.device).uniform_()
-        return self.icdf(u.clamp(max=1 - epsilon(u)))
 
 
 # Logarithms of densities, elementwise as they are: `fused` computes each at once on a GPU.
@@ -60,13 +46,14 @@ def _half_cauchy(value, scale):
     return where(value >= 0, math.log(2 / math.pi) - scale.log() - ((value / scale) ** 2).log1p(), -math.inf)
 
 
-class Pareto(_Inverted):
+class Pareto(TransformedDistribution):
     """Numbers above `scale` with a density that falls as x ** -(alpha + 1)."""
 
     arg_constraints = {"alpha": positive, "scale": positive}
 
     def __init__(self, scale: Tensor | float, alpha: Tensor | float, validate_args: bool | None = None) -> None:
-        super().__init__(alpha, scale, validate_args=validate_args)
+        self.scale, self.alpha = broadcast_all(scale, alpha)
+        super().__init__(Exponential(self.alpha, validate_args), [ExpTransform(), AffineTransform(0, self.scale)], validate_args)
 
     @dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Constraint:
@@ -90,24 +77,20 @@ class Pareto(_Inverted):
     def log_prob(self, value: Tensor) -> Tensor:
         return fused(_pareto, self._validate_sample(value), self.alpha, self.scale)
 
-    def cdf(self, value: Tensor) -> Tensor:
-        return 1 - (self.scale / self._validate_sample(value)) ** self.alpha
-
-    def icdf(self, value: Tensor) -> Tensor:
-        return self.scale * (1 - value) ** (-1 / self.alpha)
-
     def entropy(self) -> Tensor:
         return (self.scale / self.alpha).log() + 1 + 1 / self.alpha
 
 
-class Weibull(_Inverted):
+class Weibull(TransformedDistribution):
     """scale times an exponential variable to the power 1 / concentration."""
 
     arg_constraints = {"scale": positive, "concentration": positive}
     support = positive
 
     def __init__(self, scale: Tensor | float, concentration: Tensor | float, validate_args: bool | None = None) -> None:
-        super().__init__(scale, concentration, validate_args=validate_args)
+        self.scale, self.concentration = broadcast_all(scale, concentration)
+        super().__init__(Exponential(ones_like(self.scale), validate_args),
+                         [PowerTransform(1 / self.concentration), AffineTransform(0, self.scale)], validate_args)
 
     def _moment(self, k):
         return (1 + k / self.concentration).lgamma().exp() * self.scale ** k
@@ -127,21 +110,21 @@ class Weibull(_Inverted):
     def cdf(self, value: Tensor) -> Tensor:
         return -(-(self._validate_sample(value, nonnegative) / self.scale) ** self.concentration).expm1()
 
-    def icdf(self, value: Tensor) -> Tensor:
-        return self.scale * (-(-value).log1p()) ** (1 / self.concentration)
-
     def entropy(self) -> Tensor:
         return euler_constant * (1 - 1 / self.concentration) + (self.scale / self.concentration).log() + 1
 
 
-class Kumaraswamy(_Inverted):
+class Kumaraswamy(TransformedDistribution):
     """Numbers between 0 and 1, much like Beta's, by a cdf in closed form."""
 
     arg_constraints = {"concentration1": positive, "concentration0": positive}
     support = unit_interval
 
     def __init__(self, concentration1: Tensor | float, concentration0: Tensor | float, validate_args: bool | None = None) -> None:
-        super().__init__(concentration1, concentration0, validate_args=validate_args)
+        self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
+        super().__init__(Uniform(zeros_like(self.concentration1), ones_like(self.concentration1), validate_args),
+                         [PowerTransform(1 / self.concentration0), AffineTransform(1.0, -1.0), PowerTransform(1 / self.concentration1)],
+                         validate_args)
 
     def _moment(self, n):
         a, b = 1 + n / self.concentration1, self.concentration0
@@ -160,28 +143,21 @@ class Kumaraswamy(_Inverted):
     def log_prob(self, value: Tensor) -> Tensor:
         return fused(_kumaraswamy, self._validate_sample(value), self.concentration1, self.concentration0)
 
-    def cdf(self, value: Tensor) -> Tensor:
-        return 1 - (1 - self._validate_sample(value) ** self.concentration1) ** self.concentration0
-
-    def icdf(self, value: Tensor) -> Tensor:
-        return (1 - (1 - value) ** (1 / self.concentration0)) ** (1 / self.concentration1)
-
     def entropy(self) -> Tensor:
         a, b = self.concentration1, self.concentration0
         return 1 - 1 / b + (1 - 1 / a) * (digamma(b + 1) + euler_constant) - a.log() - b.log()
 
 
-class HalfCauchy(_Inverted):
+class HalfCauchy(TransformedDistribution):
     """The absolute value of a Cauchy variable around 0."""
 
-    _nameless = True
     arg_constraints = {"scale": positive}
     support = nonnegative
+    scale = of_base("scale")
 
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
-        super().__init__(scale, validate_args=validate_args)
+        super().__init__(Cauchy(0.0, scale, validate_args), AbsTransform(), validate_args)
 
-    base_dist = property(lambda self: Cauchy(0.0, self.scale, False), doc="Of what may be negative.")
     mean = variance = property(lambda self: full_like(self.scale, math.inf), doc="Infinite.")
     mode = property(lambda self: self.scale * 0, doc="0.")
 
@@ -198,14 +174,16 @@ class HalfCauchy(_Inverted):
         return math.log(2 * math.pi) + self.scale.log()
 
 
-class GeneralizedPareto(_Inverted):
+class GeneralizedPareto(Distribution):
     """What lies above a high threshold `loc`: exponential at concentration 0, with a heavier tail above and an end below."""
 
+    has_rsample = True
     arg_constraints = {"loc": real, "scale": positive, "concentration": real}
 
     def __init__(self, loc: Tensor | float, scale: Tensor | float, concentration: Tensor | float,
                  validate_args: bool | None = None) -> None:
-        super().__init__(loc, scale, concentration, validate_args=validate_args)
+        self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
+        super().__init__(self.loc.shape, (), validate_args)
 
     @dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Constraint:
@@ -225,6 +203,10 @@ class GeneralizedPareto(_Inverted):
     def _bend(self):
         exponential = self.concentration.abs() < 1e-8
         return exponential, where(exponential, 1.0, self.concentration)
+
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+        u = empty(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device).uniform_()
+        return self.icdf(u.clamp(max=1 - epsilon(u)))
 
     def log_prob(self, value: Tensor) -> Tensor:
         z = (self._validate_sample(value) - self.loc) / self.scale

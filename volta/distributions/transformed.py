@@ -17,10 +17,14 @@ from volta.tensor import Tensor
 __all__ = ["TransformedDistribution"]
 
 
+def of_base(name: str) -> property:
+    """An attribute that is the base's."""
+    return property(lambda self: getattr(self.base_dist, name), doc=f"The base's {name}.")
+
+
 class TransformedDistribution(Distribution):
     """The distribution of what transforms make, one after another, of draws of `base_distribution`."""
 
-    _nameless = True
     def __init__(self, base_distribution: Distribution, transforms: Transform | Sequence[Transform],
                  validate_args: bool | None = None) -> None:
         if not isinstance(transforms, Transform) and not (isinstance(transforms, (list, tuple)) and all(

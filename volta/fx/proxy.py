@@ -2,19 +2,21 @@
 from __future__ import annotations
 
 import dis
+import enum
 import operator
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from volta._kernels import core
 from volta._kernels.core.call import Observer
 from volta._kernels.core.record import Op
-from volta.fx.node import Argument, Node, map_aggregate
+from volta.fx.node import Argument, Node, Target, map_aggregate
 
 if TYPE_CHECKING:
-    from volta.fx.tracer import Tracer
+    from volta.fx.graph import Graph
 
-__all__ = ["Attribute", "Proxy", "TraceError"]
+__all__ = ["Attribute", "GraphAppendingTracer", "Proxy", "TraceError", "TracerBase"]
 
 _OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "lshift", "rshift", "and_", "or_", "xor", "eq", "ne",
               "lt", "le", "gt", "ge", "neg", "pos", "invert", "getitem")
@@ -29,8 +31,8 @@ class Proxy:
     """Stands for what a node will give. Attributes, methods, operators and functions of it are nodes; its truth, its length and its
     elements are not known: asking for them raises TraceError."""
 
-    def __init__(self, node: Node, tracer: Tracer) -> None:
-        self.node, self.tracer = node, tracer
+    def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
+        self.node, self.tracer = node, GraphAppendingTracer(node.graph) if tracer is None else tracer
 
     def __repr__(self) -> str:
         return f"Proxy({self.node.name})"
@@ -45,6 +47,12 @@ class Proxy:
 
     def __volta_function__(self, op: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Proxy:
         return self.tracer.create_proxy("call_function", op, args, options)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Proxy:
+        """What functions ask where nothing is traced: the graph goes on."""
+        found = first_proxy(args, kwargs or {})
+        return found.tracer.create_proxy("call_function", func, args, kwargs or {})      # type: ignore[union-attr]  # one was asked
 
     def __hash__(self) -> int:
         return id(self)
@@ -88,6 +96,67 @@ class Attribute(Proxy):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Proxy:
         return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)
+
+
+class TracerBase:
+    """What makes nodes of what is done with proxies, in its `graph`."""
+
+    graph: Any = None
+
+    def proxy(self, node: Node) -> Proxy:
+        """The stand-in for a node."""
+        return Proxy(node, self)
+
+    def to_bool(self, obj: Proxy) -> bool:
+        """The truth of a proxy. Raises: TraceError."""
+        raise TraceError("symbolically traced variables cannot be used as inputs to control flow")
+
+    def iter(self, obj: Proxy) -> Iterator[Any]:
+        """The elements of a proxy. Raises: TraceError."""
+        raise TraceError("Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or "
+                         "**kwargs function argument")
+
+    def keys(self, obj: Proxy) -> Any:
+        """The keys of a proxy."""
+        return obj.tracer.create_proxy("call_method", "keys", (obj,), {})
+
+    def create_node(self, kind: str, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Argument], name: str | None = None,
+                    type_expr: Any = None) -> Node:
+        """Add a node to the graph."""
+        return self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+
+    def create_proxy(self, kind: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None = None,
+                     type_expr: Any = None, proxy_factory_fn: Callable[[Node], Proxy] | None = None) -> Proxy:
+        """Add a node whose arguments may be proxies, and give the stand-in for it."""
+        node = self.create_node(kind, target, self.create_arg(tuple(args)), self.create_arg(dict(kwargs)), name, type_expr)
+        return (proxy_factory_fn or self.proxy)(node)
+
+    def create_arg(self, a: Any) -> Argument:
+        """An argument of a node. Raises: NotImplementedError for what cannot be part of a graph."""
+        if isinstance(a, Proxy):
+            return a.node
+        if isinstance(a, tuple):
+            parts = [self.create_arg(each) for each in a]
+            return type(a)(*parts) if hasattr(a, "_fields") else tuple(parts)
+        if isinstance(a, list):
+            return [self.create_arg(each) for each in a]
+        if isinstance(a, dict):
+            return type(a)((key, self.create_arg(value)) for key, value in a.items())
+        if isinstance(a, slice):
+            return slice(*(self.create_arg(each) for each in (a.start, a.stop, a.step)))
+        if isinstance(a, range):
+            return range(*(self.create_arg(each) for each in (a.start, a.stop, a.step)))
+        if a is None or a is ... or callable(a) or isinstance(
+                a, (Node, bool, int, float, str, bytes, enum.Enum, core.DType, core.Device)) or hasattr(a, "dtype"):
+            return a
+        raise NotImplementedError(f"argument of type: {type(a)}")
+
+
+class GraphAppendingTracer(TracerBase):
+    """Adds nodes to a graph that is there."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
 
 
 def _operator(name: str, reflected: bool) -> Any:

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import enum
 import functools
 import inspect
 import math
@@ -15,8 +14,8 @@ from typing import Any
 from volta._kernels import core
 from volta.fx.graph import Graph
 from volta.fx.graph_module import GraphModule
-from volta.fx.node import Argument, Node, Target, _assert
-from volta.fx.proxy import Proxy, Recording, TraceError, first_proxy
+from volta.fx.node import Argument, _assert
+from volta.fx.proxy import Recording, TracerBase, first_proxy
 from volta.nn.container import Sequential
 from volta.nn.module import Module
 from volta.nn.parameter import Parameter
@@ -66,7 +65,7 @@ def _patched(entries: list[tuple[Any, str, Any]]) -> Iterator[None]:
                 place[name] = value
 
 
-class Tracer:
+class Tracer(TracerBase):
     """Makes graphs. Modules of volta.nn are single nodes, others are traced through; a subclass may say otherwise by `is_leaf_module`.
     Functions in `autowrap_modules`, `autowrap_functions` and those given to `wrap` are nodes."""
 
@@ -91,59 +90,15 @@ class Tracer:
         path = self.path_of_module(m)
         return self.create_proxy("call_module", path, args, kwargs) if self.is_leaf_module(m, path) else forward(*args, **kwargs)
 
-    def proxy(self, node: Node) -> Proxy:
-        """The stand-in for a node."""
-        return Proxy(node, self)
-
-    def to_bool(self, obj: Proxy) -> bool:
-        """The truth of a proxy. Raises: TraceError."""
-        raise TraceError("symbolically traced variables cannot be used as inputs to control flow")
-
-    def iter(self, obj: Proxy) -> Iterator[Any]:
-        """The elements of a proxy. Raises: TraceError."""
-        raise TraceError("Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or "
-                         "**kwargs function argument")
-
-    def keys(self, obj: Proxy) -> Any:
-        """The keys of a proxy."""
-        return obj.tracer.create_proxy("call_method", "keys", (obj,), {})
-
     # ------------------------------------------------------------ nodes
-    def create_node(self, kind: str, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Argument], name: str | None = None,
-                    type_expr: Any = None) -> Node:
-        """Add a node to the graph."""
-        return self.graph.create_node(kind, target, args, kwargs, name, type_expr)
-
-    def create_proxy(self, kind: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None = None,
-                     type_expr: Any = None, proxy_factory_fn: Callable[[Node], Proxy] | None = None) -> Proxy:
-        """Add a node whose arguments may be proxies, and give the stand-in for it."""
-        node = self.create_node(kind, target, self.create_arg(tuple(args)), self.create_arg(dict(kwargs)), name, type_expr)
-        return (proxy_factory_fn or self.proxy)(node)
-
     def create_arg(self, a: Any) -> Argument:
         """An argument of a node: parameters and buffers are read from the module, other tensors become attributes of it.
 
         Raises: NotImplementedError for what cannot be part of a graph.
         """
-        if isinstance(a, Proxy):
-            return a.node
-        if isinstance(a, tuple):
-            parts = [self.create_arg(each) for each in a]
-            return type(a)(*parts) if hasattr(a, "_fields") else tuple(parts)
-        if isinstance(a, list):
-            return [self.create_arg(each) for each in a]
-        if isinstance(a, dict):
-            return type(a)((key, self.create_arg(value)) for key, value in a.items())
-        if isinstance(a, slice):
-            return slice(*(self.create_arg(each) for each in (a.start, a.stop, a.step)))
-        if isinstance(a, range):
-            return range(*(self.create_arg(each) for each in (a.start, a.stop, a.step)))
         if isinstance(a, (core.TensorBase, Module)):
             return self.create_node("get_attr", self._path(a), (), {})
-        if a is None or a is ... or callable(a) or isinstance(
-                a, (Node, bool, int, float, str, bytes, enum.Enum, core.DType, core.Device)) or hasattr(a, "dtype"):
-            return a
-        raise NotImplementedError(f"argument of type: {type(a)}")
+        return super().create_arg(a)
 
     def _path(self, held):
         """The dotted name of a tensor or module; a tensor that the module does not hold becomes a constant of it."""

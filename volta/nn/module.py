@@ -411,8 +411,8 @@ class Module(HookMethods, StateMethods):
         """Does nothing: every operation runs by a kernel that is compiled already."""
 
     def share_memory(self) -> Self:
-        """Raises: ArgumentError. Tensors cannot be shared between processes."""
-        raise ArgumentError("Module.share_memory: tensors cannot be shared between processes; send a state_dict instead")
+        """Move all parameters and buffers to memory that other processes see, too."""
+        return self._apply(lambda t: t.share_memory_())
 
     def type(self, dst_type: DTypeLike) -> Self:
         """All parameters and buffers to another dtype, those of integers too."""

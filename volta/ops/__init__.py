@@ -47,6 +47,9 @@ def _operand_of(other, x):
     NotImplemented."""
     if isinstance(other, _np.ndarray):
         return from_data.tensor(other, device=x.device)
+    if type(other) is complex:
+        raise _DTypeError(f"operators: {other} is complex, and there are no complex tensors; keep real and imaginary parts in tensors of "
+                          "their own")
     return other if isinstance(other, _np.generic) or hasattr(type(other), "__volta_function__") or taking_over.takes_over(
         other) else NotImplemented
 

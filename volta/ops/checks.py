@@ -254,6 +254,8 @@ def _is_beyond(value):
 
 
 def _described(value):
+    if getattr(type(value), "no_tensors", False):               # a dtype of PyTorch's
+        return f"{value!r}, of which there are no tensors"
     if isinstance(value, (list, tuple, str, float)):
         try:
             text = repr(value)

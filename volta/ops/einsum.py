@@ -18,6 +18,7 @@ from volta.ops.records.linalg import dot_op, matmul_op, turned
 from volta.ops.records.view import flat, permute_op, reshape_op
 from volta.ops.reduce import sum
 from volta.ops.table import case, composed
+from volta.ops.taking_over import taken
 from volta.shapes import as_dim
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ def einsum(equation: str | Tensor, *operands: Tensor | Sequence[object]) -> Tens
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
     if not all(isinstance(x, TensorBase) for x in operands):
+        found = taken(einsum, (equation, *operands), {})            # what stands for a tensor answers itself
+        if found is not NotImplemented:
+            return found
         raise DTypeError(f"einsum: operands must be tensors, or one list of them, got {[type(x).__name__ for x in operands]}")
     shapes = tuple([x._shape for x in operands])
     if len(shapes) == 2:

@@ -94,7 +94,16 @@ def _false(name: str, doc: str, function: bool = False) -> Callable:
 is_conj = _false("is_conj", "False: there are no complex numbers that wait to be conjugated.", True)
 is_neg = _false("is_neg", "False: no tensor waits to be negated.", True)
 is_distributed = _false("is_distributed", "False: a tensor lies on one device.", True)
-is_shared = _false("is_shared", "False: no other process sees the memory of a tensor.")
+
+
+@_fact
+def is_shared(input: Tensor) -> bool:
+    """Whether other processes may see the memory: after `share_memory_()`.
+
+    >>> volta.ones(2).is_shared()
+    False
+    """
+    return not input.device.is_gpu and getattr((input.storage.root or input.storage).buffer, "is_shared", False)
 
 
 @_fact
