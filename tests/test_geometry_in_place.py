@@ -135,3 +135,31 @@ def test_new_is_of_the_same_kind(device):
     with pytest.raises(ArgumentError, match=r"new: \(2, 3\) may be sizes or data"):
         x.new((2, 3))
     assert x.new([7, 8]).tolist() == [7, 8] and x.new(1, device="cpu").device is volta.device("cpu")
+
+
+@each_form
+def test_to_programs_it_is_no_view(name, device):
+    a, arguments = leaf(volta, name, device)
+    for x in (a.detach().clone(), a * 2):
+        getattr(getattr(x, name)(*arguments), "unsqueeze_")(0)
+        assert not x._is_view() and x[0]._is_view()
+        assert not x.detach_().requires_grad and x.is_leaf
+    view = (a * 2)[:]
+    getattr(view, name)(*arguments)
+    assert view._is_view()
+    with pytest.raises(AutogradError, match="detach_: a view has the graph of its base"):
+        view.detach_()
+
+
+@each_form
+def test_a_shape_changed_under_no_grad_is_followed_by_recorded_changes(name, device):
+    a, arguments = leaf(volta, name, device)
+    x, w = a.detach().clone(), volta.tensor(3.0, device=device, requires_grad=True)
+    old = x[0]
+    with volta.no_grad():
+        getattr(x, name)(*arguments)
+    x.mul_(w)
+    x.sum().backward()
+    assert x.shape == getattr(a.detach().clone(), name)(*arguments).shape and w.grad.item() == a.sum().item()
+    with pytest.raises(AutogradError, match="view: the tensor that a view was made of has got another shape"):
+        old * 2

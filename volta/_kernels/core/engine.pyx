@@ -354,7 +354,7 @@ cdef class _Engine:
             else:
                 k = i if i < op.count else op.count - 1
                 gradient = self._call(op.vjp[k], node, saved, <tuple>node.plan.sources[k], g)
-            if anomalies and gradient is not None:
+            if anomalies > 1 and gradient is not None:
                 _check_anomaly(node, i, gradient)
             if gradient is not None and not isinstance(gradient, TensorBase):       # sparse, which only leaves take
                 gradient = gradient.to_dense() if isinstance(parent, Node) else gradient
