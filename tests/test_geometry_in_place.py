@@ -141,7 +141,7 @@ def test_new_is_of_the_same_kind(device):
 def test_to_programs_it_is_no_view(name, device):
     a, arguments = leaf(volta, name, device)
     for x in (a.detach().clone(), a * 2):
-        getattr(getattr(x, name)(*arguments), "unsqueeze_")(0)
+        getattr(x, name)(*arguments).unsqueeze_(0)
         assert not x._is_view() and x[0]._is_view()
         assert not x.detach_().requires_grad and x.is_leaf
     view = (a * 2)[:]
