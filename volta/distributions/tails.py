@@ -165,7 +165,7 @@ class HalfCauchy(_Inverted):
 
     base_dist = property(lambda self: Cauchy(0.0, self.scale, False), doc="Of what may be negative.")
     mean = variance = property(lambda self: full_like(self.scale, math.inf), doc="Infinite.")
-    mode = property(lambda self: self.scale * 0, doc="0.")
+    mode = property(lambda self: full_like(self.scale, 0.0), doc="0.")
 
     def log_prob(self, value: Tensor) -> Tensor:
         value = self._validate_sample(value)
