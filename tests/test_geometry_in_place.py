@@ -163,3 +163,16 @@ def test_a_shape_changed_under_no_grad_is_followed_by_recorded_changes(name, dev
     assert x.shape == getattr(a.detach().clone(), name)(*arguments).shape and w.grad.item() == a.sum().item()
     with pytest.raises(AutogradError, match="view: the tensor that a view was made of has got another shape"):
         old * 2
+
+
+@pytest.mark.parametrize("first", [lambda x: x.flip(0).sum(), lambda x: x[1:].sum(), lambda x: (x * 2).sum()])
+@pytest.mark.parametrize("later", [lambda x: (x * x).sum(), lambda x: x[:, :1].sum(), lambda x: x.flip(0).sum()])
+def test_gradients_of_slices_of_a_leaf_as_it_was(first, later, device):
+    """They are not added into memory of another shape, wherever they come in the order of the graph."""
+    for order in (1, -1):
+        x = volta.ones(40, device=device, requires_grad=True)
+        before = first(x)
+        with volta.no_grad():
+            x.unsqueeze_(0)
+        with pytest.raises(AutogradError, match=r"backward: .grad of a leaf has shape \(1, 40\), its gradient \(40,\)"):
+            volta.stack([before, later(x)][::order]).sum().backward()
