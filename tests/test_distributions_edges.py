@@ -196,3 +196,23 @@ def test_geometric_of_certain_success():
     some = volta.tensor([1.0, 0.5], requires_grad=True)
     ours.Geometric(some).log_prob(volta.tensor([0.0, 1.0])).sum().backward()
     assert some.grad.tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("name, what", [("HalfNormal", "mode"), ("Exponential", "mode"), ("HalfCauchy", "mode"), ("Cauchy", "mean"),
+                                        ("Categorical", "mean"), ("Categorical", "variance"), ("Geometric", "mode")])
+def test_constants_are_no_functions_of_parameters(name, what):
+    """Nor NaN where a parameter is infinite."""
+    found, expected = (getattr(getattr(lib.distributions, name)(*[lib.tensor([0.5, value], requires_grad=True)] * count), what)
+                       for lib in (volta, torch) for count in (2 if name == "Cauchy" else 1,)
+                       for value in (0.5 if name in ("Categorical", "Geometric") else math.inf,))
+    same(found, expected)
+    assert not found.requires_grad and not expected.requires_grad
+
+
+def test_an_infinite_divergence_has_no_gradient():
+    def divergence(lib):
+        low = lib.tensor([-1.0, 0.5], requires_grad=True)
+        found = lib.distributions.kl_divergence(lib.distributions.Uniform(low, 2.0), lib.distributions.Exponential(lib.tensor(3.0)))
+        return found, *lib.autograd.grad(found.sum(), low)
+    for found, expected in zip(divergence(volta), divergence(torch), strict=True):
+        same(found, expected)

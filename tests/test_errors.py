@@ -16,6 +16,7 @@ from volta.errors import (
     NumberError,
     ShapeError,
     TransferError,
+    TypeNameError,
     VoltaError,
 )
 
@@ -122,6 +123,8 @@ CASES = [
     (lambda d: volta.tensor([[1], 2], device=d), CallError, "tensor: numbers and sequences side by side: setting an array element"),
     (lambda d: volta.tensor([1 << 70], device=d), NumberError, "tensor: 1180591620717411303424 does not fit into volta.int64; pass dtype="),
     (lambda d: volta.tensor([1 + 2j], device=d), DTypeError, "tensor: NumPy dtype complex128 has no counterpart"),
+    (lambda d: volta.tensor(np.ones(2, ">f4"), device=d), TypeNameError, "tensor: NumPy dtype >f4 has another byte order than this"),
+    (lambda d: volta.zeros((2,), (3,), device=d), CallError, r"shape: sizes must be integers, got \(\(2,\), \(3,\)\)"),
     (lambda d: volta.zeros(2, dtype="float128x", device=d), DTypeError, "dtype: 'float128x' is no element type; use volta.float32"),
     # dims and indices
     (lambda d: make(2, 3, device=d).sum(2), IndexRangeError, r"sum: dim 2 is out of range for a tensor of rank 2; use -2 to 1"),

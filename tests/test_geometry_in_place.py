@@ -135,3 +135,44 @@ def test_new_is_of_the_same_kind(device):
     with pytest.raises(ArgumentError, match=r"new: \(2, 3\) may be sizes or data"):
         x.new((2, 3))
     assert x.new([7, 8]).tolist() == [7, 8] and x.new(1, device="cpu").device is volta.device("cpu")
+
+
+@each_form
+def test_to_programs_it_is_no_view(name, device):
+    a, arguments = leaf(volta, name, device)
+    for x in (a.detach().clone(), a * 2):
+        getattr(x, name)(*arguments).unsqueeze_(0)
+        assert not x._is_view() and x[0]._is_view()
+        assert not x.detach_().requires_grad and x.is_leaf
+    view = (a * 2)[:]
+    getattr(view, name)(*arguments)
+    assert view._is_view()
+    with pytest.raises(AutogradError, match="detach_: a view has the graph of its base"):
+        view.detach_()
+
+
+@each_form
+def test_a_shape_changed_under_no_grad_is_followed_by_recorded_changes(name, device):
+    a, arguments = leaf(volta, name, device)
+    x, w = a.detach().clone(), volta.tensor(3.0, device=device, requires_grad=True)
+    old = x[0]
+    with volta.no_grad():
+        getattr(x, name)(*arguments)
+    x.mul_(w)
+    x.sum().backward()
+    assert x.shape == getattr(a.detach().clone(), name)(*arguments).shape and w.grad.item() == a.sum().item()
+    with pytest.raises(AutogradError, match="view: the tensor that a view was made of has got another shape"):
+        old * 2
+
+
+@pytest.mark.parametrize("first", [lambda x: x.flip(0).sum(), lambda x: x[1:].sum(), lambda x: (x * 2).sum()])
+@pytest.mark.parametrize("later", [lambda x: (x * x).sum(), lambda x: x[:, :1].sum(), lambda x: x.flip(0).sum()])
+def test_gradients_of_slices_of_a_leaf_as_it_was(first, later, device):
+    """They are not added into memory of another shape, wherever they come in the order of the graph."""
+    for order in (1, -1):
+        x = volta.ones(40, device=device, requires_grad=True)
+        before = first(x)
+        with volta.no_grad():
+            x.unsqueeze_(0)
+        with pytest.raises(AutogradError, match=r"backward: .grad of a leaf has shape \(1, 40\), its gradient \(40,\)"):
+            volta.stack([before, later(x)][::order]).sum().backward()

@@ -187,3 +187,13 @@ def test_statistics_of_norms(dtype, wide):
         assert (str(ours.dtype).split(".")[-1], ours.shape) == (str(theirs.dtype).split(".")[-1], tuple(theirs.shape))
         np.testing.assert_allclose(ours.float().numpy(), theirs.float().numpy(), rtol=2e-2 if "16" in dtype else 2e-4,
                                    atol=2e-2 if "16" in dtype else 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [volta.float16, volta.bfloat16])
+def test_norms_of_nothing_of_16_bits(dtype, device):
+    x, weight = volta.ones(0, 2, 3, dtype=dtype, device=device, requires_grad=True), volta.ones(2, device=device, dtype=dtype)
+    for w in (None, weight, weight.float()):
+        for out in (volta.group_norm(x, 1, w, w), volta.layer_norm(x.mT, (2,), w, w).mT):
+            assert out.dtype is dtype and out.shape == (0, 2, 3)
+            assert volta.autograd.grad(out.sum(), x)[0].shape == (0, 2, 3)
+    assert volta.native_group_norm(x, weight, weight, 0, 2, 3, 1, 1e-5)[1].dtype is dtype

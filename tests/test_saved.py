@@ -184,8 +184,12 @@ def test_anomaly_mode_names_op_and_line(device):
     with volta.autograd.set_detect_anomaly(True):
         pass
     assert not volta.autograd.is_anomaly_enabled()
-    with pytest.raises(ArgumentError, match="check_nan=False is not supported"):
-        volta.autograd.detect_anomaly(check_nan=False)
+    with volta.autograd.detect_anomaly(check_nan=False):
+        assert volta.autograd.is_anomaly_enabled() and not volta.is_anomaly_check_nan_enabled()
+        y = x.sqrt()
+        y.sum().backward()                  # NaN is passed on
+        assert x.grad.isnan().tolist() == [False, True]
+    assert volta.is_anomaly_check_nan_enabled()
 
 
 def test_hooks_that_change_nothing_are_called_all_the_same(device):

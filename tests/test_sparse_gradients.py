@@ -101,3 +101,16 @@ def test_refusals():
     weight.grad = volta.ones(ROWS, 3)
     with pytest.raises(DTypeError, match="SparseAdam: the gradient of a parameter of shape .* is dense"):
         volta.optim.SparseAdam([weight]).step()
+
+
+def test_a_schedule_of_sparse_adam_may_end_in_no_step():
+    weight = table("cpu")
+    optimizer = volta.optim.SparseAdam([weight], lr=0.1)
+    schedule = volta.optim.lr_scheduler.PolynomialLR(optimizer, 1)
+    for _ in range(2):
+        before = weight.detach().clone()
+        optimizer.zero_grad()
+        embedding(volta.tensor(PLACES[0]), weight, sparse=True).sum().backward()
+        optimizer.step()
+        schedule.step()
+    assert schedule.get_last_lr() == [0.0] and volta.equal(weight, before)

@@ -87,6 +87,8 @@ def test_from_numpy():
         volta.from_numpy([1])
     with pytest.raises(DTypeError, match=r"from_numpy: uint16 cannot be shared; copy it with volta.tensor\(array\)"):
         volta.from_numpy(np.zeros(2, np.uint16))
+    for take in (volta.as_tensor, volta.asarray):                   # these copy what cannot be shared
+        assert take(np.array([1, 65535], np.uint16)).tolist() == take(np.array([1, 65535], ">u2")).tolist() == [1, 65535]
     backwards = np.arange(4.0)[::-1]
     assert volta.from_numpy(backwards).tolist() == [3, 2, 1, 0]
     fixed = np.arange(3.0)

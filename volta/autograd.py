@@ -163,13 +163,11 @@ def set_grad_enabled(mode: bool) -> _GradMode:
 
 class set_detect_anomaly:
     """Switch anomaly mode on or off at once; as a context manager, until its end. In this mode every recorded call keeps the lines that
-    made it, and a backward pass that meets NaN raises an AutogradError that names the op and shows them. It reads every gradient: slow,
-    for finding errors only."""
+    made it, and a backward pass that meets NaN raises an AutogradError that names the op and shows them, unless `check_nan` is False. It
+    reads every gradient: slow, for finding errors only."""
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        if not check_nan:
-            raise ArgumentError("set_detect_anomaly: check_nan=False is not supported; without the check there is nothing to report")
-        self._before = hooks.set_anomaly_mode(mode)
+        self._before = hooks.set_anomaly_mode((2 if check_nan else 1) if mode else 0)
 
     def __enter__(self) -> None:
         pass
@@ -236,12 +234,12 @@ def variable(*args: Any, **kwargs: Any) -> Tensor:
 
 def is_anomaly_enabled() -> bool:
     """Whether anomaly mode is on."""
-    return hooks.is_anomaly_mode()
+    return hooks.is_anomaly_mode() > 0
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether anomaly mode looks for NaN: it always does."""
-    return True
+    """Whether anomaly mode looks for NaN, or would where it is off."""
+    return hooks.is_anomaly_mode() != 1
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from volta._kernels.core import DType as dtype
 from volta._kernels.core import check_word, dtype_from_code, wider
 from volta._kernels.core.call import result_type, set_default
-from volta.errors import ArgumentError, DTypeError
+from volta.errors import ArgumentError, DTypeError, TypeNameError
 
 __all__ = ["as_dtype", "as_integer", "bfloat16", "bool_", "can_cast", "check_held", "double", "dtype", "finfo", "float16", "float32",
            "float64", "float_", "from_numpy_dtype", "get_default_dtype", "half", "held", "iinfo", "int16", "int32", "int64", "int8",
@@ -36,10 +36,13 @@ def to_numpy(d: dtype) -> np.dtype:
 def from_numpy_dtype(d: np.dtype) -> dtype:
     """Volta's dtype for a NumPy one; unsigned integers that it has not widen, 64 bits to int64.
 
-    Raises: DTypeError for one that Volta has no counterpart of (complex, strings, objects).
+    Raises: DTypeError for one that Volta has no counterpart of (complex, strings, objects), also a ValueError for another byte order.
     """
     found = _FROM_NUMPY.get(d) or _WIDENED.get(d.name)
     if found is None:
+        if not d.isnative:
+            raise TypeNameError(f"tensor: NumPy dtype {d} has another byte order than this machine; convert the array with "
+                                f".astype(array.dtype.newbyteorder('='))")
         raise DTypeError(f"tensor: NumPy dtype {d} has no counterpart; Volta has {', '.join(x.name for x in ALL)}")
     return found
 

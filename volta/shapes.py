@@ -19,7 +19,7 @@ from volta._kernels.core.shapes import (
     view_strides,
 )
 from volta._kernels.core.size import Size
-from volta.errors import ArgumentError, IndexRangeError, ShapeError
+from volta.errors import ArgumentError, CallError, IndexRangeError, ShapeError
 
 __all__ = ["Size", "as_dim", "as_dims", "as_order", "as_shape", "broadcast_shapes", "broadcasts_to", "exchanged", "expanded", "infer",
            "listed", "listed_sizes", "moved", "moved_one", "own_dim", "per_dim", "reduced", "squeezed", "view_strides"]
@@ -28,14 +28,14 @@ __all__ = ["Size", "as_dim", "as_dims", "as_order", "as_shape", "broadcast_shape
 def as_shape(*sizes: object) -> tuple[int, ...]:
     """A shape from `(2, 3)` or `2, 3`.
 
-    Raises: ShapeError for a negative size, one that is no integer, or more dimensions or elements than can be counted.
+    Raises: ShapeError for a negative size, or more dimensions or elements than can be counted; CallError for one that is no integer.
     """
     try:
         if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
             sizes = tuple(sizes[0])
         shape = tuple(map(operator.index, sizes))
     except TypeError:
-        raise ShapeError(f"shape: sizes must be integers, got {sizes!r}") from None
+        raise CallError(f"shape: sizes must be integers, got {sizes!r}") from None
     if shape and min(shape) < 0:
         raise ShapeError(f"shape: sizes must not be negative, got {shape}")
     core.checked_size(shape)

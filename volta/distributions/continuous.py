@@ -119,7 +119,7 @@ class Cauchy(_LocationScale):
         return ((self._empty(shape).uniform_() - 0.5) * math.pi).tan()
 
     mode = property(lambda self: self.loc, doc="The most likely value.")
-    mean = property(lambda self: self.loc * math.nan, doc="NaN: there is none.")
+    mean = property(lambda self: full_like(self.loc, math.nan), doc="NaN: there is none.")
     variance = property(lambda self: full_like(self.loc, math.inf), doc="Infinite.")
 
     def cdf(self, value: Tensor) -> Tensor:
@@ -144,7 +144,7 @@ class Exponential(Distribution):
         super().__init__(self.rate.shape, (), validate_args)
 
     mean = stddev = property(lambda self: 1 / self.rate, doc="1 / rate.")
-    mode = property(lambda self: self.rate * 0, doc="0.")
+    mode = property(lambda self: full_like(self.rate, 0.0), doc="0.")
     variance = property(lambda self: self.rate ** -2, doc="The variance.")
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
@@ -182,7 +182,7 @@ class Uniform(Distribution):
         return interval(self.low, self.high)
 
     mean = property(lambda self: (self.low + self.high) / 2, doc="The mean.")
-    mode = property(lambda self: self.low * math.nan, doc="NaN: there is none.")
+    mode = property(lambda self: self.high * math.nan, doc="NaN: there is none.")
     stddev = property(lambda self: (self.high - self.low) / math.sqrt(12), doc="The standard deviation.")
     variance = property(lambda self: (self.high - self.low) ** 2 / 12, doc="The variance.")
 

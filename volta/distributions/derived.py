@@ -76,7 +76,7 @@ class HalfNormal(TransformedDistribution):
         super().__init__(Normal(0.0, scale, validate_args), AbsTransform(), validate_args)
 
     mean = property(lambda self: self.scale * math.sqrt(2 / math.pi), doc="The mean.")
-    mode = property(lambda self: self.scale * 0, doc="0.")
+    mode = property(lambda self: full_like(self.scale, 0.0), doc="0.")
     variance = property(lambda self: self.scale ** 2 * (1 - 2 / math.pi), doc="The variance.")
 
     def log_prob(self, value: Tensor) -> Tensor:

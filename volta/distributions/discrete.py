@@ -24,7 +24,7 @@ from volta.distributions.utils import broadcast_all, logits_to_probs, probs_to_l
 from volta.errors import ArgumentError, ShapeError
 from volta.nn.functional import binary_cross_entropy_with_logits
 from volta.ops import draws
-from volta.ops.creation import eye
+from volta.ops.creation import eye, full_like
 from volta.ops.math import where
 from volta.ops.ranges import arange
 from volta.ops.records.chain import fused
@@ -111,7 +111,7 @@ class Geometric(Binary):
             self._check("probs", self.probs, positive)
 
     mean = property(lambda self: 1 / self.probs - 1, doc="The mean.")
-    mode = property(lambda self: self.probs * 0, doc="0.")
+    mode = property(lambda self: full_like(self.probs, 0.0), doc="0.")
     variance = property(lambda self: (1 / self.probs - 1) / self.probs, doc="The variance.")
 
     def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
@@ -199,8 +199,8 @@ class Categorical(Distribution):
         return self._listed(arange(self._num_events, device=self.probs.device), expand)
 
     mode = property(lambda self: argmax(self.probs, -1), doc="The likeliest choice.")
-    mean = property(lambda self: self.probs.sum(-1) * math.nan, doc="NaN: choices have none.")
-    variance = property(lambda self: self.probs.sum(-1) * math.nan, doc="NaN: choices have none.")
+    mean = property(lambda self: full_like(self.probs[..., 0], math.nan), doc="NaN: choices have none.")
+    variance = property(lambda self: full_like(self.probs[..., 0], math.nan), doc="NaN: choices have none.")
 
     def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         with no_grad():

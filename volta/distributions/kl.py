@@ -238,9 +238,13 @@ def _mean_exp(p, k):
 def _for_all(type_q, *types_p):
     def enter(mean_log_density):
         for type_p in types_p:
-            _TABLE[type_p, type_q] = lambda p, q: -p.entropy() - mean_log_density(p, q)
+            _TABLE[type_p, type_q] = lambda p, q: _constant_infinity(-p.entropy() - mean_log_density(p, q))
         return mean_log_density
     return enter
+
+
+def _constant_infinity(found):
+    return where(found == math.inf, math.inf, found)
 
 
 def _unless(outside, found):

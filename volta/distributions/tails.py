@@ -159,7 +159,7 @@ class HalfCauchy(TransformedDistribution):
         super().__init__(Cauchy(0.0, scale, validate_args), AbsTransform(), validate_args)
 
     mean = variance = property(lambda self: full_like(self.scale, math.inf), doc="Infinite.")
-    mode = property(lambda self: self.scale * 0, doc="0.")
+    mode = property(lambda self: full_like(self.scale, 0.0), doc="0.")
 
     def log_prob(self, value: Tensor) -> Tensor:
         return fused(_half_cauchy, self._validate_sample(value), self.scale)

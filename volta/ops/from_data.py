@@ -317,6 +317,7 @@ def as_tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = Non
     """
     if isinstance(data, core.TensorBase):
         return data if dtype is None and device is None else to(data, dtype=dtype, device=device)
-    if isinstance(data, np.ndarray) and not as_device(device).is_gpu and (dtype is None or _holds(data, as_dtype(dtype))):
+    if isinstance(data, np.ndarray) and not as_device(device).is_gpu and (
+            _holds(data, from_numpy_dtype(data.dtype) if dtype is None else as_dtype(dtype))):
         return from_numpy.function(data)
     return tensor.function(data, dtype=dtype, device=device)

@@ -13,7 +13,7 @@ from volta.ops.records import update
 from volta.ops.records.index import index_put_op, index_select_op
 from volta.ops.sparse import SparseTensor
 from volta.ops.view import reshape
-from volta.optim.checks import below_one, flag, positive
+from volta.optim.checks import at_least_zero, below_one, flag, positive
 from volta.optim.optimizer import Optimizer
 from volta.tensor import Tensor
 
@@ -65,11 +65,12 @@ class SparseAdam(Optimizer):
     """
 
     update = update.ADAM
-    rules = {"lr": positive, "betas": below_one, "eps": positive, "maximize": flag}
+    rules = {"lr": at_least_zero, "betas": below_one, "eps": positive, "maximize": flag}      # a schedule may end in 0
     counts_steps = True
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
                  maximize: bool = False) -> None:
+        positive("SparseAdam", "lr", lr)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
 
     def _states(self, values):

@@ -160,15 +160,15 @@ cdef class _Engine:
 
     cdef bint _add_part(self, Node node, object parent, object g) except -1:
         """Add the gradient of a slice into that part of what has arrived, instead of placing it among zeros first, or keep it until all
-        slices have come, which may make up the whole; false where what has arrived is no buffer to add to."""
+        slices have come, which may make up the whole; false where what has arrived is no buffer to add to, or of another shape."""
         cdef _Slot slot = self._at(parent)
-        if slot.gradient is None and (not isinstance(parent, Node) or (<Node>parent).n_outputs == 1):
+        if slot.gradient is None and ((<Node>parent).n_outputs == 1 if isinstance(parent, Node) else parent._shape == node.shapes[0]):
             if slot.parts is None:
                 slot.parts = []
                 if isinstance(parent, Node):
                     push(self.heap, <Node>parent)
             slot.parts.append((node, g))
-        elif slot.owned and slot.gradient is not None:
+        elif slot.owned and isinstance(slot.gradient, TensorBase) and (<TensorBase>slot.gradient).shape == node.shapes[0]:
             _add_slice(slot.gradient, node, g)
         else:
             return False
@@ -354,7 +354,7 @@ cdef class _Engine:
             else:
                 k = i if i < op.count else op.count - 1
                 gradient = self._call(op.vjp[k], node, saved, <tuple>node.plan.sources[k], g)
-            if anomalies and gradient is not None:
+            if anomalies > 1 and gradient is not None:
                 _check_anomaly(node, i, gradient)
             if gradient is not None and not isinstance(gradient, TensorBase):       # sparse, which only leaves take
                 gradient = gradient.to_dense() if isinstance(parent, Node) else gradient

@@ -430,7 +430,7 @@ def custom_node(object function, tuple inputs, tuple outputs):
 # ---------------------------------------------------------------- views
 # A view (`_base`, `_view`) knows the tensor that it shows a part of, which is no view itself, and how it was made. A view whose base
 # has changed since replays how it was made when it is used next. A base whose geometry was changed in place (`x.squeeze_()`) is a view
-# from then on, of what stands for it as it was; views made before follow it there.
+# from then on (with a fifth entry in `_view`, since to programs it is none), of what stands for it as it was; views made before follow it.
 
 of_recorded = "of what has a history",           # the mark of a view that was made under no_grad() of what has one
 
@@ -497,4 +497,4 @@ def wants_derivative(TensorBase t not None):
 
 def wants_grad(TensorBase t not None):
     """Whether a gradient is to flow to `t`; a view's history is brought up to date, but of one of `several`, for which that is refused."""
-    return t._requires_grad or t._base._requires_grad if t._base is not None and len(t._view) > 4 else wants(t)
+    return t._requires_grad or t._base._requires_grad if t._base is not None and len(t._view) > 5 else wants(t)

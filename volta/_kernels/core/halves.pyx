@@ -31,8 +31,8 @@ cdef inline object _wide(object x):
 
 
 def widened(function, args, dict options not None):
-    """function(*args, **options) with float32 for the narrow floats, its result or results rounded to the dtype that the tensors have in
-    common."""
+    """function(*args, **options) with float32 for the narrow floats, its result or results (or None) rounded to the dtype that the tensors
+    have in common."""
     cdef DType dtype = None
     cdef bint one = True
     cdef object x, out
@@ -49,5 +49,5 @@ def widened(function, args, dict options not None):
     out = PyObject_Call(function, tuple([_wide(x) for x in args]), <PyObject*>options if PyDict_GET_SIZE(options) else NULL)
     if not isinstance(out, tuple):
         return _as(out, dtype)
-    parts = [_as(o, dtype) if (<TensorBase?>o).dtype.is_floating_point else o for o in out]
+    parts = [_as(o, dtype) if o is not None and (<TensorBase?>o).dtype.is_floating_point else o for o in out]
     return type(out)(*parts) if hasattr(out, "_fields") else tuple(parts)

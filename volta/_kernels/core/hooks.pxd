@@ -2,7 +2,7 @@
 
 from volta._kernels.core.base cimport TensorBase
 
-cdef bint anomalies
+cdef int anomalies
 cdef int hooked                             # hooks in force, of all threads
 
 cdef class Packed:

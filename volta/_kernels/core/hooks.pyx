@@ -11,7 +11,7 @@ import threading
 from volta.errors import AutogradError
 from volta._kernels.core.base cimport TensorBase
 
-cdef bint anomalies = False
+cdef int anomalies = 0
 cdef int hooked = 0
 _hooks = threading.local()
 
@@ -19,14 +19,14 @@ _hooks = threading.local()
 # ---------------------------------------------------------------- anomaly mode
 
 def is_anomaly_mode():
-    """Whether anomaly mode is on."""
+    """Whether anomaly mode is on: 0, 1 or 2, as in `set_anomaly_mode`."""
     return anomalies
 
 
-def set_anomaly_mode(bint enabled):
-    """Switch anomaly mode, of all threads; gives the previous setting."""
+def set_anomaly_mode(int mode):
+    """Switch anomaly mode, of all threads: 0 is off, 1 keeps where calls were recorded, 2 looks for NaN too. Gives the previous setting."""
     global anomalies
-    previous, anomalies = anomalies, enabled
+    previous, anomalies = anomalies, mode
     return previous
 
 
@@ -122,7 +122,7 @@ cdef int check_alone(TensorBase t, str what) except -1:
     """Raise for a view that one call gave with others, or a view of one."""
     view = t._view
     while view:
-        if len(view) > 4:
+        if len(view) > 5:
             raise AutogradError(f"view: output {view[5]} of {view[4]}, of shape {t.shape}, is one of several views that one call gave; "
                                 f"{what} changed in place, of which the others would not know. Call clone() before, or change it "
                                 "under no_grad()")

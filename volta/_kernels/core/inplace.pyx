@@ -353,9 +353,8 @@ def several(Primitive op not None, TensorBase x not None, list places not None, 
     """The views of `x` with these params, which one call gives: as in PyTorch, a recorded change of what one of them shows is refused."""
     cdef list views = []
     cdef TensorBase t
-    cdef tuple own = (x,)
     for params in places:
-        t = apply(op, own, params)
+        t = apply(op, (x,), params)
         if t._base is not None:
             t._view = <tuple>t._view + (name, len(views))
         views.append(t)
@@ -470,9 +469,8 @@ def as_viewed(str name, TensorBase target not None):
     if wants(target):
         base = target if target._base is None else target._base
         if base._node is None and base._requires_grad and grad_mode():
-            view = "" if base is target else "a view of "
-            raise AutogradError(f"{name}: {view}a leaf tensor that requires grad (shape {base.shape}) cannot change its shape in place; "
-                                f"do it under no_grad(), or use the out-of-place op")
+            raise AutogradError(f"{name}: {'' if base is target else 'a view of '}a leaf tensor that requires grad (shape {base.shape}) "
+                                f"cannot change its shape in place; do it under no_grad(), or use the out-of-place op")
         if target._node is not None and not grad_mode():
             raise AutogradError(f"{name}: the tensor of shape {target.shape} has a history, which a change of its shape under "
                                 f"no_grad() would contradict; detach() it first, or use the out-of-place op")
@@ -484,6 +482,8 @@ def show_as(TensorBase target not None, TensorBase result not None):
     if result is target or target.storage.version < 0:
         return target if result is target else _shown(target, result)
     base, view, before = result._base, result._view, target._node
+    if target._view is None or len(target._view) == 5 and base is not None:         # to programs it is no view
+        view = view + ("in place",) if base is not None else None
     _core.assign(target, result)
     target.storage.version += 1
     if target._requires_grad and target._node is None:              # a leaf, under no_grad
