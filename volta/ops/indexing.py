@@ -335,7 +335,9 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     >>> volta.index_select(volta.tensor([5, 6, 7]), 0, volta.tensor([2, 0])).tolist()
     [7, 5]
     """
-    d = as_dim("index_select", dim, input.ndim)
+    d = as_dim("index_select", dim, len(input._shape))
+    if input._shape and len(index._shape) == 1 and index.dtype is int64 and bare(input, index):
+        return run_kernel(index_select_op, input.device, (input, index), {"dim": d})
     if index.ndim > 1 or not input.shape and index._size != 1:
         raise RankError(f"index_select: index must be 1-D, and of one element for a 0-d input, got shape {index.shape} for an input "
                          f"of shape {input.shape}")
