@@ -66,15 +66,16 @@ PLAIN = [*MOVES, "-fipa-cp-clone", "-floop-interchange", "-floop-unroll-and-jam"
          "-ftree-loop-distribution", "-funswitch-loops", "-fversion-loops-for-strides"]
 PLAINLY = {"attention", "distance", "elementwise_activation", "elementwise_arithmetic", "elementwise_comparison", "elementwise_driver",
            "elementwise_unary", "exponential", "folds", "loss", "median", "norm", "recurrent", "row_norm"}
-MOVING = {"bag", "conv", "conv_depthwise", "conv_pixels", "conv_product", "conv_weight", "ctc", "glu", "index", "join", "scatter", "search",
-          "update", "windowed"}
+MOVING = {"bag", "conv", "conv_depthwise", "conv_pixels", "conv_product", "conv_weight", "ctc", "glu", "index", "join", "scatter",
+          "scatter_halves", "search", "update", "windowed"}
 # As fast where functions of headers are inlined only up to the size of -O2, which a fifth of its time goes to.
 APART = [*LOOPS, "--param=max-inline-insns-single=70"]
 LEVELS = dict.fromkeys(MOVING, MOVES) | dict.fromkeys(PLAINLY, PLAIN) | {"lu": APART}
 OF_GCC = {*PLAIN, *APART} - {"-O2", "-O3"}
 # Modules that AVX-512 makes less than a tenth faster, or whose functions few programs call and PyTorch takes at least twice as long for:
 # where it runs, these are AVX2's.
-AS_AVX2 = {"bidiagonal", "ctc", "elementwise_higher", "fold", "index", "join", "resample", "sample", "scatter", "tridiagonal", "update"}
+AS_AVX2 = {"bidiagonal", "ctc", "elementwise_higher", "fold", "index", "join", "resample", "sample", "scatter", "scatter_halves", "tridiagonal",
+           "update"}
 UNROLLED = (".gemm", ".multiply")
 MSVC_FLAGS = ["/O2", "/fp:precise"]
 LIBOMP = "/opt/homebrew/opt/libomp", "/usr/local/opt/libomp"        # where Homebrew puts it on Apple's processors, and on Intel's

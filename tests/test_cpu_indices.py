@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from test_cpu_families import CODES, KERNELS, strided, tensor, values
 
+import volta
 from volta._kernels import core
 from volta._kernels.cpu import search
 from volta.errors import DTypeError, IndexRangeError, ShapeError
@@ -87,7 +88,7 @@ def test_long_lines(n, size):
 
 @pytest.mark.parametrize("op, at", [("scatter_add", np.array([[0, 1], [0, 0], [2, 1]])), ("index_add", np.array([0, 0, 2]))])
 def test_additions_of_small_types(op, at):
-    """uint8 wraps, and a sum of booleans is true where a term is; sums in float16 are for the wrapper of all kernels."""
+    """uint8 wraps, and a sum of booleans is true where a term is; float16 is summed in float32; int16 is for the wrapper of all kernels."""
     x = np.array([[200, 0], [100, 7], [0, 9]])
     where = (at, np.broadcast_to(np.arange(2), (3, 2))) if op == "scatter_add" else (at,)
     for kind in ("u1", "?"):
@@ -95,8 +96,11 @@ def test_additions_of_small_types(op, at):
         np.add.at(want, where, x.astype(kind))
         found = KERNELS[op](tensor(x.astype(kind)), tensor(at.astype("i8")), 0, 4)
         np.testing.assert_array_equal(values(found), want)
-    with pytest.raises(DTypeError, match=f"{op}: the CPU kernel does not take float16"):
-        KERNELS[op](tensor(x.astype("f2")), tensor(at.astype("i8")), 0, 4)
+    want = np.zeros((4, 2))
+    np.add.at(want, where, x)
+    np.testing.assert_array_equal(values(KERNELS[op](tensor(x.astype("f2")), tensor(at.astype("i8")), 0, 4)), want)
+    with pytest.raises(DTypeError, match=f"{op}: the CPU kernel does not take int16"):
+        KERNELS[op](volta.tensor(x.astype("i2")), tensor(at.astype("i8")), 0, 4)
 
 
 @pytest.mark.parametrize("kind", ["float32", "int64", "bool"])

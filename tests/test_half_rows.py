@@ -151,3 +151,30 @@ def test_rows_that_end_within_a_vector(dtype):
             f(held[:, 1:-2], other, factor)
             f(wide[:, 1:-2], other.float(), factor.float())
             equal(held, wide.to(dtype))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_sums_at_places(dtype):
+    """The gradient of a selection, and what is added in place: sums in float32, rounded once, of few places among many, of most of them, of
+    long slices, and of none; and of single elements."""
+    rng = np.random.default_rng(0)
+    for outer, n, inner, size in ((1, 5, 16, 30), (3, 4, 33, 100), (1, 0, 20, 4), (2, 50, 16, 30), (1, 5, 3, 30), (1, 1, 64, 3),
+                                  (0, 3, 16, 20), (2, 40, 700, 9), (1, 3000, 1, 100000), (1, 2000, 1, 1)):
+        g, index = rows((outer, n, inner), dtype), volta.tensor(rng.integers(0, size, n), dtype=volta.int64)
+        equal(KERNELS["index_add"](g, index, 1, size), KERNELS["index_add"](g.float(), index, 1, size).to(dtype))
+        x = rows((outer, size, inner), dtype, 1)
+        want = KERNELS["index_sum"](x.float(), g.float(), index, 1).to(dtype)
+        equal(KERNELS["index_sum"](x, g, index, 1), want)
+        turned = x.transpose(0, 2).contiguous().clone().transpose(0, 2)
+        for held in (x, turned):
+            KERNELS["index_add_into"](held, g, index, 1)
+            equal(held, want)
+        each = volta.tensor(rng.integers(0, size, (outer, n, inner)), dtype=volta.int64)
+        equal(KERNELS["scatter_add"](g, each, 1, size), KERNELS["scatter_add"](g.float(), each, 1, size).to(dtype))
+        want = KERNELS["scatter_sum"](x.float(), g.float(), each, 1).to(dtype)
+        equal(KERNELS["scatter_sum"](x, g, each, 1), want)
+        KERNELS["scatter_add_into"](x, g, each, 1)
+        equal(x, want)
+    assert KERNELS["index_add"](volta.tensor(2.0, dtype=dtype), volta.tensor([0]), 0, 1).tolist() == 2
+    with pytest.raises(volta.errors.IndexRangeError, match="index_add: index 30 is out of range for a dimension of size 30"):
+        KERNELS["index_add"](rows((1, 2, 16), dtype), volta.tensor([3, 30]), 1, 30)

@@ -273,3 +273,64 @@ def test_one_number_behind_a_mask(x):
     recorded[mask] = value
     recorded.sum().backward()
     assert recorded.tolist() == changed.tolist() and value.grad.item() == mask.sum().item()
+
+
+def test_kernels_that_are_called_at_once(x, rng):
+    """Of row-major and of turned tensors, with and without what is optional."""
+    for given in (x, x.t().contiguous().t()):
+        for d in (0, -1):
+            both(lambda x, d=d: volta.index_select(x, d, volta.tensor([3, 0, 3])), given)
+            for keepdim in (False, True):
+                both(lambda x, d=d, k=keepdim: volta.mode(x.round(), d, k).values, given)
+                assert volta.mode(given.round(), d, keepdim).indices.tolist() == (
+                    volta.mode(given.round().requires_grad_(), d, keepdim).indices.tolist())
+                for f in (volta.var, volta.std):
+                    both(lambda x, f=f, d=d, k=keepdim: f(x, d, keepdim=k), given)
+        both(lambda x: volta.var_mean(x, correction=0)[1], given)
+    for rank in (1, 2, 3):
+        images = volta.tensor(rng.standard_normal((2, 3, 7, 6, 5)[:rank + 2]), dtype=volta.float32)
+        weight = volta.tensor(rng.standard_normal((4, 3, 3, 2, 2)[:rank + 2]), dtype=volta.float32)
+        conv, pool = getattr(F, f"conv{rank}d"), getattr(F, f"max_pool{rank}d")
+        for options in ({}, {"stride": [2] * rank, "padding": (1,) * rank}, {"padding": "same"}, {"dilation": 2}):
+            for bias in (None, volta.ones(4)):
+                both(lambda x, w, b=bias, o=options, conv=conv: conv(x, w, b, **o), images, weight)
+        both(lambda x, pool=pool: pool(x, 3, 2, 1), images)
+        with pytest.raises(ShapeError, match=f"conv{rank}d: an input of .* is smaller than the kernel"):
+            conv(images, weight, dilation=4)
+        with pytest.raises(ArgumentError, match=f"conv{rank}d: stride"):
+            conv(images, weight, stride=0)
+    grid = volta.tensor(rng.uniform(-1, 1, (2, 3, 4, 2)), dtype=volta.float32)
+    images = volta.tensor(rng.standard_normal((2, 3, 7, 6)), dtype=volta.float32)
+    for mode in ("bilinear", "nearest", "bicubic"):
+        both(lambda x, mode=mode: F.grid_sample(x, grid, mode, align_corners=False), images)
+
+
+@pytest.mark.parametrize("dtype", [volta.float32, volta.int64, volta.uint8, volta.bfloat16], ids=str)
+def test_whether_elements_are_among_few_or_many(dtype, rng):
+    for shape, tests in (((4, 5), (3,)), ((), (2, 2)), ((300,), (16,)), ((4, 5), (1,)), ((2, 3), (40,)), ((0, 3), (2,)), ((3,), (0,))):
+        x, y = (volta.tensor(rng.integers(0, 9, s)).to(dtype) for s in (shape, tests))
+        want = np.isin(x.float().numpy(), y.float().numpy())
+        for given in (x, x.t().contiguous().t() if x.ndim == 2 else x):
+            assert volta.isin(given, y).tolist() == want.tolist()
+            assert volta.isin(given, y, invert=True).tolist() == (~want).tolist()
+    with pytest.raises(DTypeError, match="isin: needs a tensor of numbers, got bool"):
+        volta.isin(x > 1, y > 1)
+
+
+@pytest.mark.parametrize("dtype", [volta.float16, volta.bfloat16], ids=str)
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_losses_of_labels_in_16_bits(reduction, dtype, rng):
+    """What the labels do not name is not looked at; the loss and its gradient are those of float32, rounded once."""
+    for shape, ignored in (((300, 7), -100), ((3, 4, 2, 3), 2), ((5,), -100)):
+        x = volta.tensor(rng.standard_normal(shape), dtype=dtype).requires_grad_()
+        wide = x.detach().float().requires_grad_()
+        target = volta.tensor(rng.integers(0, 4, shape[:1] + shape[2:] if len(shape) > 1 else ()))
+        for weight in (None, volta.tensor(rng.uniform(0.5, 2, shape[1] if len(shape) > 1 else 5), dtype=dtype)):
+            of_wide = F.nll_loss(wide, target, weight if weight is None else weight.float(), ignore_index=ignored, reduction=reduction)
+            loss = F.nll_loss(x, target, weight, ignore_index=ignored, reduction=reduction)
+            assert loss.dtype is dtype and loss.tolist() == of_wide.to(dtype).tolist()
+            g = volta.ones_like(loss)
+            found, = volta.autograd.grad(loss, x, g)
+            assert found.tolist() == volta.autograd.grad(of_wide, wide, g.float())[0].to(dtype).tolist()
+    with pytest.raises(IndexError, match="nll_loss: label 7 at position 1 is outside the 7 classes"):
+        F.nll_loss(volta.zeros(2, 7, dtype=dtype), volta.tensor([0, 7]))

@@ -14,14 +14,15 @@ _FIRST = (copy, elementwise, reduce, update)
 
 PRODUCTS = ("matmul", "linear")
 ROWS = ("softmax", "log_softmax", "softmax_grad", "log_softmax_grad", "row_norm", "row_norm_grad")
+ADDED = ("index_add", "index_sum", "index_add_into", "scatter_add", "scatter_sum", "scatter_add_into")
 # Kernels that take float16 themselves.
 HALF = {*(name for module in _FIRST for name in module.KERNELS), *PRODUCTS, "gather", "index_select", "index_put", "extend", "cat", "roll",
-        "columns", "triangle", "norm2", *ROWS}
+        "columns", "triangle", "norm2", *ADDED, *ROWS}
 # Those that take what else is computed in a wider dtype than it is stored in: all that copies, and what moves elements by their size;
 # bfloat16 is taken by elementwise kernels and reductions, too.
 MOVES = {*copy.KERNELS, "cat", "gather", "index_select", "index_put", "extend", "roll", "where", "columns", "triangle"}
 OWN = {float16.code: HALF, int8.code: {*MOVES, "matmul", "dot"}, int16.code: MOVES,
-       bfloat16.code: {*MOVES, *elementwise.KERNELS, *reduce.KERNELS, *PRODUCTS, *ROWS, "norm2"}}
+       bfloat16.code: {*MOVES, *elementwise.KERNELS, *reduce.KERNELS, *PRODUCTS, *ROWS, "norm2", *ADDED}}
 
 
 class _Late:

@@ -276,9 +276,8 @@ def _slices_to_add(input, dim, index, source, alpha):
                          f"of the positions {index.shape}")
     if source.dtype is not input.dtype:
         raise DTypeError(f"index_add: source must be {input.dtype} as input is, got {source.dtype}; convert it with .to({input.dtype})")
-    size = input.shape[d] if input.shape else 1
     if input._size or input.ndim < 2 or not index._size:            # else nothing is added, wherever it would be
-        index = positions("index_add", as_vector(index), size, kernel_checks=True)
+        index = positions("index_add", as_vector(index), input.shape[d] if input.shape else 1, kernel_checks=True)
     factor = (held("index_add", alpha, input.dtype) if input.dtype.is_floating_point else bool(alpha) if input.dtype is bool_
               else as_integer("index_add", alpha, input.dtype))
     return as_vector(source if factor == 1 else source * factor), index, d
@@ -335,7 +334,9 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     >>> volta.index_select(volta.tensor([5, 6, 7]), 0, volta.tensor([2, 0])).tolist()
     [7, 5]
     """
-    d = as_dim("index_select", dim, input.ndim)
+    d = as_dim("index_select", dim, len(input._shape))
+    if input._shape and len(index._shape) == 1 and index.dtype is int64 and bare(input, index):
+        return run_kernel(index_select_op, input.device, (input, index), {"dim": d})
     if index.ndim > 1 or not input.shape and index._size != 1:
         raise RankError(f"index_select: index must be 1-D, and of one element for a 0-d input, got shape {index.shape} for an input "
                          f"of shape {input.shape}")

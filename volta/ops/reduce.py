@@ -367,15 +367,17 @@ def _moments(name, input, dim, unbiased, keepdim, correction):
         dim, correction = _correction(name, dim, unbiased, correction)
     elif correction is None:
         correction = 1
-    dims = as_dims(name, dim, input.ndim) or (0,)
-    if input.ndim and input._size and dims[-1] - dims[0] < len(dims):
-        out = var_op(input, dim=dims, keepdim=keepdim, correction=float(correction))
+    rank = len(input._shape)
+    dims = as_dims(name, dim, rank) or (0,)
+    if rank and input._size and dims[-1] - dims[0] < len(dims):
+        options = {"dim": dims, "keepdim": keepdim, "correction": float(correction)}
+        out = run_kernel(var_op, input.device, (input,), options) if bare(input) else var_op(input, **options)
         if input._size <= correction * out[0]._size:
             _warn_of_freedom(name, input._size // out[0]._size, correction)
         return out
-    x = input if input.ndim else reshape_op(input, shape=(1,))
+    x = input if rank else reshape_op(input, shape=(1,))
     out = _spread(x, dims, float(correction))
-    shape = reduced(x._shape, dims, keepdim) if input.ndim else ()
+    shape = reduced(x._shape, dims, keepdim) if rank else ()
     size = math.prod(shape)
     if x._size <= correction * size and (size or correction >= 0):
         _warn_of_freedom(name, x._size // size if size else 0, correction)

@@ -289,6 +289,13 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     values=tensor(2),
     indices=tensor(2))
     """
+    shape = input._shape
+    if shape and input._size and bare(input):
+        d, device = as_dim("mode", dim, len(shape)), input.device
+        values, places = run_kernel(sort_op, device, (input,), {"dim": d, "descending": False, "count": None})
+        at, options = run_kernel(longest_run, device, (values,), {"dim": d}), {"dim": d}
+        found = [run_kernel(gather_op, device, (x, at), options) for x in (values, places)]
+        return tuple.__new__(ValuesIndices, found if keepdim else [reshaped(x, shape[:d] + shape[d + 1:]) for x in found])
     if input.dtype.code:
         _check_line("mode", input, dim)
     x = input if input.ndim else reshape_op(input, shape=(1,))

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, host_sees
+from volta._kernels.core import TensorBase, host_sees, reshaped
+from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
 from volta._kernels.core.inplace import InPlace
 from volta.dtypes import HALVES, bool_, finfo, float32, float64, int32, result_type
@@ -246,6 +247,19 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
 
 
 # ---------------------------------------------------------------- membership
+def _are_few(elements, tests):
+    return tests._size == 1 or 1 < tests._size <= 16 and elements._size <= 256
+
+
+def _among_few(elements, tests):
+    """Whether each element is among a few tests, by comparing all pairs; None unless kernels may be called for these two as they lie."""
+    if elements.dtype is not tests.dtype or elements.dtype is bool_ or not (
+            _are_few(elements, tests) and elements._contiguous and tests._contiguous and bare(elements, tests)):
+        return None
+    pairs = run_kernel(r.eq, elements.device, (reshaped(elements, (*elements._shape, 1)), reshaped(tests, (tests._size,))))
+    return run_kernel(any_op, elements.device, (pairs,), {"dim": (len(elements._shape),), "keepdim": False})
+
+
 @composed(samples=(case((3, 4), (5,)), case((7,), Derived(lambda x: x[::2])), case((), (2, 3)), case((2, 3), (0,)), case((4,), 3)),
           numpy=lambda x, tests: np.isin(x, tests), kinds="fi", smooth=False, method=False, dtype=lambda dtype: bool_)
 def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
@@ -257,6 +271,10 @@ def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_un
     >>> volta.isin(volta.tensor([1, 2, 3]), volta.tensor([3, 1]))
     tensor([ True, False,  True])
     """
+    if isinstance(elements, TensorBase) and isinstance(test_elements, TensorBase):
+        found = _among_few(elements, test_elements)
+        if found is not None:
+            return r.logical_not(found) if invert else found
     tensors = [x for x in (elements, test_elements) if isinstance(x, TensorBase)]
     if not tensors or any(x.dtype is bool_ for x in tensors) or isinstance(elements, bool) or isinstance(test_elements, bool):
         raise DTypeError("isin: needs a tensor of numbers, got " + ("bool; convert it with .long()" if tensors else "two numbers"))
@@ -269,7 +287,7 @@ def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_un
         if elements.dtype is not tests.dtype or not bare(elements, tests):
             dtype = result_type(elements, tests)
             elements, tests = (cast(x, dtype).detach() for x in (elements, tests))
-        if tests._size == 1 or 1 < tests._size <= 16 and elements._size <= 256:             # few pairs: compared at once
+        if _are_few(elements, tests):
             tests, axes = reshape_op(tests, shape=(tests._size,)), (len(elements._shape),)
             found = any_op(r.eq(reshape_op(elements, shape=(*elements._shape, 1)), tests), dim=axes, keepdim=False)
         elif not tests._size:

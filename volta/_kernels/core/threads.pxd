@@ -11,3 +11,19 @@ cdef enum:
 # threads that a smaller team leaves out, and starting them anew for the next larger one costs 10 to 30 us each. May differ from call to
 # call: a kernel asks once, for its memory and its loops.
 cdef int threads_for(Py_ssize_t work) noexcept nogil
+
+cdef extern from *:
+    """
+    #if defined(_OPENMP) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+      #include <omp.h>
+      /* What GCC makes of a region. That of its library, called here by its version, makes and ends a team even of one thread, which takes
+         half a microsecond. */
+      __asm__(".symver volta_region, GOMP_parallel@GOMP_4.0");
+      extern void volta_region(void (*body)(void *), void *data, unsigned threads, unsigned flags);
+      __attribute__((visibility("hidden"), used))
+      void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags) {
+          if (threads == 1 && !omp_in_parallel()) body(data);
+          else volta_region(body, data, threads, flags);
+      }
+    #endif
+    """

@@ -137,7 +137,7 @@ def var(TensorBase x not None, tuple dim not None, bint keepdim, double correcti
     if p.inner > 1:
         p.pieces = max(<Py_ssize_t>1, min(PIECES // (p.outer * p.blocks), p.length * p.inner // PIECE))
     x = packed(x)
-    cdef TensorBase out = empty_host(tuple(shape), x.dtype), mean = empty_host(tuple(shape), x.dtype)
+    cdef TensorBase out = empty_host(tuple(shape), x.dtype), mean = empty_host(out.shape, x.dtype)
     cdef Moments* found = <Moments*>malloc(p.pieces * p.outer * p.inner * sizeof(Moments))
     if found == NULL:
         raise MemoryError(f"var: no memory for {p.pieces * p.outer * p.inner} partial results")

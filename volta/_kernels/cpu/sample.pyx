@@ -381,7 +381,7 @@ cdef TensorBase sampled(str name, int kind, TensorBase g, TensorBase x, TensorBa
     cdef Sampler p
     cdef TensorBase first = g if x is None else x, out
     cdef int code = float_code(name, grid, g, x, direction), d
-    g, x, grid, direction = [t if t is None else packed(t) for t in (g, x, grid, direction)]
+    g, x, grid, direction = packed(g), packed(x), packed(grid), packed(direction)
     p.images, p.channels, p.rank = first.shape[0], first.shape[1], len(size)
     p.places, p.plane = 1, 1
     for d in range(p.rank):
@@ -393,7 +393,7 @@ cdef TensorBase sampled(str name, int kind, TensorBase g, TensorBase x, TensorBa
     p.mode, p.padding, p.aligned = MODES.index(mode), PADDINGS.index(padding_mode), align_corners
     p.taps = 1 << p.mode
     p.count = p.taps ** p.rank
-    out = empty_host((*first.shape[:2], *(size if kind == 1 else grid.shape[1:p.rank + 1])) if kind < 2 else grid.shape, grid.dtype)
+    out = empty_host(first.shape[:2] + (size if kind == 1 else grid.shape[1:p.rank + 1]) if kind < 2 else grid.shape, grid.dtype)
     if out.size and p.plane:
         if code == FLOAT32:
             run(&p, kind, <float*>pointer(g), <float*>pointer(x), <float*>pointer(grid), <float*>pointer(direction), <float*>pointer(out))

@@ -2,7 +2,7 @@
 #
 # Layout: of entries [outer, n, inner] and places [outer, size, inner], one of outer and some columns at a time. Threads: none. Sizes and
 # indices: the caller's.
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from volta._kernels.cpu.doubles cimport pick_f64
@@ -21,7 +21,6 @@ cdef extern from *:
     void chosen "VOLTA_CHOSEN"(int64_t m) noexcept nogil            # a variable
 
 ctypedef fused number:
-    int8_t                              # bool, whose sum is true where any term is
     uint8_t
     int32_t
     int64_t
@@ -67,8 +66,6 @@ cdef inline void scatter_elements(const number* x, const int64_t* index, Py_ssiz
             out[at] = x[j]
         elif kind != ADD:
             out[at] = combined(out[at], x[j], kind)
-        elif number is int8_t:
-            out[at] |= x[j]
         else:
             out[at] += x[j]
 
@@ -154,10 +151,7 @@ cdef inline void scatter_row(const Scatter* p, const number* x, const int64_t* i
 cdef inline void add_slice(const number* x, Py_ssize_t n, number* out) noexcept nogil:
     cdef Py_ssize_t j
     for j in range(n):
-        if number is int8_t:
-            out[j] |= x[j]
-        else:
-            out[j] += x[j]
+        out[j] += x[j]
 
 
 cdef inline void put_slice(const number* x, Py_ssize_t n, number* out) noexcept nogil:
@@ -230,8 +224,5 @@ cdef inline void add_columns(const Scatter* p, const number* start, const number
             memcpy(out + line * size, start + line * size, rows * size * sizeof(number))
         for k in range(n):
             for i in range(line, line + rows):
-                if number is int8_t:
-                    out[i * size + index[k]] |= x[i * n + k]
-                else:
-                    out[i * size + index[k]] += x[i * n + k]
+                out[i * size + index[k]] += x[i * n + k]
         line += rows

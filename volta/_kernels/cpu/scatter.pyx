@@ -7,17 +7,20 @@
 # Sizes: the front end. Work on one of outer is in scatter.pxd.
 
 from cython.parallel cimport prange
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport (
-    BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage)
+    BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage, is_half)
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport same_type, split_at
 from volta._kernels.cpu.copy cimport copy_data, packed
 from volta._kernels.cpu.fetch cimport AHEAD, FETCHED, fetch
 from volta._kernels.cpu.index cimport any_outside, as_index, checked, first_outside, refuse
 
+from volta._kernels.cpu.copy import cast, contiguous
+from volta._kernels.cpu.copy import full as filled
+from volta._kernels.cpu.scatter_halves import add_halves
 from volta.errors import DTypeError, IndexRangeError
 
 cdef enum:
@@ -28,6 +31,8 @@ cdef enum:
     MOST = 256                  # threads that share places, and runs of these
     PAGE = 4096                 # bytes of a slice that threads share by columns
     SHORT = 10                  # elements of a line up to which many are added to column by column
+    FEW = 128                   # entries of 16 bits that are few, whatever the places
+    EACH = 32                   # elements of 16 bits that are converted while one is found among those that are named
 
 
 cdef bint scatter_item(const Scatter* p, const number* start, const number* x, const int64_t* index, Py_ssize_t item,
@@ -184,11 +189,18 @@ cdef bint scatter_items(Scatter* p, const number* start, const number* x, const 
     return outside != 0
 
 
+cdef bint few(Py_ssize_t entries, Py_ssize_t places, bint each) noexcept nogil:
+    """Whether places of 16 bits that entries name, slices or `each` an element, are so few that it is not worth looking at all."""
+    return entries <= FEW or entries * (EACH if each else 2) < places
+
+
 cdef TensorBase scattered(str name, int kind, bint full, TensorBase start, TensorBase x, TensorBase index, int dim, Py_ssize_t size,
                           bint into=False):
     """A tensor like x with `size` along dim, which begins as start (None: zeros), or is that itself (`into`), and x at index."""
     cdef Scatter p
     cdef int code = x.dtype.code, outside = False
+    if code == BOOL and kind == ADD:                # a sum of booleans is true where any term is
+        kind = AMAX
     index, start, x = as_index(name, index) if full else checked(name, index, dim, size), packed(start), packed(x)
     split_at(x.shape, dim, &p.outer, &p.n, &p.inner)
     p.kind, p.full, p.size, p.fresh = kind, full, size, NULL
@@ -196,7 +208,7 @@ cdef TensorBase scattered(str name, int kind, bint full, TensorBase start, Tenso
     cdef TensorBase out = start if into else empty_host(x.shape[:dim] + (size,) + x.shape[dim + 1:] if len(x.shape) else (), x.dtype)
     cdef void *first = NULL if start is None else address(start), *source = address(x), *target = address(out)
     cdef const int64_t* places = <const int64_t*>address(index)
-    if start is None and not full and p.inner >= COLUMNS and out.size:
+    if start is None and not full and kind == ADD and p.inner >= COLUMNS and out.size:
         flags = host_storage(p.n + p.size)
         note_first(&p, places, flags.data)
     if out.size:
@@ -208,10 +220,8 @@ cdef TensorBase scattered(str name, int kind, bint full, TensorBase start, Tenso
             outside = scatter_items(&p, <const int64_t*>first, <const int64_t*>source, places, <int64_t*>target)
         elif code == INT32:
             outside = scatter_items(&p, <const int32_t*>first, <const int32_t*>source, places, <int32_t*>target)
-        elif code == UINT8 or code == BOOL and kind != ADD:
+        elif code == UINT8 or code == BOOL:
             outside = scatter_items(&p, <const uint8_t*>first, <const uint8_t*>source, places, <uint8_t*>target)
-        elif code == BOOL:
-            outside = scatter_items(&p, <const int8_t*>first, <const int8_t*>source, places, <int8_t*>target)
         else:
             raise DTypeError(f"{name}: the CPU kernel does not take {x.dtype.name}; cast it first")
     if outside or full and out.size == 0:
@@ -221,40 +231,69 @@ cdef TensorBase scattered(str name, int kind, bint full, TensorBase start, Tenso
 
 def scatter_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssize_t size):
     """Zeros with `size` along dim, and g added at index: the derivative of gather."""
-    return scattered("scatter_add", ADD, True, None, g, index, dim, size)
+    return added("scatter_add", True, g, index, dim, size)
 
 
 def scatter_sum(TensorBase x not None, TensorBase src not None, TensorBase index not None, int dim):
     """x, and at the places that index sends them to along dim the sums of the elements of src."""
     same_type("scatter_add", x, src)
+    if is_half(x.dtype.code):
+        return added_into("scatter_add", True, contiguous(x), src, index, dim)
     return scattered("scatter_add", ADD, True, x, src, index, dim, x.shape[dim])
 
 
 def index_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssize_t size):
     """Zeros with `size` along dim, and the slices of g added at index[n]: the derivative of index_select."""
-    return scattered("index_add", ADD, False, None, g, index, dim, size)
+    return added("index_add", False, g, index, dim, size)
 
 
 def index_sum(TensorBase x not None, TensorBase src not None, TensorBase index not None, int dim):
     """x, with the slices of src added to its own at index[n]."""
     same_type("index_add", x, src)
+    if is_half(x.dtype.code):
+        return added_into("index_add", False, contiguous(x), src, index, dim)
     return scattered("index_add", ADD, False, x, src, index, dim, x.shape[dim])
 
 
 def index_add_into(TensorBase out not None, TensorBase g not None, TensorBase index not None, int dim):
     """In place: the slices of g added to those of out at index[n]."""
     same_type("index_add_into", out, g)
-    found = scattered("index_add", ADD, False, out, g, index, dim, out.shape[dim], True)
-    if not out.contiguous:
-        copy_data(out, found)
+    added_into("index_add", False, out, g, index, dim)
 
 
 def scatter_add_into(TensorBase out not None, TensorBase g not None, TensorBase index not None, int dim):
     """In place: g added at the places of out that index sends it to along dim."""
     same_type("scatter_add_into", out, g)
-    found = scattered("scatter_add", ADD, True, out, g, index, dim, out.shape[dim], True)
-    if not out.contiguous:
+    added_into("scatter_add", True, out, g, index, dim)
+
+
+cdef TensorBase added(str name, bint full, TensorBase g, TensorBase index, int dim, Py_ssize_t size):
+    """Zeros with `size` along dim, and g or its slices added at index. Of 16 bits they are summed in float32."""
+    cdef TensorBase out
+    if not is_half(g.dtype.code):
+        return scattered(name, ADD, full, None, g, index, dim, size)
+    if not few(index.size, size if not full or not len(g.shape) else g.size // max(<Py_ssize_t>g.shape[dim], 1) * size, full):
+        return cast(scattered(name, ADD, full, None, cast(g, dtype_of(FLOAT32)), index, dim, size), g.dtype)
+    out = filled(g.shape[:dim] + (size,) + g.shape[dim + 1:] if len(g.shape) else (), 0, g.dtype)
+    add_halves(name, full, out, g, index, dim)
+    return out
+
+
+cdef TensorBase added_into(str name, bint full, TensorBase out, TensorBase g, TensorBase index, int dim):
+    """The same in place."""
+    cdef TensorBase found
+    cdef Py_ssize_t size = out.shape[dim] if len(out.shape) else 1
+    if not is_half(out.dtype.code):
+        found = scattered(name, ADD, full, out, g, index, dim, size, True)
+    elif few(index.size, out.size if full else size, full):
+        found = packed(out)
+        add_halves(name, full, found, g, index, dim)
+    else:
+        found = cast(out, dtype_of(FLOAT32))
+        scattered(name, ADD, full, found, cast(g, found.dtype), index, dim, size, True)
+    if not out.contiguous or found.dtype is not out.dtype:
         copy_data(out, found)
+    return out
 
 
 def scatter_reduce(TensorBase x not None, TensorBase src not None, TensorBase index not None, int dim, str reduce):

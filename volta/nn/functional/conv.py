@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import reshaped
+from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
 from volta.dtypes import float32
 from volta.errors import ArgumentError, DTypeError, ShapeError
@@ -32,9 +33,8 @@ def _sized(sizes):
     return "x".join(map(str, sizes))
 
 
-@functools.lru_cache(maxsize=1024)
 def _check_size(op, size, kernel, padding, dilation):
-    """Raise unless a window fits. Kept, as small convolutions take no longer than this."""
+    """Raise unless a window fits."""
     if 0 in kernel:
         raise ShapeError(f"{op}: the kernel must have a size of at least 1, got {_sized(kernel)}")
     for n, k, p, d in zip(size, kernel, padding, dilation):
@@ -95,14 +95,25 @@ def _check_weight(op, rank, input, weight, bias, groups, transposed=False):
         raise ShapeError(f"{op}: bias must have shape {(outputs,)}, got {bias}")
 
 
-def _conv(op, rank, input, weight, bias, stride, padding, dilation, groups):
-    _check_weight(op, rank, input._shape, weight._shape, bias if bias is None else bias._shape, groups)
-    kernel = weight._shape[2:]
+@functools.lru_cache(maxsize=1024)
+def _fitted(op, rank, input, weight, bias, stride, padding, dilation, groups):
+    """(stride, padding, dilation) of every dimension, of what fits. Kept, as small convolutions take no longer than this. IN: shapes."""
+    _check_weight(op, rank, input, weight, bias, groups)
     stride, dilation = per_dim(op, "stride", stride, rank), per_dim(op, "dilation", dilation, rank)
-    if isinstance(padding, str):
-        input, padding = _named_padding(op, input, padding, kernel, stride, dilation)
     padding = per_dim(op, "padding", padding, rank, 0)
-    _check_size(op, input._shape[2:], kernel, padding, dilation)
+    _check_size(op, input[2:], weight[2:], padding, dilation)
+    return stride, padding, dilation
+
+
+def _conv(op, rank, input, weight, bias, stride, padding, dilation, groups):
+    shapes = input._shape, weight._shape, None if bias is None else bias._shape
+    if isinstance(padding, str):
+        _check_weight(op, rank, *shapes, groups)
+        stride, dilation = per_dim(op, "stride", stride, rank), per_dim(op, "dilation", dilation, rank)
+        input, padding = _named_padding(op, input, padding, weight._shape[2:], stride, dilation)
+        shapes = input._shape, *shapes[1:]
+    stride, padding, dilation = [tuple(x) if type(x) is list else x for x in (stride, padding, dilation)]
+    stride, padding, dilation = _fitted(op, rank, *shapes, stride, padding, dilation, groups)
     out = _called(rank, input, weight, bias, stride, padding, dilation, groups)
     return out if input._shape[1] else part(out, 1, 0, 0)            # of no channels PyTorch makes none, however many weights there are
 
@@ -111,12 +122,13 @@ def _called(rank, input, weight, bias, stride, padding, dilation, groups):
     """The op of this rank."""
     if not input.dtype.is_floating_point:
         return pixels_as(weight, pixels_as(input, integers.conv(input, weight, bias, stride, padding, dilation, groups)))
-    if rank == 2:
-        return conv2d_op(input, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
     if rank == 1:                                                   # images of one row
-        return _line(conv2d_op(_row(row_major(input)), _row(weight), bias, stride=(1, *stride), padding=(0, *padding),
-                               dilation=(1, *dilation), groups=groups))
-    return conv3d_op(input, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+        return _line(_called(2, _row(row_major(input)), _row(weight), bias, (1, *stride), (0, *padding), (1, *dilation), groups))
+    op = conv2d_op if rank == 2 else conv3d_op
+    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    if bare(input, weight) and (bias is None or bare(bias)):
+        return run_kernel(op, input.device, (input, weight, bias), options)
+    return op(input, weight, bias, **options)
 
 
 def _row(x):

@@ -10,7 +10,7 @@ import numpy as np
 from volta._kernels.core import graph, host_sees
 from volta._kernels.core.direct import as_batch
 from volta._kernels.core.indexing import all_within
-from volta.dtypes import HALVES, bool_, int8, int16, int32, int64, result_type, uint8
+from volta.dtypes import HALVES, bool_, float32, int8, int16, int32, int64, result_type, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, RankError, ShapeError
 from volta.nn.functional.formulas import logistic
 from volta.ops.copy import widened
@@ -276,7 +276,7 @@ def _soft_cross_entropy(input, target, weight, reduction, smoothing):
 
 
 @composed(samples=(case((4, 5), Labels((4,), 5)), case((2, 3, 4), Labels((2, 4), 3), (3,)), case((4, 3), Labels((4,), 3), ignore_index=1,
-                   reduction="none")), numpy=_np_nll_loss, domain=(0.1, 1.0), function=False, method=False, in_float32=True,
+                   reduction="none")), numpy=_np_nll_loss, domain=(0.1, 1.0), function=False, method=False,
           takes={"input": "f", "target": "i", "weight": "=input or wide?"})
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
              reduce: bool | None = None, reduction: str = "mean") -> Tensor:
@@ -286,6 +286,13 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     tensor(2.)
     """
     reduction = reduction_of("nll_loss", size_average, reduce, reduction)
+    if input.dtype in HALVES and (weight is not None or not host_sees(target)):
+        return widened(_likelihood_loss, (input, target, weight, ignore_index, reduction), {})
+    return _likelihood_loss(input, target, weight, ignore_index, reduction)
+
+
+def _likelihood_loss(input, target, weight, ignore_index, reduction):
+    """Of float16 and bfloat16 what the labels name alone is widened to float32, in which the losses are reduced."""
     x, labels, shape = _batch("nll_loss", input, target)
     ignoring = _check_target("nll_loss", x, labels, ignore_index)
     classes = x._shape[1]
@@ -295,7 +302,13 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
         labels = cast(labels, int64)
     _check_reduction("nll_loss", reduction)
     if classes:
-        losses = _of_labels(tied(x), labels, weight, ignore_index, reduction, False)
+        if x.dtype in HALVES:
+            safe = where_op(labels != ignore_index, labels, 0) if ignoring else labels
+            named = gather_op(tied(x), reshape_op(safe, shape=(*labels._shape[:1], 1, *labels._shape[1:])), dim=1)
+            named = -reshape_op(cast(named, float32), shape=labels._shape)
+            losses = cast(_of_labels(named, labels, None, ignore_index, reduction, True), x.dtype)
+        else:
+            losses = _of_labels(tied(x), labels, weight, ignore_index, reduction, False)
         return reshape_op(losses, shape=shape) if reduction == "none" else losses
     losses, _, scale = _picked(tied(x), labels, weight, ignore_index, ignoring)
     return _finished("nll_loss", losses, scale, shape, reduction, weight is not None)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import graph
-from volta._kernels.core.direct import as_batch, only
+from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import as_batch, bare, only
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.nn.functional import integers
@@ -171,7 +172,8 @@ def _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode, pl
     elif placed or graph.wants_derivative(x):
         out = max_pool_op(x, **window)
     else:
-        return (_unbatched(max_pool_values(x, **window), batched, x if rank > 1 else None),)
+        out = run_kernel(max_pool_values, x.device, (x,), window) if bare(x) else max_pool_values(x, **window)
+        return (_unbatched(out, batched, x if rank > 1 else None),)
     return tuple([_unbatched(o, batched, x) for o in out])
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
+from volta._kernels.core.call import run_kernel
+from volta._kernels.core.direct import bare
 from volta.errors import ArgumentError, RankError, ShapeError
 from volta.ops.creation import linspace
 from volta.ops.from_data import tensor
@@ -122,6 +124,9 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
                          f"got {input.shape} and {grid.shape}")
     if mode == "bicubic" and rank == 3:
         raise ArgumentError("grid_sample: mode 'bicubic' needs images of two dimensions")
+    options = {"mode": mode, "padding_mode": padding_mode, "align_corners": bool(align_corners)}
+    if bare(input, grid):
+        return run_kernel(grid_sample_op, input.device, (input, grid, None), options)
     if mode == "nearest":
         input, grid = tied(input), tied(grid)
-    return grid_sample_op(input, grid, None, mode=mode, padding_mode=padding_mode, align_corners=bool(align_corners))
+    return grid_sample_op(input, grid, None, **options)
