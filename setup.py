@@ -74,8 +74,8 @@ LEVELS = dict.fromkeys(MOVING, MOVES) | dict.fromkeys(PLAINLY, PLAIN) | {"lu": A
 OF_GCC = {*PLAIN, *APART} - {"-O2", "-O3"}
 # Modules that AVX-512 makes less than a tenth faster, or whose functions few programs call and PyTorch takes at least twice as long for:
 # where it runs, these are AVX2's.
-AS_AVX2 = {"bidiagonal", "ctc", "elementwise_higher", "fold", "index", "join", "resample", "sample", "scatter", "scatter_halves", "tridiagonal",
-           "update"}
+AS_AVX2 = {"bidiagonal", "ctc", "elementwise_higher", "fold", "index", "join", "resample", "sample", "scatter", "scatter_halves",
+           "tridiagonal", "update"}
 UNROLLED = (".gemm", ".multiply")
 MSVC_FLAGS = ["/O2", "/fp:precise"]
 LIBOMP = "/opt/homebrew/opt/libomp", "/usr/local/opt/libomp"        # where Homebrew puts it on Apple's processors, and on Intel's
