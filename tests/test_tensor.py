@@ -60,8 +60,7 @@ def test_rules(dtype, device):
 
 
 def test_arange_and_linspace(device):
-    assert volta.arange(2, 10, 3, device=device).tolist() == [2, 5, 8]
-    assert volta.arange(5, 0, -2, device=device).tolist() == [5, 3, 1]
+    assert volta.arange(2, 10, 3, device=device).tolist() == [2, 5, 8] and volta.arange(5, 0, -2, device=device).tolist() == [5, 3, 1]
     assert volta.arange(0, 1, 0.25, device=device).tolist() == [0.0, 0.25, 0.5, 0.75]
     assert volta.arange(3.0, device=device).dtype is volta.float32
     assert volta.arange(0, device=device).shape == (0,) and volta.arange(3, device=device).dtype is volta.int64
@@ -77,8 +76,7 @@ def test_like(device):
         assert y.shape == (3, 2) and y.dtype is volta.int32 and y.device == x.device and y.storage is not x.storage
     assert volta.full_like(x, 7).tolist() == [[7, 7]] * 3
     f = volta.zeros(4, device=device)
-    assert volta.rand_like(f).shape == volta.randn_like(f).shape == (4,)
-    assert volta.randint_like(x, 3).dtype is volta.int32
+    assert volta.rand_like(f).shape == volta.randn_like(f).shape == (4,) and volta.randint_like(x, 3).dtype is volta.int32
     assert volta.ones_like(f, dtype=volta.int64, requires_grad=False).dtype is volta.int64
 
 

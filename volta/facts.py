@@ -113,7 +113,7 @@ class Facts:
         if self.grad_fn is None:
             return 0
         view = self._view
-        return view[5] if view and len(view) > 4 else self._index       # one of several views that one call gave has a node of its own
+        return view[5] if view and len(view) > 5 else self._index       # one of several views that one call gave has a node of its own
 
     @property
     def retains_grad(self) -> bool:
