@@ -191,6 +191,10 @@ def test_statistics_of_norms(dtype, wide):
 
 @pytest.mark.parametrize("dtype", [volta.float16, volta.bfloat16])
 def test_norms_of_nothing_of_16_bits(dtype, device):
+    if device == "gpu" and dtype is volta.bfloat16:
+        with pytest.raises(DTypeError, match="bfloat16 tensors are on the CPU alone"):
+            volta.ones(0, 2, 3, dtype=dtype, device=device)
+        return
     x, weight = volta.ones(0, 2, 3, dtype=dtype, device=device, requires_grad=True), volta.ones(2, device=device, dtype=dtype)
     for w in (None, weight, weight.float()):
         for out in (volta.group_norm(x, 1, w, w), volta.layer_norm(x.mT, (2,), w, w).mT):

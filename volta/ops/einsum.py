@@ -255,7 +255,7 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] | Tensor
     """Sum of products over dimensions of both: the last `dims` of `a` with the first of `b`, or two lists of dimensions.
     A dimension of size 1 is repeated to the size of the other.
 
-    Raises: ArgumentError, ShapeError where the dimensions do not fit.
+    Raises: ArgumentError, ShapeError where the dimensions do not fit; DTypeError for dimensions that are no integers.
 
     >>> volta.tensordot(volta.ones(2, 3), volta.ones(3), 1).tolist()
     [3.0, 3.0]

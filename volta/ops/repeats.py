@@ -36,7 +36,7 @@ def repeat_interleave(input: Tensor | None = None, repeats: int | Tensor | None 
     Of counts alone: the position of each count, that many times. `output_size`, the sum of the counts, saves reading it from a tensor.
 
     Raises: ArgumentError for a negative count, or for an output_size that is not their sum; ShapeError unless there is one for each slice;
-    DTypeError for counts without a tensor, and unless they are integers.
+    DTypeError for counts without a tensor, and unless they are integers; IndexRangeError for a `dim` of a tensor without dimensions.
 
     >>> volta.repeat_interleave(volta.arange(2), volta.tensor([1, 2])).tolist()
     [0, 1, 1]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 
 from volta import autograd
-from volta._kernels.core import TensorBase, graph
+from volta._kernels.core import TensorBase, check_word, graph
 from volta._kernels.core.call import Observer
 from volta.device import META
 from volta.dtypes import float32
@@ -113,6 +113,9 @@ def fused(function: Callable, *operands: object, flags: dict | None = None) -> o
     if isinstance(first, TensorBase) and first.storage.device.is_gpu:
         tensors = tuple([x for x in operands if isinstance(x, TensorBase)])
         if _may_be_one(tensors):
+            for number in operands[len(tensors):]:
+                if isinstance(number, int):
+                    check_word(function.__name__.strip("_"), number)
             numbers = tuple(map(float, operands[len(tensors):]))
             return apply(chain_of(function, len(tensors), len(numbers), **flags or {}), tensors, numbers)
     return function(*operands) if flags is None else function(*operands, **flags)
