@@ -4,6 +4,7 @@ from pathlib import Path
 import volta
 
 ROOT = Path(volta.__file__).parent
+SHADERS = next(folder for folder in (ROOT / "shaders", ROOT.parent / "shaders") if folder.is_dir())
 LINES, COLUMNS = 500, 140
 
 
@@ -15,7 +16,8 @@ def _texts(*patterns, folders=(ROOT, Path(__file__).parent)):
 
 
 def test_files_are_short():
-    long = [f"{path}: {len(lines) - 1} lines" for path, lines in _texts("*.py", "*.pyx", "*.pxd", "*.pyx.in") if len(lines) - 1 > LINES]
+    texts = _texts("*.py", "*.pyx", "*.pxd", "*.pyx.in") + _texts("*.wgsl", folders=(SHADERS,))
+    long = [f"{path}: {len(lines) - 1} lines" for path, lines in texts if len(lines) - 1 > LINES]
     assert not long, f"more than {LINES} lines, move a part that belongs together to a file of its own:\n" + "\n".join(long)
 
 
@@ -30,6 +32,5 @@ def test_lines_of_cython_are_short():
 
 
 def test_lines_of_shaders_are_short():
-    shaders = next(folder for folder in (ROOT / "shaders", ROOT.parent / "shaders") if folder.is_dir())
-    _check_columns((path, lines) for path, lines in _texts("*.wgsl", folders=(shaders,))
+    _check_columns((path, lines) for path, lines in _texts("*.wgsl", folders=(SHADERS,))
                    if path.name != "functions.wgsl")                    # of one line each, whatever they compute

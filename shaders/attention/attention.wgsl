@@ -20,9 +20,8 @@
 //           come first. With splits, workgroups meet the tiles of columns in turn and write a part each ([splits] is `first`'s first
 //           dimension, forward also `second`'s), which merge.wgsl and collect.wgsl put together.
 // Sums:     in f32, in a fixed order; exponentials are of base 2. A row without any key gives zeros, and stats (+inf, 0).
-//
-// Neighbouring lanes share x and lanes two apart y, so that most reads of a warp are broadcasts. Thread (x, y) owns the fours of rows
-// z, z + 4, ... and the fours of columns x, x + LANES_X, ...; V's of cells lie along the rows. What is multiplied to cells is
+// Lanes:    neighbours share x and lanes two apart y, so that most reads of a warp are broadcasts. Thread (x, y) owns the fours of rows
+//           z, z + 4, ... and the fours of columns x, x + LANES_X, ...; V's of cells lie along the rows. What is multiplied to cells is
 // turned on its way into workgroup memory, in blocks of four lines and four elements, to [along the line][rows or columns]; gaps keep what
 // neighbours write in different banks. What comes next is fetched early. Eight elements or lines are written out: longer loops stay loops.
 
@@ -303,9 +302,8 @@ fn score(rows: Lines, columns: Lines, mask_base: u32) {
             var value = cells[j * ROWS + i] * factor;
             if (HAS_MASK) {
                 let at = mask_base + min(column, columns.end - 1u) * column_step;
-                for (var c = 0u; c < 4u; c += 1u) {
-                    value[c] = fma(f32(mask[at + min(row + c, rows.end - 1u) * row_step]), LOG2_E, value[c]);
-                }
+                let last = rows.end - 1u;
+                for (var c = 0u; c < 4u; c += 1u) { value[c] = fma(f32(mask[at + min(row + c, last) * row_step]), LOG2_E, value[c]); }
             }
             if (edge) { value = select(value, V(-inf()), hidden(row, column, columns.end)); }
             if (GRADIENT) { value = exp2(value - own[j].x) * own[j].y; }
