@@ -17,7 +17,8 @@ from volta._kernels import core as _core
 from volta._kernels.core import leaves
 from volta._kernels.core.base cimport TensorBase
 from volta._kernels.core.call cimport call_kernel, switch_adapting, watching
-from volta._kernels.core.graph cimport Node, as_input, switch_grad_mode, unpacked
+from volta._kernels.core.grad_mode cimport switch_grad_mode
+from volta._kernels.core.graph cimport Node, as_input, unpacked
 from volta._kernels.core.heap cimport pop, push
 from volta._kernels.core.hooks cimport anomalies, recorded_at
 from volta._kernels.core.leaves cimport accumulate, after_hooks, is_alone, set_gradient, sum_of

@@ -2,8 +2,6 @@
 from volta._kernels.core.base cimport TensorBase
 from volta._kernels.core.record cimport Plan, Primitive
 
-cdef int grad_mode() noexcept
-cdef int switch_grad_mode(int enabled) noexcept
 cdef tuple unpacked(Node node, tuple saved)
 cdef object as_input(Node node, Py_ssize_t i, object x)
 

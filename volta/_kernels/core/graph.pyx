@@ -12,22 +12,13 @@ from volta._kernels import core as _core
 from volta._kernels.core.base cimport BFLOAT16, PLAIN_MASK, TensorBase
 from volta._kernels.core.call cimport (
     adapted, broadcast, call_kernel, check_dtypes, promoted, refuse_bool, refuse_dtype, replaced, watching)
+from volta._kernels.core.grad_mode cimport grad_mode, switch_grad_mode
 from volta._kernels.core.hooks import refuse_inferred
 from volta._kernels.core.hooks cimport Packed, anomalies, callers, check_alone, hooked, name_of, pack, shown
 from volta._kernels.core cimport hooks
 from volta._kernels.core.order cimport pixelwise
 from volta._kernels.core.overriding cimport taken
 from volta._kernels.core.record cimport DTYPE, FLOATING, INPUT, OUTPUT, Plan, Primitive, set_apply
-
-cdef extern from *:
-    """
-    #if defined(_MSC_VER)
-    static __declspec(thread) int volta_grad_mode = 1;
-    #else
-    static __thread int volta_grad_mode = 1;
-    #endif
-    """
-    int volta_grad_mode
 
 cdef unsigned long long _sequence = 0
 cdef long long INFERRED = _core.INFERRED
@@ -40,26 +31,9 @@ def configure(mixed_devices, as_operand):
     _mixed_devices, _as_operand = mixed_devices, as_operand
 
 
-cdef int grad_mode() noexcept:
-    return volta_grad_mode
-
-
-cdef int switch_grad_mode(int enabled) noexcept:
-    """Switch recording in this thread; gives the previous setting."""
-    global volta_grad_mode
-    cdef int previous = volta_grad_mode
-    volta_grad_mode = enabled
-    return previous
-
-
 def is_grad_enabled():
     """Whether operations are recorded in this thread."""
-    return volta_grad_mode != 0
-
-
-def set_grad_mode(bint enabled):
-    """Switch recording in this thread; gives the previous setting."""
-    return switch_grad_mode(enabled) != 0
+    return grad_mode() != 0
 
 
 # ---------------------------------------------------------------- applying an op
@@ -124,7 +98,7 @@ cdef object apply(Primitive op, tuple inputs, dict params):
             check_dtypes(op, inputs)
     elif not uniform:
         _check_floats(op, inputs)
-    recorded = recorded and volta_grad_mode
+    recorded = recorded and grad_mode()
     if recorded and op.vjp is None and op.reference is not None:
         return op.reference(*inputs, **params)
     result = call_kernel(op, first.storage.device, inputs, params, None)
@@ -167,7 +141,7 @@ cdef object apply2(Primitive op, object a, object b):
     else:
         return apply(op, inputs, {})
     result = call_kernel(op, x.storage.device, inputs, None, None)
-    if recorded and volta_grad_mode and op.vjp is not None:
+    if recorded and grad_mode() and op.vjp is not None:
         _record(op, inputs, None, result)
     return result
 
@@ -303,7 +277,7 @@ cdef tuple unpacked(Node node, tuple saved):
 cdef object as_input(Node node, Py_ssize_t i, object x):
     """x as input i of a node, with the place of that in the graph where a node has given it."""
     cdef TensorBase t
-    if volta_grad_mode and isinstance(node.parents[i], TensorBase):
+    if grad_mode() and isinstance(node.parents[i], TensorBase):
         return node.parents[i]                  # a leaf, which higher orders look for by itself
     t = <TensorBase>_core.alias(x)
     if isinstance(node.parents[i], Node):
@@ -439,7 +413,7 @@ cdef _track(Primitive op, TensorBase x, dict params, TensorBase out):
     """Note what a view shows, so that in-place changes of it reach its base's history, and the other way round."""
     if out.storage is not x.storage:
         return
-    if not volta_grad_mode or (x._view is not None and x._base is None):
+    if not grad_mode() or (x._view is not None and x._base is None):
         out._requires_grad = wants(x)           # as in PyTorch, though the gradient does not come to x
         out._view = of_recorded if out._requires_grad else ()
         return
@@ -492,7 +466,7 @@ cdef bint wants(TensorBase t) except -1:
 def wants_derivative(TensorBase t not None):
     """Whether what is made of `t` has a derivative: a gradient, where that is recorded, or a tangent."""
     return wants_derivative((<object>t).physical) if t.storage.version < 0 else (
-        volta_grad_mode and wants(t) or t.storage.tangent is not None)
+        grad_mode() and wants(t) or t.storage.tangent is not None)
 
 
 def wants_grad(TensorBase t not None):

@@ -12,7 +12,8 @@ from volta.errors import ArgumentError, AutogradError, CallError, DTypeError, Sh
 from volta._kernels import core as _core
 from volta._kernels.core.base cimport BFLOAT16, BOOL, FLOAT32, FLOAT64, PLAIN_MASK, DType, TensorBase, dtype_of, is_half, same_bytes
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted, refuse_dtype
-from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
+from volta._kernels.core.grad_mode cimport grad_mode
+from volta._kernels.core.graph cimport Node, apply, wants
 from volta._kernels.core.hooks cimport check_alone, heard, retain_after
 from volta._kernels.core.graph import custom_node, of_recorded, replay
 from volta._kernels.core.order cimport dense
