@@ -2,7 +2,7 @@
 from volta._kernels.core.base cimport TensorBase
 from volta._kernels.core.call cimport watching
 from volta._kernels.core.grad_mode cimport grad_mode
-from volta._kernels.core.graph cimport wants
+from volta._kernels.core.histories cimport wants
 
 
 cdef inline bint unseen_one(TensorBase x) except -1:

@@ -462,8 +462,7 @@ cdef _add_slice(object whole, Node node, object gradient):
 
 
 def run_backward(list roots, list gradients, bint retain_graph, bint create_graph, wanted=None, captures=None, collected=None):
-    """Propagate `gradients` from `roots`; both lists are emptied. Leaves get their `.grad`, or, where `collected` is a dict, an entry
-    there.
+    """Propagate `gradients` from `roots` (both lists are emptied) to the `.grad` of leaves, or, where `collected` is a dict, into that.
 
     `wanted` restricts the walk to these nodes and leaves; `captures` is a dict (node, output index) -> None to be filled.
     """

@@ -1,5 +1,4 @@
 # The autograd graph: recorded calls.
-from volta._kernels.core.base cimport TensorBase
 from volta._kernels.core.record cimport Plan, Primitive
 
 cdef tuple unpacked(Node node, tuple saved)
@@ -29,5 +28,4 @@ cdef class Node:
     cdef readonly object trace              # where the call was recorded, in anomaly mode
 
 cdef object apply(Primitive op, tuple inputs, dict params)
-cdef bint wants(TensorBase t) except -1
 cdef object apply2(Primitive op, object a, object b)

@@ -3,7 +3,7 @@
 
 A recorded change is computed out of place, copied in, and gives the tensor the history of the result. Where the tensor is a view,
 its base gets a new history, in which the part that the view shows was overwritten; other views follow when they are used next
-(`graph.renew`).
+(`histories.renew`).
 """
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_SIZE
@@ -13,9 +13,11 @@ from volta._kernels import core as _core
 from volta._kernels.core.base cimport BFLOAT16, BOOL, FLOAT32, FLOAT64, PLAIN_MASK, DType, TensorBase, dtype_of, is_half, same_bytes
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted, refuse_dtype
 from volta._kernels.core.grad_mode cimport grad_mode
-from volta._kernels.core.graph cimport Node, apply, wants
-from volta._kernels.core.hooks cimport check_alone, heard, retain_after
-from volta._kernels.core.graph import custom_node, of_recorded, replay
+from volta._kernels.core.graph cimport Node, apply
+from volta._kernels.core.graph import custom_node
+from volta._kernels.core.histories cimport Shown, check_alone, heard, wants
+from volta._kernels.core.histories import of_recorded, replay
+from volta._kernels.core.hooks cimport retain_after
 from volta._kernels.core.order cimport dense
 from volta._kernels.core.overriding cimport overridden, overriding
 from volta._kernels.core.record cimport Op, Primitive
@@ -350,18 +352,6 @@ def check_inplace(str name, TensorBase target not None):
     check_elements(name, target)
 
 
-def several(Primitive op not None, TensorBase x not None, list places not None, str name not None):
-    """The views of `x` with these params, which one call gives: as in PyTorch, a recorded change of what one of them shows is refused."""
-    cdef list views = []
-    cdef TensorBase t
-    for params in places:
-        t = apply(op, (x,), params)
-        if t._base is not None:
-            t._view = <tuple>t._view + (name, len(views))
-        views.append(t)
-    return tuple(views)
-
-
 def check_inferred(TensorBase target not None):
     """Raise for what was made in `inference_mode`, outside of it."""
     _check_inferred(target)
@@ -482,9 +472,14 @@ def show_as(TensorBase target not None, TensorBase result not None):
     """Let `target` show what `result` does, which is a view of `as_viewed(target)`: shape, strides and history."""
     if result is target or target.storage.version < 0:
         return target if result is target else _shown(target, result)
-    base, view, before = result._base, result._view, target._node
-    if target._view is None or len(target._view) == 5 and base is not None:         # to programs it is no view
-        view = view + ("in place",) if base is not None else None
+    cdef TensorBase base = result._base
+    cdef Shown view = result._view
+    cdef object before = target._node
+    if target._view is None or base is not None and (<Shown?>target._view).in_place:
+        if base is None:
+            view = None
+        else:
+            view.in_place = True
     _core.assign(target, result)
     target.storage.version += 1
     if target._requires_grad and target._node is None:              # a leaf, under no_grad

@@ -129,5 +129,6 @@ cdef class Primitive(Op):
 ctypedef object (*apply_t)(Primitive, tuple, dict)
 ctypedef int (*check_t)(Primitive, tuple) except -1
 cdef void set_apply(apply_t function) noexcept
+cdef apply_t graph_apply                    # `graph.apply`, for what the graph stands on
 cdef void set_check(check_t function) noexcept
 cdef void set_composed(object function)
