@@ -45,7 +45,6 @@ def configure_batches(written, put, shown):
     _written, _put, _shown = written, put, shown
 
 
-cdef frozenset _UNRECORDED = frozenset(("logical_and", "logical_or", "logical_xor", "logical_not"))       # as in PyTorch: no history
 cdef dict _forms = {}           # (name, name of the op) -> InPlace, for unpickling
 
 
@@ -60,20 +59,20 @@ cdef extern from "Python.h":
 cdef class InPlace(Op):
     """The in-place form of an op, `x.exp_()`: an elementwise record's kernel writes into the tensor, a function's result is copied in. A
     function with options may have a `record` for calls without them. With `geometry` (`x.squeeze_()`) the tensor shows its data in
-    another way. `one` gives, for a call on float32 or float64, the elementwise record that does all of it and its operands, the tensor,
+    another way, with `grows` it gets the size of the result, as `addbmm_` has it in PyTorch. `one` gives, for a call on float32 or float64, the elementwise record that does all of it and its operands, the tensor,
     where it has done it, or None; with `one.halves` also on 16 bits, of which that record rounds once, while nothing is recorded; with
     `one.every` on any dtype."""
 
     cdef readonly Op op
     cdef readonly Primitive record
-    cdef readonly bint geometry
+    cdef readonly bint geometry, grows
     cdef object one
     cdef bint halves, every
 
-    def __init__(self, str name, Op op not None, Primitive record=None, *, bint geometry=False, object one=None):
+    def __init__(self, str name, Op op not None, Primitive record=None, *, bint geometry=False, bint grows=False, object one=None):
         self.name = name
         self.op = op
-        self.geometry = geometry
+        self.geometry, self.grows = geometry, grows
         self.one = one
         self.halves, self.every = getattr(one, "halves", False), getattr(one, "every", False)
         self.record = op if record is None and isinstance(op, Primitive) and (<Primitive>op).promotion else record
@@ -137,9 +136,6 @@ cdef class InPlace(Op):
         return self.op.__module__
 
 
-cdef frozenset _GROWING = frozenset(("addbmm",))    # whose in-place form gives the tensor the size of the result, as in PyTorch
-
-
 cdef object _replace(InPlace form, TensorBase input, tuple args, dict options):
     """An op in place by computing it and copying the result in; recorded where gradients are wanted."""
     cdef Op function = form.op
@@ -162,7 +158,7 @@ cdef object _replace(InPlace form, TensorBase input, tuple args, dict options):
         check_inplace(function.name, input)
         source = _clone(input if input.storage.version < 0 else as_before(input))       # a copy: the function may save its input
     result = PyObject_Call(function, (source,) + args, <PyObject*>options)
-    if result.shape != input.shape and function.name in _GROWING and input._base is None:
+    if result.shape != input.shape and form.grows and input._base is None:
         _core.assign(input, _core.view(result, result.shape, result._strides, result.offset))
         return take_history(input, result) if recorded else input
     if result.shape != input.shape:
@@ -258,7 +254,7 @@ cdef object run_into(Primitive op, TensorBase target, tuple inputs):
     check_stored(op.name, dtype, target)
     if not alike and broadcast(op, inputs) != target.shape:
         refuse_shape(op, broadcast(op, inputs), target)
-    if recorded and grad_mode() and not (op.tests and op.name in _UNRECORDED):
+    if recorded and grad_mode() and not op.unrecorded:
         check_inplace(op.name, target)
         source = as_before(target)
         result = apply(op, tuple([source if x is target else x for x in inputs]), {})
