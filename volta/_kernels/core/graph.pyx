@@ -2,8 +2,8 @@
 """Recording the autograd graph: calling an op, and `Node`, one recorded call.
 
 Knows no op and no device. `record.pyx` says what an op is, `call.pyx` runs it, `histories.pyx` knows what views show, `inplace.pyx` changes
-tensors, `engine.pyx` walks the graph; public names and documentation are in `volta/autograd.py`. A node refers to its parents, never to its outputs, so that a graph
-is freed by reference counts as soon as its last output is.
+tensors, `engine.pyx` walks the graph; public names and documentation are in `volta/autograd.py`. A node refers to its parents, never to
+its outputs, so that a graph is freed by reference counts as soon as its last output is.
 """
 from cpython.tuple cimport PyTuple_GET_SIZE
 

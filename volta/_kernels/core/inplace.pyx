@@ -59,9 +59,9 @@ cdef extern from "Python.h":
 cdef class InPlace(Op):
     """The in-place form of an op, `x.exp_()`: an elementwise record's kernel writes into the tensor, a function's result is copied in. A
     function with options may have a `record` for calls without them. With `geometry` (`x.squeeze_()`) the tensor shows its data in
-    another way, with `grows` it gets the size of the result, as `addbmm_` has it in PyTorch. `one` gives, for a call on float32 or float64, the elementwise record that does all of it and its operands, the tensor,
-    where it has done it, or None; with `one.halves` also on 16 bits, of which that record rounds once, while nothing is recorded; with
-    `one.every` on any dtype."""
+    another way, with `grows` it gets the size of the result, as `addbmm_` has it in PyTorch. `one` gives, for a call on float32 or float64,
+    the elementwise record that does all of it and its operands, the tensor, where it has done it, or None; with `one.halves` also on 16
+    bits, of which that record rounds once, while nothing is recorded; with `one.every` on any dtype."""
 
     cdef readonly Op op
     cdef readonly Primitive record
