@@ -113,7 +113,9 @@ class Facts:
         if self.grad_fn is None:
             return 0
         view = self._view
-        return view[5] if view and len(view) > 5 else self._index       # one of several views that one call gave has a node of its own
+        if view is not None and view.call is not None:      # one of several views that one call gave has a node of its own
+            return view.place
+        return self._index
 
     @property
     def retains_grad(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from volta import autograd
 from volta._kernels import core
-from volta._kernels.core import graph
+from volta._kernels.core import graph, histories
 from volta._kernels.core.graph import Node
 from volta._kernels.core.hooks import pop_saved_hooks, push_saved_hooks, saved_hooks
 from volta.batching import vmap
@@ -60,7 +60,7 @@ def _own(x):
     if not (x.requires_grad and autograd.is_grad_enabled()):
         return lifted(core.alias(x).requires_grad_(), levels)
     shown = x.view_as(x)
-    shown._base, shown._view = None, graph.of_recorded      # which, like a leaf, is not changed in place: it would be another input then
+    shown._base, shown._view = None, histories.of_recorded  # which, like a leaf, is not changed in place: it would be another input then
     return lifted(shown, levels)
 
 

@@ -30,7 +30,7 @@ def install(cls: type) -> None:
         if places.method and name not in own:
             setattr(cls, name, op)
         if places.inplace or places.geometry:
-            setattr(cls, name + "_", InPlace(name + "_", op, places.record, geometry=places.geometry, one=places.one))
+            setattr(cls, name + "_", InPlace(name + "_", op, places.record, geometry=places.geometry, grows=places.grows, one=places.one))
         if places.operator is not None and name == op.name and places.operator not in IN_C:
             _operators(cls, op, places)
     for name, dtype in CASTS.items():

@@ -122,7 +122,7 @@ class Tensor(operators.Operators):
         return self.storage.version
 
     def _is_view(self) -> bool:
-        return self._base is not None and len(self._view) != 5
+        return self._base is not None and not self._view.in_place
 
     @overload
     def size(self, dim: None = None) -> Size: ...
@@ -246,7 +246,7 @@ class Tensor(operators.Operators):
         """
         if not isinstance(self, core.TensorBase):
             raise DTypeError(f"detach_: input must be a tensor, got {type(self).__name__}")
-        if self._view is not None and len(self._view) != 5:        # five: its own shape was changed in place
+        if self._view is not None and not self._view.in_place:
             raise AutogradError("detach_: a view has the graph of its base and cannot forget it; use detach()")
         self._node, self._requires_grad, self._index, self._base, self._view = None, False, 0, None, None
         return self

@@ -286,7 +286,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
 
 @composed(samples=(case((3, 5), (2, 3, 4), (2, 4, 5)), case((5,), (2, 3, 4), (2, 4, 5), beta=2, alpha=3), case((), (0, 2, 3), (0, 3, 2))),
           kinds="fi", numpy=lambda x, a, b, beta=1, alpha=1: beta * x + alpha * (a @ b).sum(0, dtype=a.dtype), rtol=1e-4, in_float32=True,
-          takes={"input": "fi", "batch1": "=input", "batch2": "=input"}, inplace=True)
+          takes={"input": "fi", "batch1": "=input", "batch2": "=input"}, inplace=True, grows=True)
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * (the sum of batch1 @ batch2 over the batch), with the rules of `addmm`.
 

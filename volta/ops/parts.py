@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import graph, indexing, inplace, order
+from volta._kernels.core import graph, histories, indexing, order
 from volta.dtypes import int64
 from volta.errors import ArgumentError, IndexRangeError, RankError
 from volta.ops.records.view import diagonal_op, permute_op, reshape_op, slice_op, unfold_op
@@ -122,7 +122,7 @@ def stride_op(input: Tensor, steps: Sequence[int]) -> Tensor:
 
 # ---------------------------------------------------------------- several
 def _split(op, input, size_or_sections, dim):
-    return inplace.several(slice_op, input, _sections(op, input, size_or_sections, dim), op)
+    return histories.several(slice_op, input, _sections(op, input, size_or_sections, dim), op)
 
 
 def apart(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -177,8 +177,8 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         raise ArgumentError(f"chunk: chunks must be positive, got {chunks}")
     d = _dim("chunk", "split", input, dim)
     n = input._shape[d]
-    return inplace.several(slice_op, input, indexing.parts(input, d, -(-n // chunks)) if n else _sections("chunk", input, [0] * chunks, d),
-                           "chunk")
+    places = indexing.parts(input, d, -(-n // chunks)) if n else _sections("chunk", input, [0] * chunks, d)
+    return histories.several(slice_op, input, places, "chunk")
 
 
 @composed(samples=(case((3, 2)), case((3, 2), dim=-1)), kinds="fib", view=True, numpy=lambda x, dim=0: tuple(np.moveaxis(x, dim, 0)))
@@ -193,7 +193,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if input.ndim == 0:
         raise IndexRangeError("unbind: a 0-d tensor has no dimension to take apart")
     d = as_dim("unbind", dim, input.ndim)
-    return inplace.several(slice_op, input, list(indexing.every(input, d)), "unbind")
+    return histories.several(slice_op, input, list(indexing.every(input, d)), "unbind")
 
 
 @composed(samples=(case((7, 2), indices_or_sections=3), case((2, 7), indices_or_sections=(1, 4), dim=1)), kinds="fib", view=True,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import graph, indexing, inplace, reshaping
+from volta._kernels.core import graph, histories, indexing, inplace, reshaping
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare, unwatched
 from volta._kernels.core.grad_mode import call_under
@@ -162,7 +162,7 @@ class Overwrite:
     def gradients(self, g):
         """(for the tensor before: g without the overwritten part, for the values: that part of g)."""
         before = where_op(self._kept(g), g, 0.0) if self.needs[0] else None
-        return before, graph.replay(contiguous(g), self.view) if self.needs[1] else None
+        return before, histories.replay(contiguous(g), self.view) if self.needs[1] else None
 
     def _kept(self, g):
         """What was not overwritten, as booleans; laid out as the tensor was, so that the view is one of it too."""
@@ -170,7 +170,7 @@ class Overwrite:
         high = sum((n - 1) * s for n, s in zip(g.shape, self.strides) if s > 0 and n)
         memory = full((high - low + 1,), True, dtype=bool_, device=g.device)
         kept = core.view(memory, g.shape, self.strides, -low)
-        fill_into(graph.replay(kept, self.view), False)
+        fill_into(histories.replay(kept, self.view), False)
         return kept
 
     def release(self):

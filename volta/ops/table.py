@@ -122,9 +122,10 @@ class Places:
                  operator: str | None = None,               # "add": __add__; with `inplace` also __iadd__
                  reflected: bool = False,                   # __radd__
                  aliases: tuple[str, ...] = (),
-                 one: Callable | None = None) -> None:      # of the arguments of x_: the record that does all of it, and its operands
+                 one: Callable | None = None,               # of the arguments of x_: the record that does all of it, and its operands
+                 grows: bool = False) -> None:              # x_ gives the tensor the size of the result
         self.function, self.method, self.inplace, self.record, self.geometry = function, method, inplace, record, geometry
-        self.operator, self.reflected, self.aliases, self.one = operator, reflected, aliases, one
+        self.operator, self.reflected, self.aliases, self.one, self.grows = operator, reflected, aliases, one, grows
 
 
 def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outputs: tuple[str, ...] = ("out",), reference=None,

@@ -63,7 +63,7 @@ cdef class TensorBase:
     cdef public int _index                  # which output of `_node` this is
     cdef public long long _node_version     # storage version when `_node` (of a view: its history) was set
     cdef public TensorBase _base            # of a recorded view: the tensor that it shows a part of, which is no view
-    cdef public object _view                # how: (that of the tensor viewed or None, op, params); () if made under no_grad
+    cdef public object _view                # how it was made: a `histories.Shown`; None for no view
     cdef public object _node                # autograd.Node, None for a leaf
     cdef public object grad
     cdef public object _hooks               # of the gradient, before it is added

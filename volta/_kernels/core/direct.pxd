@@ -1,7 +1,8 @@
 # Whether a function of some tensors may call kernels, or work on their memory, by itself.
 from volta._kernels.core.base cimport TensorBase
 from volta._kernels.core.call cimport watching
-from volta._kernels.core.graph cimport grad_mode, wants
+from volta._kernels.core.grad_mode cimport grad_mode
+from volta._kernels.core.histories cimport wants
 
 
 cdef inline bint unseen_one(TensorBase x) except -1:

@@ -5,7 +5,8 @@ from libc.string cimport memcpy, memset
 from volta._kernels.core.base cimport (
     FLOAT32, FLOAT64, INT32, INT64, DType, Storage, TensorBase, address, contiguous_strides, empty_host, is_half, make_tensor, same_bytes)
 from volta._kernels.core.call cimport call_kernel, watching
-from volta._kernels.core.graph cimport grad_mode, wants
+from volta._kernels.core.grad_mode cimport grad_mode
+from volta._kernels.core.histories cimport wants
 from volta._kernels.core.record cimport Primitive
 
 

@@ -17,7 +17,8 @@ from volta._kernels import core as _core
 from volta._kernels.core import leaves
 from volta._kernels.core.base cimport TensorBase
 from volta._kernels.core.call cimport call_kernel, switch_adapting, watching
-from volta._kernels.core.graph cimport Node, as_input, switch_grad_mode, unpacked
+from volta._kernels.core.grad_mode cimport switch_grad_mode
+from volta._kernels.core.graph cimport Node, as_input, unpacked
 from volta._kernels.core.heap cimport pop, push
 from volta._kernels.core.hooks cimport anomalies, recorded_at
 from volta._kernels.core.leaves cimport accumulate, after_hooks, is_alone, set_gradient, sum_of
@@ -461,8 +462,7 @@ cdef _add_slice(object whole, Node node, object gradient):
 
 
 def run_backward(list roots, list gradients, bint retain_graph, bint create_graph, wanted=None, captures=None, collected=None):
-    """Propagate `gradients` from `roots`; both lists are emptied. Leaves get their `.grad`, or, where `collected` is a dict, an entry
-    there.
+    """Propagate `gradients` from `roots` (both lists are emptied) to the `.grad` of leaves, or, where `collected` is a dict, into that.
 
     `wanted` restricts the walk to these nodes and leaves; `captures` is a dict (node, output index) -> None to be filled.
     """

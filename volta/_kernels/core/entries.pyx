@@ -44,6 +44,13 @@ cdef struct Walk:
     Py_ssize_t size                         # of the result along the dimension
 
 
+cdef union Number:
+    double real
+    float single
+    int64_t whole
+    int32_t narrow
+
+
 cdef void _combine(const Walk* w, number* out, const int64_t* index, const number* source, int how) noexcept nogil:
     cdef Py_ssize_t place[MAX_RANK]
     cdef Py_ssize_t i, to = 0, at = 0, of = 0, stride = w.to[w.dim]
@@ -127,33 +134,14 @@ cdef int _apply(const Walk* w, number* out, Py_ssize_t size, const int64_t* inde
     return 0
 
 
-def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce not None, bint inside, bint slices, bint number=False,
-             bint alone=False):
-    """x, or without `inside` a copy of it, whose elements are combined ("last", "sum", "prod", "amax", "amin", "mean") with those of the
-    source that the index sends to them along dim; of equal places one after the other. With `slices` the index is a vector, or one number,
-    that names a slice for each of the source's; with `number` the source may be one; means may be of what comes `alone`. None where this is
-    not for it: on a GPU, recorded or watched, many elements, other dtypes than the commonest, and what does not fit or lies outside."""
-    cdef TensorBase at, of, out
-    cdef Walk w
-    cdef double real = 0
-    cdef float single = 0
-    cdef int64_t whole = 0
-    cdef int32_t narrow = 0
-    cdef int code = x.dtype.code, i, beyond
-    cdef bint floating = code == FLOAT32 or code == FLOAT64
+cdef bint _laid_out(Walk* w, TensorBase x, Py_ssize_t dim, TensorBase at, bint slices):
+    """Fill `w` in, but for the source; false where the index does not fit, or names many elements."""
+    cdef int i
     cdef Py_ssize_t count = 1
-    cdef const char* data
-    if not isinstance(index, TensorBase) or not floating and code != INT64 and code != INT32 or not x.contiguous or x.size == 0:
-        return None
-    at = <TensorBase>index
-    if at.dtype.code != INT64 or at.size == 0 or at.size > FEW or not bare_one(x) or not unseen_one(at) or (
-            (not inside or reduce == "mean") and x.size > SMALL or x.storage.version >= INFERRED
-            or inside and same_bytes(x.storage, at.storage)):
-        return None
     w.rank = max(<int>len(x.shape), 1)
     w.dim = <int>(dim + w.rank if dim < 0 else dim)
     if not -w.rank <= dim < w.rank or (len(at.shape) > 1 if slices else max(<int>len(at.shape), 1) != w.rank):
-        return None
+        return False
     for i in range(w.rank):
         w.to[i] = x._strides[i] if len(x.shape) else 1
         w.at[i] = w.source[i] = 0
@@ -165,39 +153,77 @@ def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce no
     else:
         for i in range(<int>len(at.shape)):
             if i != w.dim and <Py_ssize_t>at.shape[i] > w.sizes[i]:
-                return None
+                return False
             w.sizes[i], w.at[i] = at.shape[i], at._strides[i]
         w.sizes[0] = w.sizes[0] if len(at.shape) else 1
     for i in range(w.rank):
         count *= w.sizes[i]
-    if count > FEW:
-        return None
-    data = (<char*>&real if code == FLOAT64 else <char*>&single if code == FLOAT32 else <char*>&whole if code == INT64
-            else <char*>&narrow)
-    if isinstance(source, TensorBase):
-        of = <TensorBase>source
-        if of.dtype is not x.dtype or not bare_one(of) or max(<int>len(of.shape), 1) != w.rank or (
-                inside and same_bytes(x.storage, of.storage)):
-            return None
-        for i in range(<int>len(of.shape)):
-            if <Py_ssize_t>of.shape[i] < w.sizes[i] or slices and <Py_ssize_t>of.shape[i] != w.sizes[i]:
-                return None
-            w.source[i] = of._strides[i]
-        if len(of.shape) == 0 and w.sizes[0] != 1 or slices and len(of.shape) != len(x.shape):
-            return None
-        data = address(of)
-    elif not number:
-        return None
-    elif floating and (type(source) is float and (-65504.0 <= source <= 65504.0 or source in _ENDS) or type(source) is int and (
-            -1 << 24 <= source <= 1 << 24)):
-        real = source
-        single = <float>real
-    elif not floating and type(source) is int:
-        whole = PyLong_AsLongLongAndOverflow(source, &beyond)
-        narrow = <int32_t>whole
-        if beyond or code == INT32 and narrow != whole:
-            return None
+    return count <= FEW
+
+
+cdef bint _reads(Walk* w, TensorBase x, TensorBase source, bint slices, bint inside) except -1:
+    """Fill in how the source is walked through; false where it does not fit."""
+    cdef int i
+    if source.dtype is not x.dtype or not bare_one(source) or max(<int>len(source.shape), 1) != w.rank or (
+            inside and same_bytes(x.storage, source.storage)):
+        return False
+    for i in range(<int>len(source.shape)):
+        if <Py_ssize_t>source.shape[i] < w.sizes[i] or slices and <Py_ssize_t>source.shape[i] != w.sizes[i]:
+            return False
+        w.source[i] = source._strides[i]
+    return not (len(source.shape) == 0 and w.sizes[0] != 1 or slices and len(source.shape) != len(x.shape))
+
+
+cdef bint _written(object source, int code, Number* out) except -1:
+    """Write a Python number as one of a dtype; false for what that does not hold, or not as PyTorch has it."""
+    cdef int beyond
+    cdef long long whole
+    if code == FLOAT32 or code == FLOAT64:
+        if not (type(source) is float and (-65504.0 <= source <= 65504.0 or source in _ENDS) or type(source) is int and (
+                -1 << 24 <= source <= 1 << 24)):
+            return False
+        if code == FLOAT64:
+            out.real = source
+        else:
+            out.single = <float><double>source
+        return True
+    if type(source) is not int:
+        return False
+    whole = PyLong_AsLongLongAndOverflow(source, &beyond)
+    if beyond or code == INT32 and <int32_t>whole != whole:
+        return False
+    if code == INT64:
+        out.whole = whole
     else:
+        out.narrow = <int32_t>whole
+    return True
+
+
+def combined(TensorBase x not None, Py_ssize_t dim, index, source, str reduce not None, bint inside, bint slices, bint number=False,
+             bint alone=False):
+    """x, or without `inside` a copy of it, whose elements are combined ("last", "sum", "prod", "amax", "amin", "mean") with those of the
+    source that the index sends to them along dim; of equal places one after the other. With `slices` the index is a vector, or one number,
+    that names a slice for each of the source's; with `number` the source may be one; means may be of what comes `alone`. None where this is
+    not for it: on a GPU, recorded or watched, many elements, other dtypes than the commonest, and what does not fit or lies outside."""
+    cdef TensorBase at, out
+    cdef Walk w
+    cdef Number one
+    cdef int code = x.dtype.code
+    cdef const char* data = <const char*>&one
+    if not isinstance(index, TensorBase) or code not in (FLOAT32, FLOAT64, INT64, INT32) or not x.contiguous or x.size == 0:
+        return None
+    at = <TensorBase>index
+    if at.dtype.code != INT64 or at.size == 0 or at.size > FEW or not bare_one(x) or not unseen_one(at) or (
+            (not inside or reduce == "mean") and x.size > SMALL or x.storage.version >= INFERRED
+            or inside and same_bytes(x.storage, at.storage)):
+        return None
+    if not _laid_out(&w, x, dim, at, slices):
+        return None
+    if isinstance(source, TensorBase):
+        if not _reads(&w, x, <TensorBase>source, slices, inside):
+            return None
+        data = address(<TensorBase>source)
+    elif not number or not _written(source, code, &one):
         return None
     if not _named(&w, <const int64_t*>address(at), 0):
         return None

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""The grad modes as context managers that an interrupt cannot split. Knows only `graph.set_grad_mode`.
+"""The grad mode of each thread, and context managers for it that an interrupt cannot split. Knows no graph.
 
 Python raises KeyboardInterrupt between two instructions of Python code, never inside C code. So entering, leaving and a decorated
 call are one C function each. An interrupt can still come after such a function and before its caller holds the result (when
@@ -8,10 +8,14 @@ unwinds the stack, and restores what it switched.
 """
 cimport cython
 
-from volta._kernels.core import graph as _graph
-
 cdef extern from *:
     """
+    #if defined(_MSC_VER)
+    static __declspec(thread) int volta_grad_mode = 1;
+    #else
+    static __thread int volta_grad_mode = 1;
+    #endif
+
     static int volta_unwinding = 0;                 /* does the object die because of an exception? under the GIL */
     static destructor volta_dealloc_of_cython = NULL;
     static void volta_dealloc(PyObject *o) {        /* Cython hides the exception from __dealloc__ */
@@ -26,11 +30,27 @@ cdef extern from *:
         ((PyTypeObject *)type)->tp_dealloc = volta_dealloc;
     }
     """
+    int volta_grad_mode
     int volta_unwinding
     void volta_watch_deaths(object)
     unsigned long PyThread_get_thread_ident()
 
-cdef object _set = _graph.set_grad_mode
+
+cdef int grad_mode() noexcept:
+    return volta_grad_mode
+
+
+cdef int switch_grad_mode(int enabled) noexcept:
+    """Switch recording in this thread; gives the previous setting."""
+    global volta_grad_mode
+    cdef int previous = volta_grad_mode
+    volta_grad_mode = enabled
+    return previous
+
+
+def set_grad_mode(bint enabled):
+    """Switch recording in this thread; gives the previous setting."""
+    return switch_grad_mode(enabled) != 0
 
 
 @cython.no_gc
@@ -45,16 +65,16 @@ cdef class GradMode:
     def __cinit__(self, bint mode, bint at_once=False):
         self.mode, self.at_once, self.outer, self.depth = mode, at_once, 0, 0
         self.thread = PyThread_get_thread_ident()
-        self.before = _set(mode) if at_once else mode
+        self.before = switch_grad_mode(mode) if at_once else mode
 
     def __enter__(self):
         self.thread = PyThread_get_thread_ident()
-        self.outer = self.outer << 1 | _set(self.mode)
+        self.outer = self.outer << 1 | switch_grad_mode(self.mode)
         self.depth += 1
 
     def __exit__(self, *exc):
         self.depth -= 1
-        _set(self.before if self.at_once and not self.depth else self.outer & 1)
+        switch_grad_mode(self.before if self.at_once and not self.depth else self.outer & 1)
         self.outer = self.outer >> 1
         self.at_once = self.at_once and self.depth
 
@@ -62,11 +82,11 @@ cdef class GradMode:
         """Undo what `at_once` switched."""
         if self.at_once:
             self.at_once = False
-            _set(self.before)
+            switch_grad_mode(self.before)
 
     def __dealloc__(self):
         if volta_unwinding and (self.depth or self.at_once) and self.thread == PyThread_get_thread_ident():
-            _set(self.before if self.at_once else (self.outer >> (self.depth - 1)) & 1)
+            switch_grad_mode(self.before if self.at_once else (self.outer >> (self.depth - 1)) & 1)
 
 
 volta_watch_deaths(GradMode)
@@ -74,8 +94,8 @@ volta_watch_deaths(GradMode)
 
 def call_under(bint mode, function, tuple args, dict kwargs):
     """function(*args, **kwargs) with recording on or off meanwhile."""
-    previous = _set(mode)
+    previous = switch_grad_mode(mode)
     try:
         return function(*args, **kwargs)
     finally:
-        _set(previous)
+        switch_grad_mode(previous)

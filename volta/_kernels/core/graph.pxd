@@ -1,9 +1,6 @@
 # The autograd graph: recorded calls.
-from volta._kernels.core.base cimport TensorBase
 from volta._kernels.core.record cimport Plan, Primitive
 
-cdef int grad_mode() noexcept
-cdef int switch_grad_mode(int enabled) noexcept
 cdef tuple unpacked(Node node, tuple saved)
 cdef object as_input(Node node, Py_ssize_t i, object x)
 
@@ -31,5 +28,4 @@ cdef class Node:
     cdef readonly object trace              # where the call was recorded, in anomaly mode
 
 cdef object apply(Primitive op, tuple inputs, dict params)
-cdef bint wants(TensorBase t) except -1
 cdef object apply2(Primitive op, object a, object b)

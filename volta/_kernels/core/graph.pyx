@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Recording the autograd graph: `Node`, one recorded call; views and their histories; the arithmetic operators of tensors.
+"""Recording the autograd graph: calling an op, and `Node`, one recorded call.
 
-Knows no op and no device. `record.pyx` says what an op is, `call.pyx` runs it, `inplace.pyx` changes tensors, `engine.pyx` walks the
-graph; public names and documentation are in `volta/autograd.py`. A node refers to its parents, never to its outputs, so that a graph
-is freed by reference counts as soon as its last output is.
+Knows no op and no device. `record.pyx` says what an op is, `call.pyx` runs it, `histories.pyx` knows what views show, `inplace.pyx` changes
+tensors, `engine.pyx` walks the graph; public names and documentation are in `volta/autograd.py`. A node refers to its parents, never to
+its outputs, so that a graph is freed by reference counts as soon as its last output is.
 """
 from cpython.tuple cimport PyTuple_GET_SIZE
 
@@ -12,22 +12,14 @@ from volta._kernels import core as _core
 from volta._kernels.core.base cimport BFLOAT16, PLAIN_MASK, TensorBase
 from volta._kernels.core.call cimport (
     adapted, broadcast, call_kernel, check_dtypes, promoted, refuse_bool, refuse_dtype, replaced, watching)
+from volta._kernels.core.grad_mode cimport grad_mode, switch_grad_mode
+from volta._kernels.core.histories cimport Shown, renew, track, wants
 from volta._kernels.core.hooks import refuse_inferred
-from volta._kernels.core.hooks cimport Packed, anomalies, callers, check_alone, hooked, name_of, pack, shown
+from volta._kernels.core.hooks cimport Packed, anomalies, callers, hooked, name_of, pack, shown
 from volta._kernels.core cimport hooks
 from volta._kernels.core.order cimport pixelwise
 from volta._kernels.core.overriding cimport taken
 from volta._kernels.core.record cimport DTYPE, FLOATING, INPUT, OUTPUT, Plan, Primitive, set_apply
-
-cdef extern from *:
-    """
-    #if defined(_MSC_VER)
-    static __declspec(thread) int volta_grad_mode = 1;
-    #else
-    static __thread int volta_grad_mode = 1;
-    #endif
-    """
-    int volta_grad_mode
 
 cdef unsigned long long _sequence = 0
 cdef long long INFERRED = _core.INFERRED
@@ -40,26 +32,9 @@ def configure(mixed_devices, as_operand):
     _mixed_devices, _as_operand = mixed_devices, as_operand
 
 
-cdef int grad_mode() noexcept:
-    return volta_grad_mode
-
-
-cdef int switch_grad_mode(int enabled) noexcept:
-    """Switch recording in this thread; gives the previous setting."""
-    global volta_grad_mode
-    cdef int previous = volta_grad_mode
-    volta_grad_mode = enabled
-    return previous
-
-
 def is_grad_enabled():
     """Whether operations are recorded in this thread."""
-    return volta_grad_mode != 0
-
-
-def set_grad_mode(bint enabled):
-    """Switch recording in this thread; gives the previous setting."""
-    return switch_grad_mode(enabled) != 0
+    return grad_mode() != 0
 
 
 # ---------------------------------------------------------------- applying an op
@@ -124,12 +99,12 @@ cdef object apply(Primitive op, tuple inputs, dict params):
             check_dtypes(op, inputs)
     elif not uniform:
         _check_floats(op, inputs)
-    recorded = recorded and volta_grad_mode
+    recorded = recorded and grad_mode()
     if recorded and op.vjp is None and op.reference is not None:
         return op.reference(*inputs, **params)
     result = call_kernel(op, first.storage.device, inputs, params, None)
     if op.is_view:
-        _track(op, <TensorBase>inputs[0], params, <TensorBase>result)
+        track(op, <TensorBase>inputs[0], params, <TensorBase>result)
     if recorded and op.vjp is not None:
         _record(op, inputs, params, result)
     return result
@@ -167,7 +142,7 @@ cdef object apply2(Primitive op, object a, object b):
     else:
         return apply(op, inputs, {})
     result = call_kernel(op, x.storage.device, inputs, None, None)
-    if recorded and volta_grad_mode and op.vjp is not None:
+    if recorded and grad_mode() and op.vjp is not None:
         _record(op, inputs, None, result)
     return result
 
@@ -303,7 +278,7 @@ cdef tuple unpacked(Node node, tuple saved):
 cdef object as_input(Node node, Py_ssize_t i, object x):
     """x as input i of a node, with the place of that in the graph where a node has given it."""
     cdef TensorBase t
-    if volta_grad_mode and isinstance(node.parents[i], TensorBase):
+    if grad_mode() and isinstance(node.parents[i], TensorBase):
         return node.parents[i]                  # a leaf, which higher orders look for by itself
     t = <TensorBase>_core.alias(x)
     if isinstance(node.parents[i], Node):
@@ -427,74 +402,14 @@ def custom_node(object function, tuple inputs, tuple outputs):
     return node
 
 
-# ---------------------------------------------------------------- views
-# A view (`_base`, `_view`) knows the tensor that it shows a part of, which is no view itself, and how it was made. A view whose base
-# has changed since replays how it was made when it is used next. A base whose geometry was changed in place (`x.squeeze_()`) is a view
-# from then on (with a fifth entry in `_view`, since to programs it is none), of what stands for it as it was; views made before follow it.
-
-of_recorded = "of what has a history",           # the mark of a view that was made under no_grad() of what has one
-
-
-cdef _track(Primitive op, TensorBase x, dict params, TensorBase out):
-    """Note what a view shows, so that in-place changes of it reach its base's history, and the other way round."""
-    if out.storage is not x.storage:
-        return
-    if not volta_grad_mode or (x._view is not None and x._base is None):
-        out._requires_grad = wants(x)           # as in PyTorch, though the gradient does not come to x
-        out._view = of_recorded if out._requires_grad else ()
-        return
-    out._base = x if x._base is None else x._base
-    out._view = (x._view, op, params, x.shape)
-    out._node_version = out.storage.version
-
-
-def replay(TensorBase x not None, view):
-    """The view of `x` that is made as `view` (a tensor's `_view`) says."""
-    steps = []
-    while view is not None:
-        steps.append(view[1:4])
-        view = view[0]
-    for op, params, shape in reversed(steps):
-        if x.shape != shape:
-            _refuse_view(x)
-        x = apply(op, (x,), params)
-    return x
-
-
-cdef _refuse_view(TensorBase base):
-    raise AutogradError(f"view: the tensor that a view was made of has got another shape or other data since (its shape is {base.shape} "
-                        f"now), so the view has no history; make the view again")
-
-
-cdef bint renew(TensorBase t) except -1:
-    """Whether a gradient is to flow to this view, which first gets the history of what it shows now if its base was changed in place."""
-    cdef TensorBase fresh
-    t._base = t._base if t._base._base is None else t._base._base
-    if t._node_version == t.storage.version:        # a view that was made before its base became a leaf is one itself, as in PyTorch
-        t._requires_grad = t._requires_grad or t._base._requires_grad
-    elif t._base._requires_grad:
-        check_alone(t, "it, or another view of its base, was")
-        previous = switch_grad_mode(1)
-        try:
-            fresh = replay(t._base, t._view)
-        finally:
-            switch_grad_mode(previous)
-        if fresh.shape != t.shape or fresh._strides != t._strides or fresh.offset != t.offset or fresh.storage is not t.storage:
-            _refuse_view(t._base)
-        hooks.adopt(t, fresh)
-    return t._requires_grad
-
-
-cdef bint wants(TensorBase t) except -1:
-    return renew(t) if t._base is not None else t._requires_grad
-
+# ---------------------------------------------------------------- what is recorded of a tensor
 
 def wants_derivative(TensorBase t not None):
     """Whether what is made of `t` has a derivative: a gradient, where that is recorded, or a tangent."""
     return wants_derivative((<object>t).physical) if t.storage.version < 0 else (
-        volta_grad_mode and wants(t) or t.storage.tangent is not None)
+        grad_mode() and wants(t) or t.storage.tangent is not None)
 
 
 def wants_grad(TensorBase t not None):
     """Whether a gradient is to flow to `t`; a view's history is brought up to date, but of one of `several`, for which that is refused."""
-    return t._requires_grad or t._base._requires_grad if t._base is not None and len(t._view) > 5 else wants(t)
+    return t._requires_grad or t._base._requires_grad if t._base is not None and (<Shown?>t._view).call is not None else wants(t)

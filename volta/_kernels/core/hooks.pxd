@@ -14,7 +14,4 @@ cdef str recorded_at(object trace)
 cdef object accumulation, handle            # for users: leaf -> what adds to its `.grad`, (dict, function) -> what takes that out again
 cdef object name_of(object node, object label)
 cdef object shown(object node, type plain)
-cdef int adopt(TensorBase t, TensorBase fresh) except -1
 cdef int retain_after(TensorBase t, object before) except -1
-cdef bint heard(TensorBase view) except -1
-cdef int check_alone(TensorBase t, str what) except -1

@@ -101,35 +101,6 @@ cdef int retain_after(TensorBase t, object before) except -1:
     return 0
 
 
-cdef int adopt(TensorBase t, TensorBase fresh) except -1:
-    """Give a view the history of another that shows the same now; where it kept its gradient, it does so there."""
-    cdef object before = t._node
-    t._node, t._index, t._requires_grad, t._node_version = fresh._node, fresh._index, True, t.storage.version
-    return retain_after(t, before)
-
-
-cdef bint heard(TensorBase view) except -1:
-    """Whether there are hooks between what a view is made of and the view."""
-    cdef object node = view._node, before = view._base._node
-    while node is not None and node is not before and not isinstance(node, TensorBase):
-        if node.hooks is not None or node.before is not None or node.after is not None:
-            return True
-        node = node.parents[0]
-    return False
-
-
-cdef int check_alone(TensorBase t, str what) except -1:
-    """Raise for a view that one call gave with others, or a view of one."""
-    view = t._view
-    while view:
-        if len(view) > 5:
-            raise AutogradError(f"view: output {view[5]} of {view[4]}, of shape {t.shape}, is one of several views that one call gave; "
-                                f"{what} changed in place, of which the others would not know. Call clone() before, or change it "
-                                "under no_grad()")
-        view = view[0]
-    return 0
-
-
 # ---------------------------------------------------------------- saved-tensor hooks
 
 def push_saved_hooks(pack, unpack):

@@ -3,7 +3,7 @@
 
 A recorded change is computed out of place, copied in, and gives the tensor the history of the result. Where the tensor is a view,
 its base gets a new history, in which the part that the view shows was overwritten; other views follow when they are used next
-(`graph.renew`).
+(`histories.renew`).
 """
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_SIZE
@@ -12,9 +12,12 @@ from volta.errors import ArgumentError, AutogradError, CallError, DTypeError, Sh
 from volta._kernels import core as _core
 from volta._kernels.core.base cimport BFLOAT16, BOOL, FLOAT32, FLOAT64, PLAIN_MASK, DType, TensorBase, dtype_of, is_half, same_bytes
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted, refuse_dtype
-from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
-from volta._kernels.core.hooks cimport check_alone, heard, retain_after
-from volta._kernels.core.graph import custom_node, of_recorded, replay
+from volta._kernels.core.grad_mode cimport grad_mode
+from volta._kernels.core.graph cimport Node, apply
+from volta._kernels.core.graph import custom_node
+from volta._kernels.core.histories cimport Shown, check_alone, heard, wants
+from volta._kernels.core.histories import of_recorded, replay
+from volta._kernels.core.hooks cimport retain_after
 from volta._kernels.core.order cimport dense
 from volta._kernels.core.overriding cimport overridden, overriding
 from volta._kernels.core.record cimport Op, Primitive
@@ -42,7 +45,6 @@ def configure_batches(written, put, shown):
     _written, _put, _shown = written, put, shown
 
 
-cdef frozenset _UNRECORDED = frozenset(("logical_and", "logical_or", "logical_xor", "logical_not"))       # as in PyTorch: no history
 cdef dict _forms = {}           # (name, name of the op) -> InPlace, for unpickling
 
 
@@ -57,20 +59,20 @@ cdef extern from "Python.h":
 cdef class InPlace(Op):
     """The in-place form of an op, `x.exp_()`: an elementwise record's kernel writes into the tensor, a function's result is copied in. A
     function with options may have a `record` for calls without them. With `geometry` (`x.squeeze_()`) the tensor shows its data in
-    another way. `one` gives, for a call on float32 or float64, the elementwise record that does all of it and its operands, the tensor,
-    where it has done it, or None; with `one.halves` also on 16 bits, of which that record rounds once, while nothing is recorded; with
-    `one.every` on any dtype."""
+    another way, with `grows` it gets the size of the result, as `addbmm_` has it in PyTorch. `one` gives, for a call on float32 or float64,
+    the elementwise record that does all of it and its operands, the tensor, where it has done it, or None; with `one.halves` also on 16
+    bits, of which that record rounds once, while nothing is recorded; with `one.every` on any dtype."""
 
     cdef readonly Op op
     cdef readonly Primitive record
-    cdef readonly bint geometry
+    cdef readonly bint geometry, grows
     cdef object one
     cdef bint halves, every
 
-    def __init__(self, str name, Op op not None, Primitive record=None, *, bint geometry=False, object one=None):
+    def __init__(self, str name, Op op not None, Primitive record=None, *, bint geometry=False, bint grows=False, object one=None):
         self.name = name
         self.op = op
-        self.geometry = geometry
+        self.geometry, self.grows = geometry, grows
         self.one = one
         self.halves, self.every = getattr(one, "halves", False), getattr(one, "every", False)
         self.record = op if record is None and isinstance(op, Primitive) and (<Primitive>op).promotion else record
@@ -134,9 +136,6 @@ cdef class InPlace(Op):
         return self.op.__module__
 
 
-cdef frozenset _GROWING = frozenset(("addbmm",))    # whose in-place form gives the tensor the size of the result, as in PyTorch
-
-
 cdef object _replace(InPlace form, TensorBase input, tuple args, dict options):
     """An op in place by computing it and copying the result in; recorded where gradients are wanted."""
     cdef Op function = form.op
@@ -159,7 +158,7 @@ cdef object _replace(InPlace form, TensorBase input, tuple args, dict options):
         check_inplace(function.name, input)
         source = _clone(input if input.storage.version < 0 else as_before(input))       # a copy: the function may save its input
     result = PyObject_Call(function, (source,) + args, <PyObject*>options)
-    if result.shape != input.shape and function.name in _GROWING and input._base is None:
+    if result.shape != input.shape and form.grows and input._base is None:
         _core.assign(input, _core.view(result, result.shape, result._strides, result.offset))
         return take_history(input, result) if recorded else input
     if result.shape != input.shape:
@@ -255,7 +254,7 @@ cdef object run_into(Primitive op, TensorBase target, tuple inputs):
     check_stored(op.name, dtype, target)
     if not alike and broadcast(op, inputs) != target.shape:
         refuse_shape(op, broadcast(op, inputs), target)
-    if recorded and grad_mode() and not (op.tests and op.name in _UNRECORDED):
+    if recorded and grad_mode() and not op.unrecorded:
         check_inplace(op.name, target)
         source = as_before(target)
         result = apply(op, tuple([source if x is target else x for x in inputs]), {})
@@ -347,18 +346,6 @@ def check_inplace(str name, TensorBase target not None):
         raise AutogradError(f"{name}_: the tensor of shape {target.shape} is a view made under no_grad(), or what volta.func "
                             f"differentiates for, so a recorded change of it would be missing from its history; clone() it first")
     check_elements(name, target)
-
-
-def several(Primitive op not None, TensorBase x not None, list places not None, str name not None):
-    """The views of `x` with these params, which one call gives: as in PyTorch, a recorded change of what one of them shows is refused."""
-    cdef list views = []
-    cdef TensorBase t
-    for params in places:
-        t = apply(op, (x,), params)
-        if t._base is not None:
-            t._view = <tuple>t._view + (name, len(views))
-        views.append(t)
-    return tuple(views)
 
 
 def check_inferred(TensorBase target not None):
@@ -481,9 +468,14 @@ def show_as(TensorBase target not None, TensorBase result not None):
     """Let `target` show what `result` does, which is a view of `as_viewed(target)`: shape, strides and history."""
     if result is target or target.storage.version < 0:
         return target if result is target else _shown(target, result)
-    base, view, before = result._base, result._view, target._node
-    if target._view is None or len(target._view) == 5 and base is not None:         # to programs it is no view
-        view = view + ("in place",) if base is not None else None
+    cdef TensorBase base = result._base
+    cdef Shown view = result._view
+    cdef object before = target._node
+    if target._view is None or base is not None and (<Shown?>target._view).in_place:
+        if base is None:
+            view = None
+        else:
+            view.in_place = True
     _core.assign(target, result)
     target.storage.version += 1
     if target._requires_grad and target._node is None:              # a leaf, under no_grad

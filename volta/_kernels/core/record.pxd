@@ -107,6 +107,8 @@ cdef class Primitive(Op):
     cdef public int tensors                 # how many inputs, from the first on, may not be Python numbers
     cdef public bint no_bool                # no operand may be bool, not even beside another dtype
     cdef public bint rounds                 # a Python number beside 16 bits is rounded to them before the kernel gets it
+    cdef public bint factors                # a number in a tensor without dimensions stays as it is beside 16 bits, too, on the CPU
+    cdef public bint unrecorded             # its in-place form leaves the history of what it changes as it is
     cdef public bint bounds                 # the second and third input are both tensors or both numbers
     cdef bint joint, variadic
     cdef Py_ssize_t count                   # named inputs
@@ -129,5 +131,6 @@ cdef class Primitive(Op):
 ctypedef object (*apply_t)(Primitive, tuple, dict)
 ctypedef int (*check_t)(Primitive, tuple) except -1
 cdef void set_apply(apply_t function) noexcept
+cdef apply_t graph_apply                    # `graph.apply`, for what the graph stands on
 cdef void set_check(check_t function) noexcept
 cdef void set_composed(object function)

@@ -21,7 +21,7 @@ cdef extern from "Python.h":
     Py_ssize_t PyDict_GET_SIZE(dict)
     long long PyLong_AsLongLongAndOverflow(object, int* overflow) except? -1
 
-cdef apply_t _apply = NULL                  # set by graph.pyx
+cdef apply_t graph_apply = NULL             # set by graph.pyx
 cdef check_t _check = NULL                  # set by call.pyx
 cdef object _composed = None                # set by call.pyx: (op, args, options) -> result or NotImplemented, while there are observers
 cdef object _named = None                   # set by the op table: (name, module or None) -> Op, for unpickling
@@ -38,8 +38,8 @@ def configure(named, kinds, settled, in_float32, fill):
 
 
 cdef void set_apply(apply_t function) noexcept:
-    global _apply
-    _apply = function
+    global graph_apply
+    graph_apply = function
 
 
 cdef void set_composed(object function):
@@ -246,7 +246,7 @@ cdef class Composed(Op):
             if x is not NotImplemented:
                 return x
         if self.record is not None and self.record.serves(args, options):
-            return _apply(self.record, args, {})
+            return graph_apply(self.record, args, {})
         if options:
             x = self.otherwise(args, options, self.parameters)
             if x is not _ELSEWHERE:
@@ -455,7 +455,7 @@ cdef class Primitive(Op):
             if x is not NotImplemented:
                 return x
         if (n == self.count or self.variadic and n > self.count) and not ((self.promotion or self.has_out) and PyDict_GET_SIZE(params)):
-            return _apply(self, inputs, params)             # all are given, and `params` are options
+            return graph_apply(self, inputs, params)             # all are given, and `params` are options
         return self._call_by_name(inputs, params)
 
     def _call_by_name(self, inputs, params):
@@ -470,7 +470,7 @@ cdef class Primitive(Op):
         if len(inputs) < self.count or len(inputs) > self.count and not self.variadic:
             raise CallError(f"{self.name}: takes {', '.join(self.names) if self.names else 'no tensors'}, got "
                                 f"{len(inputs)} of {self.count}")
-        return _apply(self, inputs, params)
+        return graph_apply(self, inputs, params)
 
     cdef bint serves(self, tuple inputs, dict options):
         """Whether a function with options that stands on this record may leave a call to it."""

@@ -6,9 +6,6 @@ from libc.math cimport frexp, isfinite, ldexp, rint
 from volta._kernels.core.base cimport FLOAT16, FLOAT32, FLOAT64, TensorBase, address, is_half
 from volta._kernels.core.record cimport Primitive
 
-# Factors and divisors, of which PyTorch takes those in tensors without dimensions as they are.
-cdef frozenset _FACTORS = frozenset("mul div floor_divide div_trunc".split())
-
 
 cdef object rounded(Primitive op, object number, int code):
     """What stands for a number beside tensors of this dtype."""
@@ -22,7 +19,7 @@ cdef object rounded(Primitive op, object number, int code):
 
 cdef object unrounded(Primitive op, TensorBase x):
     """The number in a tensor without dimensions, where that is a factor or divisor that PyTorch does not round on the CPU; else None."""
-    if op.name not in _FACTORS or PyTuple_GET_SIZE(x.shape) or x._requires_grad or x.storage.version < 0 or (
+    if not op.factors or PyTuple_GET_SIZE(x.shape) or x._requires_grad or x.storage.version < 0 or (
             x._base is not None and x._base._requires_grad or x.storage.tangent is not None or x.storage.device.is_gpu):
         return None
     if x.dtype.code == FLOAT32:

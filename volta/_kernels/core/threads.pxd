@@ -16,8 +16,11 @@ cdef extern from *:
     """
     #if defined(_OPENMP) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
       #include <omp.h>
-      /* What GCC makes of a region. That of its library, called here by its version, makes and ends a team even of one thread, which takes
-         half a microsecond. */
+      /* GCC makes of each parallel region a call of GOMP_parallel, which its library has. That one makes and ends a team even of one
+         thread, which takes half a microsecond. So each module has a function of this name of its own, which its linker takes first and
+         no other module sees (`hidden`); `used`, since the calls come up only after the compiler would have left it out. One thread runs
+         the body at once, but for regions in regions, where it would take itself for one of the outer team; more go to the library's
+         function, by another name and by its version, since its own name stands for this one here. */
       __asm__(".symver volta_region, GOMP_parallel@GOMP_4.0");
       extern void volta_region(void (*body)(void *), void *data, unsigned threads, unsigned flags);
       __attribute__((visibility("hidden"), used))

@@ -2,7 +2,6 @@
 #
 # Layout: s[(i * row + j * column) * ABREAST + l] is element (i, j) of matrix l. What is exchanged is chosen number by number.
 # Threads: none. Sizes: the caller's. The order of sums is that of one matrix, so that no matrix depends on those beside it.
-from libc.stdint cimport int32_t
 
 from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.real cimport real

@@ -1,7 +1,6 @@
 # Sums of float16 and bfloat16 in float32, as sums.pxd has them, with elements that are widened in registers: through a buffer they took up
 # to twice as long. Threads: none. Sizes: the caller's. Builds without vectors for it take nothing.
 from libc.stdint cimport uint16_t
-from volta._kernels.cpu.folds cimport BLOCK                     # 1,024
 from volta._kernels.cpu.scalar cimport half_to_float            # its header
 
 cdef extern from * nogil:
@@ -68,7 +67,7 @@ cdef extern from * nogil:
     #endif
     """
     const bint HALF_SUMS                        # whether there are such sums
-    # The sum of BLOCK neighbouring elements.
+    # The sum of 1,024 (`folds.BLOCK`) neighbouring elements.
     double half_block "volta_half_block"(bint brain, const uint16_t* x) noexcept nogil
     # acc[j] += the sum over `rows` rows, `step` bytes apart, of their elements j, for as many of the n columns as it takes, which it gives.
     Py_ssize_t half_columns "volta_half_columns"(bint brain, double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows,

@@ -11,7 +11,7 @@ from volta._kernels.cpu.gemm cimport turn
 from volta._kernels.cpu.lu_blocks cimport BLOCK
 from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.real cimport real
-from volta._kernels.cpu.tile cimport LANES32, copy_line
+from volta._kernels.cpu.tile cimport copy_line
 
 # A batch of matrices a and right sides b, of any strides.
 cdef struct Batch:

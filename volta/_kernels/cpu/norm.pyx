@@ -80,25 +80,34 @@ cdef void channel_grad(const real* g, const real* x, Py_ssize_t n, Py_ssize_t st
 
 # ---------------------------------------------------------------- columns
 
-cdef void block_moments(const real* x, const real* origin, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t columns,
-                        double* mean, double* away) noexcept nogil:
-    """Means of some rows, and sums of squares beside them, of neighbouring channels. IN: origin, the first row of all: sums are of what is
-    beyond it, so that means far from 0 cost no digits."""
+cdef inline void add_beyond(const real* x, const real* start, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t columns, bint squares,
+                            double* out) noexcept nogil:
+    """out += sums of x - start, or of its squares, over some rows of neighbouring channels."""
     cdef real few[COLUMNS]
-    cdef real start[COLUMNS]
+    cdef real d
     cdef Py_ssize_t i, j, k, stop = 0
-    cdef double beyond = 0
-    for j in range(columns):                    # the mean beside infinity is infinity, not NaN
-        mean[j], away[j], start[j] = 0, 0, origin[j] if origin[j] - origin[j] == 0 else 0
     while stop < n:
         i, stop = stop, min(stop + <Py_ssize_t>SHORT, n)
         for j in range(columns):
             few[j] = 0
         for k in range(i, stop):
             for j in range(columns):
-                few[j] += x[k * stride + j] - start[j]
+                d = x[k * stride + j] - start[j]
+                few[j] += d * d if squares else d
         for j in range(columns):
-            mean[j] += few[j]
+            out[j] += few[j]
+
+
+cdef void block_moments(const real* x, const real* origin, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t columns,
+                        double* mean, double* away) noexcept nogil:
+    """Means of some rows, and sums of squares beside them, of neighbouring channels. IN: origin, the first row of all: sums are of what is
+    beyond it, so that means far from 0 cost no digits."""
+    cdef real start[COLUMNS]
+    cdef Py_ssize_t j
+    cdef double beyond = 0
+    for j in range(columns):                    # the mean beside infinity is infinity, not NaN
+        mean[j], away[j], start[j] = 0, 0, origin[j] if origin[j] - origin[j] == 0 else 0
+    add_beyond(x, start, n, stride, columns, False, mean)
     for j in range(columns):
         mean[j] = start[j] + mean[j] / <double>n
         beyond += mean[j] - mean[j]
@@ -107,16 +116,7 @@ cdef void block_moments(const real* x, const real* origin, Py_ssize_t n, Py_ssiz
             mean[j] = plain_mean(x + j, n, stride, 1)
     for j in range(columns):
         start[j] = <real>mean[j]
-    stop = 0
-    while stop < n:
-        i, stop = stop, min(stop + <Py_ssize_t>SHORT, n)
-        for j in range(columns):
-            few[j] = 0
-        for k in range(i, stop):
-            for j in range(columns):
-                few[j] += (x[k * stride + j] - start[j]) * (x[k * stride + j] - start[j])
-        for j in range(columns):
-            away[j] += few[j]
+    add_beyond(x, start, n, stride, columns, True, away)
 
 
 cdef void block_sums(const real* g, const real* x, const real* mean, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t columns,

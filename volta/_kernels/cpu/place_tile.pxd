@@ -3,7 +3,6 @@
 #
 # Layout: elements of a pixel behind one another; anything else by offsets. Threads: none. Sizes: the caller's.
 
-from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.tile cimport LANES32          # for what the C below takes of it
 
 cdef extern from *:

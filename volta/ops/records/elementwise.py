@@ -129,10 +129,12 @@ DOCS = {
 
 
 def _record(name, inputs, names, vjp, *, takes, public=True, promote=None, function=True, method=True, inplace=True, operator=None,
-            reflected=False, aliases=(), kinds=None, room="", tensors=0, rounds=False, **options):
+            reflected=False, aliases=(), kinds=None, room="", tensors=0, rounds=False, factors=False, unrecorded=False,
+            **options):
     """An elementwise record. Where it takes nothing but floating point numbers, integers are converted. In a `room`, such as "special",
     it is a function of that module alone. The first `tensors` inputs may not be Python numbers, as in PyTorch. One beside 16 bits is
-    rounded to them first where the record `rounds`; factors, divisors and limits are computed with as they are."""
+    rounded to them first where the record `rounds`; factors, divisors and limits are computed with as they are, with `factors` also those
+    in tensors without dimensions. The in-place form of an `unrecorded` one leaves the history of what it changes as it is."""
     doc = places = None
     if public:
         formula, result, *operands = DOCS[name]
@@ -143,7 +145,7 @@ def _record(name, inputs, names, vjp, *, takes, public=True, promote=None, funct
         places = Places(function, method, inplace, None, False, operator, reflected, aliases)
     op = register(name, inputs, names=names, vjp=vjp, takes=takes, promote=promote or ("float" if takes == "f" else "common"),
                   kinds=kinds or takes, public=places, room=room, doc=doc, **options)
-    op.tensors, op.rounds = tensors, rounds
+    op.tensors, op.rounds, op.factors, op.unrecorded = tensors, rounds, factors, unrecorded
     return op
 
 

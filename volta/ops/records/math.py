@@ -59,7 +59,7 @@ trunc = unary("trunc", zero, numpy=np.trunc, takes="fi", aliases=("fix",))
 angle = unary("angle", zero, numpy=lambda x: np.where(x < 0, math.pi, np.where(x == x, 0.0, x)), out="cast", inplace=False)
 frac = unary("frac", lambda g: g, numpy=lambda x: x - np.trunc(x), promote="common")
 bitwise_not = unary("bitwise_not", numpy=np.invert, takes="ib", family="bitwise", operator="invert")
-logical_not = unary("logical_not", numpy=np.logical_not, takes="fib", tests=True, out="cast")
+logical_not = unary("logical_not", numpy=np.logical_not, takes="fib", tests=True, out="cast", unrecorded=True)
 isnan = unary("isnan", numpy=np.isnan, takes="fib", tests=True, inplace=False)
 isinf = unary("isinf", numpy=np.isinf, takes="fib", tests=True, inplace=False)
 isfinite = unary("isfinite", numpy=np.isfinite, takes="fib", tests=True, inplace=False)
@@ -176,8 +176,10 @@ def _larger(g, a, b):
 add_op = binary("add", (lambda g: g, lambda g: g), numpy=np.add, takes="fib", public=False, rounds=True)
 sub_op = binary("sub", (lambda g: g, lambda g: -g), numpy=np.subtract, public=False, rounds=True)
 sub_op.no_bool = True
-mul = binary("mul", (lambda g, b: g * b, lambda g, a: g * a), numpy=np.multiply, takes="fib", aliases=("multiply",))
-div_op = binary("div", (lambda g, b: g / b, lambda g, a, b: -g * (a / b) / b), numpy=np.divide, takes="f", domain=(0.3, 3.0), public=False)
+mul = binary("mul", (lambda g, b: g * b, lambda g, a: g * a), numpy=np.multiply, takes="fib", aliases=("multiply",),
+             factors=True)
+div_op = binary("div", (lambda g, b: g / b, lambda g, a, b: -g * (a / b) / b), numpy=np.divide, takes="f", domain=(0.3, 3.0), public=False,
+                factors=True)
 pow = binary("pow", (_pow_a, _pow_b), numpy=np.power, second="exponent", kinds="f", domain=(0.3, 2.5), rtol=2e-5, operator="pow",
               reflected=True, fits="i", rounds=True)
 xlogy = binary("xlogy", (lambda g, a, b: where_op((a == 0) & (b <= 0), 0.0, xlogy(g, b)), lambda g, a, b: g * a / b), takes="f",
@@ -188,9 +190,9 @@ remainder = binary("remainder", (lambda g: g, lambda g, a, b: -g * floor_divide(
 fmod = binary("fmod", (lambda g: g, lambda g, a, b: -g * div_trunc(a, b)), numpy=np.fmod, domain=(0.6, 3.0), smooth=False, tensors=1,
               rounds=True)
 floor_divide = binary("floor_divide", (zero, zero), numpy=np.floor_divide, domain=(0.6, 3.0), smooth=False, operator="floordiv",
-                       reflected=True)
+                       reflected=True, factors=True)
 div_trunc = binary("div_trunc", (zero, zero), numpy=lambda a, b: np.trunc(a / b).astype(np.result_type(a, b)), domain=(0.6, 3.0),
-                    smooth=False, public=False)
+                    smooth=False, public=False, factors=True)
 for _op in (add_op, sub_op, mul, div_op, floor_divide, div_trunc):
     _op.of_numbers = True
 maximum = binary("maximum", (_larger, lambda g, a, b: _larger(g, b, a)), numpy=np.maximum, takes="fib", tensors=2,
@@ -213,9 +215,9 @@ lt = _comparison("lt", np.less, rounds=True, operator="lt", aliases=("less", "cm
 le = _comparison("le", np.less_equal, rounds=True, operator="le", aliases=("less_equal",))
 gt = _comparison("gt", np.greater, rounds=True, operator="gt", aliases=("greater",))
 ge = _comparison("ge", np.greater_equal, rounds=True, operator="ge", aliases=("greater_equal",))
-logical_and = _comparison("logical_and", np.logical_and, tensors=2)
-logical_or = _comparison("logical_or", np.logical_or, tensors=2)
-logical_xor = _comparison("logical_xor", np.logical_xor, tensors=2)
+logical_and = _comparison("logical_and", np.logical_and, tensors=2, unrecorded=True)
+logical_or = _comparison("logical_or", np.logical_or, tensors=2, unrecorded=True)
+logical_xor = _comparison("logical_xor", np.logical_xor, tensors=2, unrecorded=True)
 bitwise_and = binary("bitwise_and", numpy=np.bitwise_and, takes="ib", family="bitwise", operator="and", reflected=True)
 bitwise_or = binary("bitwise_or", numpy=np.bitwise_or, takes="ib", family="bitwise", operator="or", reflected=True)
 bitwise_xor = binary("bitwise_xor", numpy=np.bitwise_xor, takes="ib", family="bitwise", operator="xor", reflected=True)
