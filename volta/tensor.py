@@ -371,8 +371,6 @@ class Tensor(operators.Operators):
         return float(self.item())
 
     def __int__(self) -> int:
-        if self.requires_grad and autograd.is_grad_enabled():
-            warn_once(_NUMBER)
         return int(self.item())
 
     def __index__(self) -> int:
