@@ -268,6 +268,12 @@ def test_errors_are_what_pytorch_users_catch():
         assert isinstance(caught.value, VoltaError)
 
 
+def test_all_errors_are_runtime_errors():
+    """As most of PyTorch's are: a program that catches these goes on."""
+    kinds = [kind for kind in vars(volta.errors).values() if isinstance(kind, type) and issubclass(kind, VoltaError)]
+    assert len(kinds) > 30 and all(issubclass(kind, RuntimeError) for kind in kinds)
+
+
 def test_running_statistics_stay_when_batch_norm_refuses(device):
     mean, var = volta.zeros(3, device=device), volta.ones(3, device=device)
     with pytest.raises(ShapeError):

@@ -63,3 +63,21 @@ def test_factors_in_tensors_are_taken_as_they_are(kind, dtype, each):
     y = volta.tensor(0.1, requires_grad=True)           # a number that a gradient flows to stays a tensor
     (x * y).sum().backward()
     assert y.grad.item() == 3 and (x * volta.tensor(2)).dtype is volta.float16
+
+
+@pytest.mark.parametrize("dtype", STEP)
+@pytest.mark.parametrize("alpha", [0.3, -1e-3, 7.3])
+def test_multiples_that_are_added_are_of_the_rounded_number(dtype, alpha):
+    """Also where a gradient is wanted, and in place: as optimizers add them. (PyTorch rounds the rest of a line, which is too short for a
+    vector, differently.)"""
+    rng = np.random.default_rng(0)
+    x, y = (volta.tensor(rng.standard_normal(4096).astype(np.float32)).to(getattr(volta, dtype)) for _ in range(2))
+    near = volta.tensor(alpha).to(x.dtype).float()
+    expected = {name: getattr(x.double(), name)(y.double() * near.double()).to(x.dtype) for name in ("add", "sub")}
+    for name, want in expected.items():
+        for found in (getattr(volta, name)(x, y, alpha=alpha), getattr(x.clone(), f"{name}_")(y, alpha=alpha),
+                      getattr(x.clone().requires_grad_(), name)(y, alpha=alpha)):
+            assert (found.detach().double() != want.double()).sum().item() < 20
+        a, b = (torch.tensor(t.float().numpy()).to(getattr(torch, dtype)) for t in (x, y))
+        assert (getattr(a, name)(b, alpha=alpha).float().numpy() != want.float().numpy()).sum() < 20
+    assert volta.add(x.requires_grad_(), y, alpha=alpha).grad_fn.name() == "AddBackward0"

@@ -255,3 +255,19 @@ def test_inputs_of_checkpoints_by_themselves():
         checkpoints.check_backward_validity([x, 3])
         with pytest.raises(UserWarning, match="none of the inputs requires a gradient"):
             checkpoints.check_backward_validity([x.detach(), 3])
+
+
+@pytest.mark.parametrize("change", [lambda a, b: (a.exp_(), b.exp_()), lambda a, b: (a.mul_(a), b.sin_()),
+                                    lambda a, b: (a.sigmoid_(), b.neg_())])
+@pytest.mark.parametrize("places", [(0, 1), (0, (slice(None), 1))])
+def test_a_checkpoint_of_views_that_are_changed_in_place(change, places, device):
+    """What a later change would overwrite is copied before."""
+    def function(v):
+        y = v * 2
+        change(*[y[place] for place in places])
+        return (y * y).sum()
+
+    x = volta.tensor([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]], device=device, requires_grad=True)
+    checkpoint(function, x, use_reentrant=False).backward()
+    with graph.allow_mutation_on_saved_tensors():
+        assert x.grad.tolist() == volta.autograd.grad(function(x), x)[0].tolist()

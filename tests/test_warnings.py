@@ -30,6 +30,14 @@ EACH_TIME = {
     "clip_grad_norm is deprecated": lambda x: utils.clip_grad_norm([x], 1.0),
     "nn.init.uniform is deprecated": lambda x: nn.init.uniform(x),
     "nn.init: a tensor without elements": lambda x: nn.init.kaiming_uniform_(x[:0]),
+    "nn.init.trunc_normal_: mean is more than 2 std away": lambda x: nn.init.trunc_normal_(x, 5.0),
+    "affine_grid: with align_corners the one place": lambda x: F.affine_grid(x[:, :2], (3, 1, 1, 2), True),
+    "detect_anomaly: everything is checked": lambda x: volta.autograd.detect_anomaly().__exit__(None, None, None),
+    "assert_allclose is deprecated": lambda x: volta.testing.assert_allclose(x, x),
+    "sdp_kernel is deprecated": lambda x: volta.backends.cuda.sdp_kernel().__enter__(),
+    "cuda.amp.custom_fwd is deprecated": lambda x: volta.cuda.amp.custom_fwd(abs),
+    "cuda.amp.custom_bwd is deprecated": lambda x: volta.cuda.amp.custom_bwd(abs),
+    "DataLoader: 5000 workers are more than": lambda x: volta.utils.data.DataLoader([1], num_workers=5000),
     "checkpoint: give use_reentrant": lambda x: volta.utils.checkpoint.checkpoint(abs, x),
 }
 ONCE = {
@@ -47,6 +55,9 @@ ONCE = {
     "H: of a tensor without dimensions": "x[0, 0].H",
     "add: alpha by position": "x.add(2, x)",
     "a number of a tensor that requires grad": "float(volta.ones(1, requires_grad=True))",
+    "adjoint: of a tensor without dimensions": "x[0, 0].adjoint()",
+    "convolution: padding='same' of an even kernel": "volta.nn.functional.conv1d(x[None], x[None, :, :2], padding='same')",
+    "backward: with create_graph=True": "volta.ones((), requires_grad=True).exp().backward(create_graph=True)",
     "from_numpy: the array is not writable": "volta.from_numpy(np.broadcast_to(1.0, 3))",
 }
 
@@ -99,5 +110,23 @@ def test_what_is_not_warned_of():
         volta.meshgrid(x[0, 0], x[0, 0], indexing="ij")
         assert x[[0, 1]].shape[0] == 2 and x[0].T.shape == x.mT[0].shape == x.mH[0].shape == x[0].H.shape
         nn.init.orthogonal_(x[0])
+        F.conv1d(x, x[:, :, :2], padding="same", dilation=2)
+        F.affine_grid(x[:, :2], (3, 1, 1, 2), False)
+        assert int(volta.ones(1, requires_grad=True)) == 1
+        assert volta.asarray(np.broadcast_to(1.0, 3), copy=True, requires_grad=True).requires_grad
         with volta.no_grad():
             float(volta.ones(1, requires_grad=True))
+
+
+def test_warnings_of_layers(device):
+    x, same = volta.ones(3, 3, device=device), volta.zeros(3, 3, dtype=volta.bool, device=device)
+    attention, layer = nn.MultiheadAttention(3, 1).to(device), nn.Linear(3, 3).to(device)
+    layer.register_full_backward_hook(lambda *args: None)
+    with pytest.warns(UserWarning, match=r"masks of different types, volta.float32 and volta.bool, are deprecated"):
+        attention(x, x, x, key_padding_mask=same[0], attn_mask=x * 0)
+    with pytest.warns(UserWarning, match="register_full_backward_hook: no input of the module wants a gradient"):
+        layer(x).sum().backward()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        attention(x, x, x, key_padding_mask=same[0], attn_mask=same)
+        layer(x.requires_grad_()).sum().backward()

@@ -20,7 +20,7 @@ from volta._kernels.core.graph import Node, is_grad_enabled
 from volta._kernels.core.paths import paths
 from volta._kernels.core.record import Primitive
 from volta.custom import Function, FunctionCtx, as_gradient
-from volta.errors import ArgumentError, AutogradError, CallError, ShapeError
+from volta.errors import ArgumentError, AutogradError, CallError, ShapeError, warn_once
 from volta.late import modules_of as _modules_of
 from volta.saved import AccumulateGrad, GradientEdge, RemovableHandle
 
@@ -180,6 +180,7 @@ class detect_anomaly(set_detect_anomaly):
     """`set_detect_anomaly(True)` for a `with` block."""
 
     def __init__(self, check_nan: bool = True) -> None:
+        warnings.warn("detect_anomaly: everything is checked and takes longer; use it for debugging alone", stacklevel=2)
         super().__init__(True, check_nan)
 
 
@@ -325,6 +326,9 @@ def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Tensor | Sequence
         if grad_tensors is not None:
             raise ArgumentError("backward: grad_tensors and grad_variables were both given; grad_variables is its old name, leave it out")
         grad_tensors = grad_variables
+    if create_graph:                        # (4: for most, who calls `backward` of a tensor)
+        warn_once("backward: with create_graph=True the gradients hold the graph that holds the parameters, so that the garbage collector "
+                  "alone frees them; use autograd.grad, or set .grad to None afterwards", stacklevel=4)
     roots, seeds = _start("backward", "tensors", tensors, grad_tensors)
     retain = create_graph if retain_graph is None else retain_graph
     targets = [] if inputs is None else [_as_target("backward", t) for t in _as_list(inputs)]

@@ -33,12 +33,19 @@ def whole(x):
     return core.view(x, (x.storage.nbytes // _width(x),), (1,), 0)
 
 
-def rebuild(array, dtype, device, requires_grad, dims=None, kind=None):
-    """A tensor of these values, whose dimensions came in the order `dims`, in which they lie in memory, of the class `kind`."""
+def parts(x):
+    """What `rebuild` makes a tensor of the same strides of: the memory from its first to its last element as an array, and where these lie
+    in it. (PyTorch takes all of the memory, however little of it a view shows.)"""
+    reach = [(n - 1) * step for n, step in zip(x._shape, x._strides)] if x._size else [-1]
+    first = sum(min(each, 0) for each in reach) if x._size else 0
+    line = core.view(x, (sum(map(abs, reach)) + 1,), (1,), x.offset + first)
+    return for_numpy(line), x.dtype, str(x.device), x.requires_grad, (x._shape, x._strides, -first)
+
+
+def rebuild(array, dtype, device, requires_grad, place, kind=None):
+    """A tensor of the class `kind` that shows these elements at a `place`: shape, strides, offset."""
     found = tensor(array, dtype=dtype, device=device)
-    if dims is not None:
-        shape, strides = (tuple(each[dims.index(i)] for i in range(len(dims))) for each in (found.shape, found._strides))
-        found = core.view(found, shape, strides, found.offset)
+    found = core.view(found, *place[:2], found.offset + place[2])
     if kind is not None:
         found.__class__ = kind
     return found.requires_grad_(requires_grad)

@@ -6,8 +6,8 @@ import warnings
 _SIZE = re.compile(r"(?:volta|torch)\.Size\(\[(\d*)(.*?)\]\)")
 
 
-class VoltaError(Exception):
-    """Base of Volta's exceptions. Shapes in their texts are plain tuples."""
+class VoltaError(RuntimeError):
+    """Base of Volta's exceptions: RuntimeErrors, as most of PyTorch's are. Shapes in their texts are plain tuples."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*[_SIZE.sub(_as_tuple, arg) if isinstance(arg, str) else arg for arg in args])
@@ -17,7 +17,7 @@ def _as_tuple(size: re.Match[str]) -> str:
     return f"({size[1]}{size[2] or ',' * bool(size[1])})"
 
 
-class ShapeError(VoltaError, RuntimeError, ValueError):
+class ShapeError(VoltaError, ValueError):
     """Shapes that do not fit together."""
 
 
@@ -37,7 +37,7 @@ class IndexTypeError(DTypeError, IndexError):
     """A tensor whose elements are no indices, by their type."""
 
 
-class ArgumentError(VoltaError, ValueError, RuntimeError):
+class ArgumentError(VoltaError, ValueError):
     """An argument outside what the operation takes."""
 
 
@@ -84,15 +84,15 @@ class MissingNameError(MissingError, AttributeError):
     """A name that is not there, of what is also an attribute."""
 
 
-class IndexRangeError(VoltaError, IndexError, RuntimeError):
+class IndexRangeError(VoltaError, IndexError):
     """An index or label outside its dimension."""
 
 
-class LinAlgError(VoltaError, RuntimeError, ValueError):
+class LinAlgError(VoltaError, ValueError):
     """A matrix that has no inverse or decomposition of the kind asked for."""
 
 
-class AutogradError(VoltaError, RuntimeError):
+class AutogradError(VoltaError):
     """A graph that cannot be differentiated as asked."""
 
 
@@ -100,7 +100,7 @@ class GradientTypeError(AutogradError, TypeError):
     """Something that is no gradient, or is kept for one and no tensor."""
 
 
-class DeviceError(VoltaError, RuntimeError):
+class DeviceError(VoltaError):
     """A device that is not there, failed, or does not match."""
 
 
@@ -112,31 +112,31 @@ class BindingLimitError(DeviceError):
     """A GPU buffer larger than one kernel launch can see; the glue cuts the work and tries again."""
 
 
-class TransferError(VoltaError, RuntimeError):
+class TransferError(VoltaError):
     """A copy between host and GPU inside `forbid_transfers()`."""
 
 
-class OutOfMemoryError(VoltaError, MemoryError, RuntimeError):
+class OutOfMemoryError(VoltaError, MemoryError):
     """A device has no room for a tensor."""
 
 
-class WorkerTimeoutError(VoltaError, RuntimeError, TimeoutError):
+class WorkerTimeoutError(VoltaError, TimeoutError):
     """A DataLoader's worker took longer than its timeout."""
 
 
-class WorkerError(VoltaError, RuntimeError):
+class WorkerError(VoltaError):
     """A DataLoader's worker process that died, or an error in it that no other process can hold."""
 
 
-class DatasetError(VoltaError, RuntimeError, ValueError):
+class DatasetError(VoltaError, ValueError):
     """A dataset's file that is missing, damaged or of another format."""
 
 
-class DownloadError(VoltaError, OSError, RuntimeError):
+class DownloadError(VoltaError, OSError):
     """A file that could not be downloaded, or is not the one that was meant."""
 
 
-class StateDictError(VoltaError, RuntimeError, _AsWritten, ValueError):
+class StateDictError(VoltaError, _AsWritten, ValueError):
     """A state dict or checkpoint that does not fit the module."""
 
 
@@ -148,11 +148,11 @@ class UnwritableError(ArgumentError, pickle.PicklingError):
     """An object that no file holds."""
 
 
-class UninitializedError(VoltaError, RuntimeError, ValueError):
+class UninitializedError(VoltaError, ValueError):
     """A lazy parameter or buffer that is used before it has a shape."""
 
 
-class ONNXExportError(VoltaError, RuntimeError):
+class ONNXExportError(VoltaError):
     """A model that does not become an ONNX graph."""
 
 

@@ -61,7 +61,7 @@ def _reshape(node: Node) -> str:
 
 
 STEPS: dict[str, str | Callable[[Node], str]] = {
-    "reshape": _reshape, "cast": "ToCopy0", "contiguous": "Clone0", "place": "ConstantPadNd0", "mulacc": "Addcmul0",
+    "reshape": _reshape, "cast": "ToCopy0", "contiguous": "Clone0", "place": "ConstantPadNd0", "mulacc": _numbers("", "Add0", "Addcmul0"),
     "scatter_sum": "ScatterAdd0", "index_sum": "IndexAdd0",
     "matmul": lambda node: "Mm0" if len(node.shapes[0]) == len(node.shapes[1]) == 2 else "UnsafeView0",
     "linear": lambda node: "Mm0" if node.shapes[2] is None else "Addmm0", "conv2d": "Convolution0", "conv3d": "Convolution0",

@@ -221,7 +221,7 @@ class _Kept:
         self.value: Tensor | None = value
 
 
-class _Keeping(Observer):
+class Keeping(Observer):
     """Copies what is saved before a kernel writes over it."""
 
     def __init__(self) -> None:
@@ -275,7 +275,7 @@ def allow_mutation_on_saved_tensors() -> Iterator[None]:
         raise AutogradError("allow_mutation_on_saved_tensors: one such block cannot be inside another one")
     _keeping.inside = True
     try:
-        with _Keeping() as keeping, saved_tensors_hooks(keeping.pack, keeping.unpack):
+        with Keeping() as keeping, saved_tensors_hooks(keeping.pack, keeping.unpack):
             try:
                 yield
             finally:

@@ -15,7 +15,7 @@ from volta import autograd
 from volta._kernels import core
 from volta._kernels.core import graph, operators, order
 from volta.autograd import Node
-from volta.copying import copied, for_numpy, rebuild
+from volta.copying import copied, parts, rebuild
 from volta.device import as_device
 from volta.dtypes import get_default_dtype, to_numpy
 from volta.errors import ArgumentError, AutogradError, CallError, DTypeError, IndexRangeError, ShapeError, warn_once
@@ -371,8 +371,6 @@ class Tensor(operators.Operators):
         return float(self.item())
 
     def __int__(self) -> int:
-        if self.requires_grad and autograd.is_grad_enabled():
-            warn_once(_NUMBER)
         return int(self.item())
 
     def __index__(self) -> int:
@@ -426,10 +424,8 @@ class Tensor(operators.Operators):
         return out.requires_grad_(self.requires_grad)
 
     def __reduce_ex__(self, protocol):
-        dims = order.order_as((self,))
-        values = for_numpy(self) if dims is None else for_numpy(self).transpose(dims)
         kind = () if type(self) is Tensor else (type(self),)
-        return rebuild, (values, self.dtype, str(self.device), self.requires_grad, dims, *kind), self._attributes or None
+        return rebuild, (*parts(self), *kind), self._attributes or None
 
     # ------------------------------------------------------------ places and types
     def cpu(self, *, memory_format: Layout | None = None) -> Tensor:

@@ -1,11 +1,15 @@
 """torch.cuda.amp: mixed precision with the GPU as the device that is meant."""
 from __future__ import annotations
 
-import functools
 import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from volta.amp import function, mode, scaler
 from volta.dtypes import float16
+
+if TYPE_CHECKING:
+    from volta.types import DTypeLike
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
@@ -27,5 +31,13 @@ class GradScaler(scaler.GradScaler):
         super().__init__("cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
 
 
-custom_fwd = functools.partial(function.custom_fwd, device_type="cuda")
-custom_bwd = functools.partial(function.custom_bwd, device_type="cuda")
+def custom_fwd(fwd: Callable | None = None, *, cast_inputs: DTypeLike = None) -> Callable:
+    """`amp.custom_fwd` of GPUs."""
+    warnings.warn("cuda.amp.custom_fwd is deprecated; write amp.custom_fwd(device_type='cuda')", FutureWarning, stacklevel=2)
+    return function.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
+
+
+def custom_bwd(bwd: Callable) -> Callable:
+    """`amp.custom_bwd` of GPUs."""
+    warnings.warn("cuda.amp.custom_bwd is deprecated; write amp.custom_bwd(device_type='cuda')", FutureWarning, stacklevel=2)
+    return function.custom_bwd(bwd, device_type="cuda")

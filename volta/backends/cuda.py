@@ -1,4 +1,5 @@
 """Settings of CUDA, without effect here."""
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -33,6 +34,7 @@ enable_cudnn_sdp, cudnn_sdp_enabled = _setting("cudnn")
 def sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True,
                enable_cudnn: bool = True) -> Iterator[None]:
     """Allow these kinds of attention kernels inside the `with`. There is one here, which is always used."""
+    warnings.warn("sdp_kernel is deprecated; write nn.attention.sdpa_kernel", FutureWarning, stacklevel=3)
     before = dict(_kinds)
     _kinds.update(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
     try:

@@ -3,17 +3,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from volta.errors import VoltaError
+from volta.errors import UnsupportedError
 
 
 class FlopCounterMode:
-    """Counts nothing. Raises: VoltaError when entered."""
+    """Counts nothing. Raises: UnsupportedError when entered."""
 
     def __init__(self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: dict[Any, Any] | None = None) -> None:
         self.depth, self.display = depth, display
 
     def __enter__(self) -> FlopCounterMode:
-        raise VoltaError("FlopCounterMode: Volta does not count the operations of a model")
+        raise UnsupportedError("FlopCounterMode: Volta does not count the operations of a model")
 
     def __exit__(self, *error: object) -> None:
         pass

@@ -6,7 +6,7 @@ from typing import Any
 
 import volta
 from volta.compat.library import OPERATIONS
-from volta.errors import VoltaError
+from volta.errors import UnsupportedError
 
 
 class _Operator:
@@ -25,7 +25,7 @@ class _Operator:
         name = self._name.split(".")[1]
         found = getattr(volta, name, None) or getattr(volta.Tensor, name, None)
         if found is None:
-            raise VoltaError(f"torch.ops.{self._name} does not exist in Volta")
+            raise UnsupportedError(f"torch.ops.{self._name} does not exist in Volta")
         return found(*args, **kwargs)
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from volta.compat.modules import WHERE
-from volta.errors import VoltaError
+from volta.errors import UnsupportedError
 
 _PROFILES = "it marks parts of a program for another vendor's profiler; volta.profiler measures kernels"
 _MODES = "what runs is watched by volta._kernels.core.call.Observer"
@@ -72,7 +72,7 @@ class Refused(type):
         return cls
 
     def __call__(cls, *arguments: Any, **options: Any) -> Any:
-        raise VoltaError(f"{cls.name} cannot be used in Volta: {cls.reason}; {WHERE}")
+        raise UnsupportedError(f"{cls.name} cannot be used in Volta: {cls.reason}; {WHERE}")
 
     def __getattr__(cls, name: str) -> Any:
         raise AttributeError(f"{cls.name}.{name} does not exist in Volta: {cls.reason}; {WHERE}", name=name)

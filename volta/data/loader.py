@@ -9,6 +9,8 @@ from __future__ import annotations
 import itertools
 import math
 import multiprocessing
+import os
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -126,6 +128,9 @@ class DataLoader(Generic[B]):
             raise ArgumentError(f"DataLoader: timeout option should be non-negative, got {timeout}")
         if not num_workers and (prefetch_factor is not None or persistent_workers):
             raise ArgumentError("DataLoader: prefetch_factor and persistent_workers need num_workers > 0")
+        if num_workers and num_workers > (os.cpu_count() or num_workers):
+            warnings.warn(f"DataLoader: {num_workers} workers are more than the {os.cpu_count()} processors, which may make loading slower",
+                          stacklevel=2)
         if num_workers and prefetch is not None:
             raise ArgumentError("DataLoader: prefetch is for loading without workers; with num_workers give prefetch_factor")
         self._single = isinstance(dataset, (core.TensorBase, np.ndarray))

@@ -266,6 +266,9 @@ class _Backward:
             grads = _replaced("register_full_backward_pre_hook", hook(self.module, grads), grads)
         self.outputs = grads
         if self.inputs is None:                 # no input wants a gradient
+            if _hooks(self.module, "_backward_hooks"):
+                warnings.warn("register_full_backward_hook: no input of the module wants a gradient, so that the hook sees those of its "
+                              "results alone", stacklevel=2)
             for hook in _hooks(self.module, "_backward_hooks").values():
                 given = hook(self.module, (None,), grads)
                 if given is not None and not (isinstance(given, tuple) and all(g is None for g in given)):

@@ -110,6 +110,9 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
     mean, std, a, b = (number("trunc_normal_", *given) for given in (("mean", mean), ("std", std, 0), ("a", a), ("b", b)))
     if std == 0 or a > b:
         raise ArgumentError(f"trunc_normal_: needs std > 0 and a <= b, got std={std}, a={a}, b={b}")
+    if not a - 2 * std <= mean <= b + 2 * std:
+        warnings.warn("nn.init.trunc_normal_: mean is more than 2 std away from [a, b], where values may be distributed inaccurately",
+                      stacklevel=3)
     low, high = (math.erf((v - mean) / (std * math.sqrt(2.0))) for v in (a, b))
     drawn = zeros_like(tensor).uniform_(low, high, generator=generator)
     return tensor.copy_((drawn.erfinv() * (std * math.sqrt(2.0)) + mean).clamp(a, b))

@@ -4,10 +4,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from volta._kernels import core
-from volta.copying import for_numpy
+from volta.copying import parts, rebuild
 from volta.errors import ArgumentError, CallError, UninitializedError
 from volta.ops.creation import empty
-from volta.ops.from_data import tensor
 from volta.subclasses import as_tensors, takes_nothing_over
 from volta.tensor import Tensor
 from volta.types import DeviceLike, DTypeLike
@@ -72,7 +71,7 @@ class Parameter(Tensor, metaclass=_Kind):
         return out
 
     def __reduce_ex__(self, protocol: int):
-        return _rebuild, (type(self), for_numpy(self), self.dtype, str(self.device), self.requires_grad), self._attributes or None
+        return _rebuild, (type(self), parts(self)), self._attributes or None
 
 
 class Buffer(Tensor, metaclass=_Kind):
@@ -175,8 +174,9 @@ class UninitializedBuffer(Uninitialized, Buffer, start=False):
         return type(self), (self.requires_grad, str(self.device), self.dtype, self.persistent)
 
 
-def _rebuild(cls, array, dtype, device, requires_grad):
-    return cls(tensor(array, dtype=dtype, device=device), requires_grad)
+def _rebuild(cls, given):
+    found = rebuild(*given)
+    return cls(found.detach(), found.requires_grad)
 
 
 def is_lazy(param: object) -> bool:

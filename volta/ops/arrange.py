@@ -10,7 +10,7 @@ from volta._kernels.core import graph, indexing, reshaping
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import all_bare, bare, of_one_dtype
 from volta.dtypes import float16, result_type
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError, warn_once
 from volta.ops import reduce
 from volta.ops.assign import copy_
 from volta.ops.copy import clone, flipped
@@ -162,7 +162,10 @@ def adjoint(input: Tensor) -> Tensor:
     if input.ndim == 1:
         raise ShapeError(f"adjoint: needs a matrix, or a batch of them, got shape {input.shape}")
     rank = len(input._shape)
-    return graph.call(permute_op, (input,), {"dims": exchanged("adjoint", rank, rank - 2, rank - 1)}) if rank else input
+    if not rank:
+        warn_once("adjoint: of a tensor without dimensions it is deprecated; write conj", stacklevel=3)
+        return input
+    return graph.call(permute_op, (input,), {"dims": exchanged("adjoint", rank, rank - 2, rank - 1)})
 
 
 @composed(samples=(case((2, 3)), case((2, 3, 4), k=2, dims=(1, 2)), case((2, 3), k=-1)), kinds="fib",

@@ -8,7 +8,7 @@ import numpy as np
 
 from volta import dtypes
 from volta._kernels import core
-from volta._kernels.core import TensorBase, graph
+from volta._kernels.core import TensorBase
 from volta._kernels.core.direct import bare
 from volta.dtypes import result_type
 from volta.errors import ArgumentError, DTypeError, warn_once
@@ -111,10 +111,8 @@ def _in_one(input, other, alpha):
     alpha and its negative."""
     return (type(alpha) in (int, float) and alpha != 1 and isinstance(input, TensorBase) and isinstance(other, TensorBase)
             and input.dtype is other.dtype and input._shape == other._shape and input._strides == other._strides
-            and (input.dtype in (dtypes.float32, dtypes.float64)
-                 or input.dtype in (dtypes.int64, dtypes.int32) and type(alpha) is int and -2**31 < alpha < 2**31
-                 or input.dtype in dtypes.HALVES and not (
-                graph.is_grad_enabled() and (graph.wants_grad(input) or graph.wants_grad(other)))))
+            and (input.dtype.is_floating_point
+                 or input.dtype in (dtypes.int64, dtypes.int32) and type(alpha) is int and -2**31 < alpha < 2**31))
 
 
 @composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=0.5)), numpy=lambda input, other, alpha=1: input + alpha * other,

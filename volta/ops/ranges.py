@@ -272,6 +272,8 @@ def asarray(obj: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
     >>> volta.asarray([1, 2], dtype=volta.float32).tolist()
     [1.0, 2.0]
     """
+    if copy and isinstance(obj, np.ndarray):
+        return tensor(obj, dtype=dtype, device=device, requires_grad=bool(requires_grad))
     out = as_tensor(obj, dtype=dtype, device=device)
     if requires_grad is False and out.requires_grad:
         out = out.detach()

@@ -180,6 +180,8 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None 
 
 _REDUCE = {"sum": (0, np.add), "mean": (0, np.add), "prod": (1, np.multiply), "amax": (-np.inf, np.maximum), "amin": (np.inf, np.minimum)}
 
+SHORT = {"max": "amax", "min": "amin"}          # which PyTorch takes, too
+
 
 def _np_scatter_reduce(x, dim, index, src, reduce, include_self=True):
     where = _np_places(x, dim, index)
@@ -225,6 +227,7 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     [1.0, 6.0]
     """
     dim = as_dim("scatter_reduce", dim, input.ndim)
+    reduce = SHORT.get(reduce, reduce)
     if reduce not in _REDUCE:
         raise ArgumentError(f"scatter_reduce: reduce must be one of {', '.join(_REDUCE)}, got {reduce!r}")
     if (found := _few_combined(input, dim, index, src, reduce, include_self, False)) is not None:

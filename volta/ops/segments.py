@@ -13,15 +13,14 @@ from volta.ops.records.copy import cast
 from volta.ops.records.math import clamp_min, where_op
 from volta.ops.records.view import expand_op, reshape_op
 from volta.ops.scan import cumsum
-from volta.ops.scatter import scatter_reduce
+from volta.ops.scatter import SHORT, scatter_reduce
 from volta.ops.sort import searchsorted
 from volta.ops.table import composed
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
-_STARTS = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
-_REDUCTIONS = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "min": "amin"}
+_STARTS = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": -math.inf, "amin": math.inf}
 
 
 @composed(untested="tests/test_native_forms.py: its lengths are given by name", method=False)
@@ -35,6 +34,7 @@ def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None, 
     >>> volta.segment_reduce(volta.tensor([1.0, 2.0, 3.0]), "max", lengths=volta.tensor([2, 1])).tolist()
     [2.0, 3.0]
     """
+    reduce = SHORT.get(reduce, reduce)
     if reduce not in _STARTS:
         raise ArgumentError(f"segment_reduce: reduce must be one of {', '.join(_STARTS)}, got {reduce!r}")
     if indices is not None or (lengths is None) == (offsets is None):
@@ -76,7 +76,7 @@ def _reduced(data, reduce, axis, counts, ends, initial):
     if begin is not None:                       # what lies before the first segment or behind the last one goes to a row of its own
         at = where_op(reshape_op(places, shape=(1, steps)) < begin, segments, at)
     index = expand_op(reshape_op(at, shape=(lead, steps, 1)), shape=(lead, steps, inner))
-    out = scatter_reduce(out, 1, index, reshape_op(data, shape=(lead, steps, inner)), _REDUCTIONS[reduce])[:, :segments]
+    out = scatter_reduce(out, 1, index, reshape_op(data, shape=(lead, steps, inner)), "sum" if reduce == "mean" else reduce)[:, :segments]
     if reduce == "mean":
         n = cast(reshape_op(counts, shape=(lead, segments, 1)), data.dtype)
         out = out / clamp_min(n, 1.0) if initial is not None else where_op(n > 0, out / clamp_min(n, 1.0), math.nan)

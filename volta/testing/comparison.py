@@ -1,6 +1,7 @@
 """Comparison of tensors, numbers, and sequences and mappings of them, with a report of what differs."""
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Number
 from typing import Any
@@ -49,6 +50,7 @@ def assert_close(actual: object, expected: object, rtol: float | None = None, at
 def assert_allclose(actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True,
                     msg: str = "") -> None:
     """PyTorch's older comparison: what is not a tensor becomes one of the other's dtype, devices and dtypes may differ."""
+    warnings.warn("assert_allclose is deprecated; write assert_close", FutureWarning, stacklevel=2)
     like = next((x for x in (actual, expected) if isinstance(x, volta.Tensor)), None)
     kind = {} if like is None else {"dtype": like.dtype, "device": like.device}
     actual, expected = (x if isinstance(x, volta.Tensor) else volta.tensor(x, **kind) for x in (actual, expected))

@@ -12,6 +12,7 @@ from volta.amp.mode import resumed
 from volta.autograd import enable_grad, graph, is_grad_enabled, no_grad
 from volta.errors import ArgumentError, AutogradError
 from volta.random import default_generator, get_rng_state, set_rng_state
+from volta.saved import Keeping
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -69,23 +70,24 @@ class _Run:
             self._again()
         value, version = self.values.pop(holder.place, (None, 0))
         if value is not None and value.storage.version != version:
-            raise CheckpointError(f"checkpoint: a tensor of shape {value.shape} that a derivative needs is changed in place by the "
-                                  "function; use an out-of-place op")
+            raise CheckpointError(f"checkpoint: a tensor of shape {value.shape} that a derivative needs was changed in place during "
+                                  "backward; use an out-of-place op")
         if value is None or self.checked and (value.shape != holder.shape or value.dtype is not holder.dtype):
             given = "nothing" if value is None else f"shape {value.shape}, {value.dtype}"
             raise CheckpointError(f"checkpoint: the function kept a tensor of shape {holder.shape}, {holder.dtype}, and when called again "
                                 f"{given}; it must do the same each time")
         return value
 
-    def _again(self) -> None:
-        """Call the function once more, with the random numbers of the first time, and keep what is still wanted."""
+    def _again(self, keeping: Keeping | None = None) -> None:
+        """Call the function once more, with the random numbers of the first time, and keep what is still wanted. Where that is changed in
+        place later, call it again, `keeping` copies."""
         wanted = [i for i, holder in enumerate(self.holders) if holder() is not None]
-        count = 0
+        count, found = 0, {}
 
         def keep(x):
             nonlocal count
             if count <= wanted[-1] and self.holders[count]() is not None:
-                self.values[count] = (x, x.storage.version)
+                found[count] = (x, x.storage.version) if keeping is None else keeping.pack(x)
             count += 1
             if self.early_stop and count > wanted[-1]:
                 raise _Enough
@@ -103,6 +105,12 @@ class _Run:
         finally:
             if self.random is not None:
                 default_generator.set_state(now)
+        if keeping is not None:
+            found = {i: (kept.value, kept.value.storage.version) for i, kept in found.items()}
+        elif any(x.storage.version != version for x, version in found.values()):
+            with Keeping() as keeping:
+                return self._again(keeping)
+        self.values.update(found)
 
 
 class _Holder:

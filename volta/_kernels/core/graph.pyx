@@ -87,8 +87,8 @@ cdef object apply(Primitive op, tuple inputs, dict params):
         raise DTypeError(f"{op.name}: needs a tensor, got {', '.join([type(x).__name__ for x in inputs]) or 'nothing'}")
     code = first.dtype.code
     if op.promotion:
-        if not uniform or not op.promoted[0] or (not PLAIN_MASK >> code & 1 and (op.promotion == FLOATING or n > 1)) or (
-                code == BFLOAT16 and not (isinstance(inputs[0], TensorBase) and isinstance(inputs[n - 1], TensorBase))):
+        if not uniform or not op.promoted[0] or (not PLAIN_MASK >> code & 1 and (op.promotion == FLOATING or n > 1)) or (code == BFLOAT16
+                and (n > 2 and op.rounds or not (isinstance(inputs[0], TensorBase) and isinstance(inputs[n - 1], TensorBase)))):
             inputs = promoted(op, inputs)
         elif not op.common >> code & 1:
             refuse_dtype(op, code)

@@ -139,12 +139,29 @@ cdef inline int64_t search_one(const number* line, Py_ssize_t length, number val
     return low + (length == 1 and before(line[low], value, right))
 
 
+cdef inline int64_t search_among_nan(const number* line, Py_ssize_t length, number value, bint right) noexcept nogil:
+    """Where PyTorch's halving leads: behind the NaN that a line ends with where it meets them, though they are greater than the value."""
+    cdef Py_ssize_t low = 0, high = length, middle
+    while low < high:
+        middle = low + (high - low) // 2
+        if before(line[middle], value, right):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 cdef inline void search_line(const number* line, Py_ssize_t length, const number* values, Py_ssize_t n, int64_t* out,
                              bint right) noexcept nogil:
     """SEARCHED values at a time, without branches, so that what one of them waits for does not hold up the others."""
     cdef int64_t low[SEARCHED]
     cdef Py_ssize_t i, k, done = 0
     cdef int64_t left, half
+    if number is double or number is float:
+        if length > 0 and line[length - 1] != line[length - 1]:
+            for i in range(n):
+                out[i] = search_among_nan(line, length, values[i], right)
+            return
     if length > 0:
         if number is double:
             done = search_f64(line, length, values, n, out, right)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -224,6 +225,9 @@ def multi_head_attention_forward(
         k, v = (pad(x, (0, 0, 0, 1)) for x in (k, v))
     is_causal = is_causal and key_padding_mask is None and not need_weights
     extra = (bias_k is not None) + bool(add_zero_attn)
+    if attn_mask is not None and key_padding_mask is not None and attn_mask.dtype is not key_padding_mask.dtype:
+        warnings.warn(f"multi_head_attention_forward: masks of different types, {attn_mask.dtype} and {key_padding_mask.dtype}, are "
+                      "deprecated; give both of one", stacklevel=2)
     mask = _merged(None if is_causal else attn_mask, key_padding_mask, q, key.shape[0] if static_k is None else static_k.shape[1], extra)
     dropout_p = dropout_p if training else 0.0
     if need_weights:

@@ -11,7 +11,7 @@ from volta._kernels.core import reshaped
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
 from volta.dtypes import float32
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError, warn_once
 from volta.nn.functional import integers
 from volta.ops.copy import cast, in_float32, pixels_as
 from volta.ops.join import pad
@@ -60,7 +60,10 @@ def _named_padding(op, input, padding, kernel, stride, dilation):
     sides = same_padding(kernel, dilation)
     before, after = sides[::2], sides[1::2]
     more = [side for a, b in zip(before, after) for side in (0, b - a)]
-    return pad(input, more) if any(more) else input, before[::-1]
+    if not any(more):
+        return input, before[::-1]
+    warn_once("convolution: padding='same' of an even kernel with an odd dilation copies the input, with more padding behind", stacklevel=5)
+    return pad(input, more), before[::-1]
 
 
 # ---------------------------------------------------------------- convolution

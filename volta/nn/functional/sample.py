@@ -72,6 +72,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     """
     if align_corners is None:
         _warn_of_corners("affine_grid")
+    elif align_corners and min(size[2:], default=0) == 1:
+        warnings.warn("affine_grid: with align_corners the one place of a dimension of size 1 is its middle, since PyTorch 1.3",
+                      stacklevel=2)
     rank = len(size) - 2
     if rank not in (2, 3) or min(size) < 1:
         raise ArgumentError(f"affine_grid: size must be (N, C, H, W) or (N, C, D, H, W), all positive, got {tuple(size)}")

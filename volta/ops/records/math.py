@@ -247,7 +247,7 @@ clamp_op = ternary("clamp", ("x", "min", "max"), (
     fits="ifh")
 clamp_op.bounds = True
 mulacc = ternary("mulacc", ("a", "b", "c"), (lambda g, b: g * b, lambda g, a: g * a, lambda g: g), numpy=lambda a, b, c: a * b + c,
-                  takes="fi", rtol=2e-5, inplace=False, fits="ifh")
+                  takes="fi", rtol=2e-5, inplace=False, fits="ifh", rounds=True)
 _SCALED = tuple(case(*s, ()) for s in TERNARY_SHAPES)
 add_product = ternary("add_product", ("x", "a", "b", "value"), (
     lambda g: g, lambda g, b, value: g * (b * value), lambda g, a, value: g * (a * value), lambda g, a, b: g * a * b),

@@ -1,0 +1,77 @@
+"""Edges of arguments, values and layouts: differences from PyTorch that comparisons found."""
+import copy
+import math
+import pickle
+
+import pytest
+
+import volta
+from volta import nn
+from volta.compat import refused
+from volta.errors import ArgumentError
+
+NAN, INF = math.nan, math.inf
+
+
+def test_short_names_of_reductions(device):
+    x, index, source = volta.zeros(3, device=device), volta.tensor([0, 1, 1], device=device), volta.tensor([1.0, 2.0, -3.0], device=device)
+    for short, own in (("max", "amax"), ("min", "amin")):
+        expected = x.scatter_reduce(0, index, source, own).tolist()
+        assert x.scatter_reduce(0, index, source, short).tolist() == x.clone().scatter_reduce_(0, index, source, short).tolist() == expected
+        lengths = volta.tensor([1, 2], device=device)
+        assert volta.segment_reduce(source, own, lengths=lengths).tolist() == volta.segment_reduce(source, short, lengths=lengths).tolist()
+        with pytest.raises(ArgumentError, match="index_reduce: reduce must be one of prod, mean, amax, amin, got"):
+            x.index_reduce(0, index, source, short)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_places_in_lines_that_end_with_nan(dtype):
+    """Where PyTorch's halving leads: it goes on behind NaN that it meets."""
+    values = volta.tensor([0.0, 1.0, 1.5, INF, NAN, -INF], dtype=getattr(volta, dtype))
+    for line, right, expected in (([1, NAN, NAN], False, [3] * 6), ([1, 2, NAN], False, [0, 0, 1, 3, 3, 0]),
+                                  ([1, 2, 3, NAN], True, [0, 1, 1, 4, 4, 0]), ([0, 1, 2, 3, NAN, NAN, NAN], False, [0, 1, 2, 7, 7, 0])):
+        line = volta.tensor(line, dtype=values.dtype)
+        assert volta.searchsorted(line, values, right=right).tolist() == expected
+        many = volta.searchsorted(line, values.repeat(20), right=right)
+        assert many.tolist() == expected * 20 and volta.bucketize(values, line, right=right).tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_a_mean_beside_a_variance_is_infinite_where_the_last_element_alone_is(dtype):
+    for values, expected in (([1, INF], INF), ([2, 1, -INF], -INF), ([INF, 1], NAN), ([INF, -INF], NAN), ([1] * 40 + [INF], INF)):
+        x = volta.tensor([values, values], dtype=getattr(volta, dtype))
+        for variance, mean in (volta.var_mean(x, 1), volta.std_mean(x, 1), volta.var_mean(x.t().contiguous(), 0)):
+            assert all(math.isnan(v) for v in variance.tolist())
+            assert str(mean.tolist()) == str([float(expected)] * 2)
+    assert volta.var_mean(volta.tensor([INF], dtype=getattr(volta, dtype)), correction=0)[1].item() == INF
+
+
+VIEWS = {"columns": lambda x: x[:, 1:, ::2], "turned": lambda x: x.permute(2, 0, 1), "row": lambda x: x[1], "one": lambda x: x[1, 1, 1],
+         "expanded": lambda x: x[0, 0].expand(3, 4), "overlapping": lambda x: x.as_strided((3, 3), (1, 1), 2), "none": lambda x: x[:, :0]}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64", "bool"])
+def test_pickles_keep_strides(view, dtype, device):
+    x = VIEWS[view](volta.arange(24, device=device).reshape(2, 3, 4).to(getattr(volta, dtype)))
+    found = pickle.loads(pickle.dumps(x))
+    assert found.tolist() == x.tolist() and found.stride() == x.stride() and found.dtype is x.dtype and found.device == x.device
+    if x.dtype.is_floating_point:
+        kept = pickle.loads(pickle.dumps(nn.Parameter(x)))
+        assert kept.stride() == x.stride() and kept.tolist() == x.tolist() and kept.requires_grad and isinstance(kept, nn.Parameter)
+
+
+def test_a_pickle_of_a_row_is_small():
+    assert len(pickle.dumps(volta.zeros(1000, 1000)[3])) < 5000
+    assert len(pickle.dumps(volta.zeros(1).expand(1000, 1000))) < 1000
+
+
+def test_copies_of_parameters_lie_as_they_do():
+    weight = nn.Parameter(volta.arange(6.0).reshape(2, 3).t())
+    assert copy.deepcopy(weight).stride() == pickle.loads(pickle.dumps(weight)).stride() == (1, 3)
+
+
+def test_refused_names_raise_what_programs_catch():
+    for kind in (RuntimeError, NotImplementedError):
+        with pytest.raises(kind, match="cannot be used in Volta"):
+            refused.Refused("DTensor", (), {"name": "torch.distributed.tensor.DTensor", "reason": "none"})()
