@@ -391,10 +391,11 @@ cpdef int check_elements(str name, TensorBase target) except -1:
 
 def check_apart(str name, TensorBase target not None, TensorBase other not None, bint whole=False):
     """Raise where a tensor that is read shares part of the memory of the one written to, or (`whole`) all of it. As in PyTorch that is
-    asked of tensors without gaps."""
+    asked of tensors without gaps, and of one that is both."""
     cdef Py_ssize_t start = target.offset * target.dtype.itemsize, end = start + target.size * target.dtype.itemsize
     cdef Py_ssize_t low = other.offset * other.dtype.itemsize, high = low + other.size * other.dtype.itemsize
-    if not same_bytes(target.storage, other.storage) or low >= end or start >= high or not (dense(target) and dense(other)):
+    if not same_bytes(target.storage, other.storage) or low >= end or start >= high or not (
+            target is other or dense(target) and dense(other)):
         return
     if whole or target.shape != other.shape or low != start or high != end or not (
             target.contiguous and other.contiguous or target._strides == other._strides):
