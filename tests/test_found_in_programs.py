@@ -71,3 +71,29 @@ def test_arrays_without_dimensions_are_numbers_and_masks():
     assert x.tolist() == [0.0, 7.0, 2.0]
     x[np.array(True)] = 1.0
     assert x.tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize("changes", [("clamp_(-0.5, 1.5)", "add_(x)"), ("mul_(x)", "add_(x)"), ("sin_()", "mul_(x)"), ("pow_(2)", "add_(1)"),
+                                     ("lerp_(x * 2, x)", "mul_(2)")])
+def test_what_hooks_are_given_of_a_change_in_place_stays_as_it_was(device, changes):
+    def changed(x):
+        y = x.clone()
+        for change in changes:
+            eval("y." + change, {"x": x, "y": y})
+        return y
+    x = volta.tensor([1.0, 2.0, 3.0], device=device, requires_grad=True)
+    expected = volta.autograd.grad(changed(x).sum(), x)[0]
+    with volta.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        y = changed(x)
+    assert volta.equal(volta.autograd.grad(y.sum(), x)[0], expected)
+    along = volta.ones(3, device=device)
+    assert volta.allclose(volta.func.jvp(changed, (x.detach(),), (along,))[1], expected)
+    assert volta.allclose(volta.func.linearize(changed, x.detach())[1](along), expected)
+
+
+def test_parameters_of_containers_that_are_dicts_are_found_by_name():
+    layers = volta.nn.ModuleDict({"x": volta.nn.BatchNorm1d(3)})
+    assert layers.get_parameter("x.weight") is layers["x"].weight
+    assert layers.get_buffer("x.running_mean") is layers["x"].running_mean
+    with pytest.raises(AttributeError, match="nope"):
+        volta.nn.ParameterDict({"a": volta.ones(1)}).get_parameter("nope")

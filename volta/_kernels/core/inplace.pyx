@@ -13,7 +13,7 @@ from volta._kernels import core as _core
 from volta._kernels.core.base cimport BFLOAT16, BOOL, FLOAT32, FLOAT64, PLAIN_MASK, DType, TensorBase, dtype_of, is_half, same_bytes
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted, refuse_dtype
 from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
-from volta._kernels.core.hooks cimport check_alone, heard, retain_after
+from volta._kernels.core.hooks cimport check_alone, heard, hooked, retain_after
 from volta._kernels.core.graph import custom_node, of_recorded, replay
 from volta._kernels.core.order cimport dense
 from volta._kernels.core.overriding cimport overridden, overriding
@@ -223,7 +223,7 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
 cdef object run_into(Primitive op, TensorBase target, tuple inputs):
     """target = op(*inputs) in place, wherever it is among these tensors and numbers."""
     cdef object x, source, result
-    cdef TensorBase copy, t
+    cdef TensorBase t
     cdef DType dtype = target.dtype
     cdef bint recorded, plain = PLAIN_MASK >> dtype.code & 1, alike = True      # nothing to promote; of one shape
     if target.storage.version < 0:
@@ -257,13 +257,10 @@ cdef object run_into(Primitive op, TensorBase target, tuple inputs):
         refuse_shape(op, broadcast(op, inputs), target)
     if recorded and grad_mode() and not (op.tests and op.name in _UNRECORDED):
         check_inplace(op.name, target)
-        source = as_before(target)
+        source = _copied(as_before(target)) if hooked else as_before(target)        # hooks are given what is saved, once
         result = apply(op, tuple([source if x is target else x for x in inputs]), {})
-        if (<TensorBase>result)._node is not None and _keeps(<Node>(<TensorBase>result)._node, source):
-            copy = call_kernel(_contiguous, target.storage.device, (source,), None, None)
-            copy._node, copy._index = (<TensorBase>source)._node, (<TensorBase>source)._index
-            copy._requires_grad = (<TensorBase>source)._requires_grad
-            (<Node>(<TensorBase>result)._node).replace_saved(source, copy)
+        if not hooked and (<TensorBase>result)._node is not None and _keeps(<Node>(<TensorBase>result)._node, source):
+            (<Node>(<TensorBase>result)._node).replace_saved(source, _copied(<TensorBase>source))
         return overwrite(target, result)
     check_elements(op.name, target)
     if dtype is target.dtype:
@@ -271,6 +268,13 @@ cdef object run_into(Primitive op, TensorBase target, tuple inputs):
     else:
         copy_into(target, apply(op, inputs, {}))
     return target
+
+
+cdef TensorBase _copied(TensorBase source):
+    """A copy with the same history, which keeps its values."""
+    cdef TensorBase copy = call_kernel(_contiguous, source.storage.device, (source,), None, None)
+    copy._node, copy._index, copy._requires_grad = source._node, source._index, source._requires_grad
+    return copy
 
 
 cdef object _apply_in_batch(Primitive op, TensorBase target, tuple inputs):
