@@ -290,16 +290,16 @@ class Module(HookMethods, StateMethods):
 
         Raises: AttributeError where there is none.
         """
-        return self._held("get_parameter", "_parameters", target)
+        return self._found("get_parameter", "_parameters", target)
 
     def get_buffer(self, target: str) -> Tensor:
         """The buffer under a dotted name.
 
         Raises: AttributeError where there is none.
         """
-        return self._held("get_buffer", "_buffers", target)
+        return self._found("get_buffer", "_buffers", target)
 
-    def _held(self, op, table, target):
+    def _found(self, op, table, target):
         path, _, name = target.rpartition(".")
         found = self.get_submodule(path).__dict__[table].get(name)
         if found is None:

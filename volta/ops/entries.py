@@ -46,10 +46,12 @@ def as_held(x: Tensor, value: Number) -> Number:
 
 def slices_of(op, d, input, index, source):
     """Index, a vector, and source, one slice of the input for each of its positions."""
-    check_integers(op, index)
-    index, source = alike(op, input, index, source)
     if index.ndim > 1:
         raise RankError(f"{op}: index must be a vector or one number, got shape {index.shape}")
+    if op == "index_copy" and source.ndim != input.ndim and source.shape and input.shape:
+        raise RankError(f"{op}: source {source.shape} must have as many dimensions as input {input.shape}")
+    check_integers(op, index)
+    index, source = alike(op, input, index, source)
     slices = input.shape[:d] + (index._size,) + input.shape[d + 1:] if input.shape else (index._size,)
     if (source.shape or (1,)) != slices or op == "index_reduce" and not input.shape and source.shape:
         raise RankError(f"{op}: source {source.shape} must be like input {input.shape} with one slice along dimension {d} for each of "

@@ -229,7 +229,7 @@ def _sides(rank, pad):
 def _frame(shape, pad):
     """Of an input of this shape (the slices that negative sizes leave, None for all of it; what `place` is told, None for nothing)."""
     before, after = _sides(len(shape), pad)
-    if any(n + a + b < 0 for n, a, b in zip(shape, before, after)):
+    if any(n + min(a, 0) + min(b, 0) < 0 for n, a, b in zip(shape, before, after)):
         raise ShapeError(f"pad: {pad} cuts more than shape {shape} has")
     left = tuple([slice(max(-a, 0), n + min(b, 0)) for n, a, b in zip(shape, before, after)]) if min(pad, default=0) < 0 else None
     if max(pad, default=0) <= 0:

@@ -11,7 +11,7 @@ from volta._kernels.core import TensorBase, graph, reshaped
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
 from volta.dtypes import HALVES, as_dtype, bool_, float32, int64, result_type, uint8
-from volta.errors import ArgumentError, CallError, DTypeError, IndexRangeError
+from volta.errors import ArgumentError, AutogradError, CallError, DTypeError, IndexRangeError
 from volta.ops.copy import clone
 from volta.ops.records.chain import fused
 from volta.ops.records.copy import cast
@@ -104,11 +104,18 @@ def need_dim(name: str, dim: int | None) -> int:
 
 
 # ---------------------------------------------------------------- sums and extremes
+def cast_to_add(name, input, dtype):
+    """The elements as they are added up or multiplied; an AutogradError where a gradient is wanted of a dtype that has none."""
+    if not dtype.is_floating_point and input.requires_grad and graph.is_grad_enabled():
+        raise AutogradError(f"{name}: there are no gradients in {dtype}; detach() the tensor, or give a floating point dtype")
+    return cast(input, dtype)
+
+
 def _in_dtype(name, record, input, dim, keepdim, dtype):
     """A sum or product computed in `dtype`: integers and bool in int64, which wraps to the same."""
     if dtype is not None:
         dtype = as_dtype(dtype)
-        input = cast(input, dtype)
+        input = cast_to_add(name, input, dtype)
     dims = as_dims(name, dim, input.ndim)
     if dims:
         out = record(input, dim=dims, keepdim=keepdim)

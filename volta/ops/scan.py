@@ -10,7 +10,7 @@ from volta.errors import DTypeError
 from volta.ops.records.copy import cast
 from volta.ops.records.scan import cummax_op, cummin_op, cumprod_op, cumsum_op, logcumsumexp_op
 from volta.ops.records.view import reshape_op
-from volta.ops.reduce import ValuesIndices
+from volta.ops.reduce import ValuesIndices, cast_to_add
 from volta.ops.table import case, composed
 from volta.shapes import as_dim
 
@@ -25,9 +25,10 @@ def _in_dtype(name, record, input, dim, dtype):
     """A scan of elements of `dtype`; bool counts as 0 and 1, and integers add up in int64, which wraps to the same."""
     if dtype is None:
         return record(input, dim=as_dim(name, dim, len(input._shape)))
-    if as_dtype(dtype) is bool_:
+    dtype, d = as_dtype(dtype), as_dim(name, dim, input.ndim)
+    if dtype is bool_ and input.ndim and input._size:
         raise DTypeError(f"{name}: results of bool are not available; give an integer dtype, or use any() or all()")
-    return cast(record(cast(input, as_dtype(dtype)), dim=as_dim(name, dim, input.ndim)), as_dtype(dtype))
+    return cast(record(cast_to_add(name, input, dtype), dim=d), dtype)
 
 
 @composed(out="dtype", samples=_SAMPLES, inplace=True, kinds="fib", numpy=lambda x, dim: cumsum_op.details.numpy(x, dim), rtol=2e-5)

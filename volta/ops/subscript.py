@@ -63,7 +63,8 @@ def _as_index(item, x):
         return made
     if isinstance(item, (list, tuple, np.ndarray, range)):
         array = np.asarray(item)
-        return tensor(array.astype(np.int64) if array.size == 0 and array.dtype != bool else array, device=x.device)
+        made = tensor(array.astype(np.int64) if array.size == 0 and array.dtype != bool else array, device=x.device)
+        return made if made.shape else _as_index(made, x)
     return item if item is None or item is Ellipsis else _integer(item)
 
 
@@ -287,6 +288,10 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
             value = value.to(x.device)
         if value.dtype is not x.dtype:
             value = cast(value, x.dtype)            # recorded, so that its gradient comes back in its own dtype
+    if key is False:
+        return None
+    if key is True:
+        key = None
     if x._view is not None:
         inplace.check_inferred(x)
     parsed = indexing.parse(x, key, number or kind is x.dtype)
@@ -301,7 +306,7 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
                 return None
             return _assign(x, _Slice(parsed), value)
         return _write_view(reshaping.slice_view(x, **parsed), value)
-    masks = parsed is not None and all(mask is True or mask is False or mask.dtype is bool_ for _, mask in parsed[1])
+    masks = parsed is not None and all(isinstance(mask, core.TensorBase) and mask.dtype is bool_ for _, mask in parsed[1])
     if not number and kind is not x.dtype and not (masks and value._size == 1):
         raise DTypeError(f"setitem: at index tensors a value must have the dtype of the tensor, {x.dtype}, got {kind}; use .to(dtype)")
     if parsed is None:

@@ -17,7 +17,7 @@ from volta._kernels.core.graph cimport Node, apply
 from volta._kernels.core.graph import custom_node
 from volta._kernels.core.histories cimport Shown, check_alone, heard, wants
 from volta._kernels.core.histories import of_recorded, replay
-from volta._kernels.core.hooks cimport retain_after
+from volta._kernels.core.hooks cimport hooked, retain_after
 from volta._kernels.core.order cimport dense
 from volta._kernels.core.overriding cimport overridden, overriding
 from volta._kernels.core.record cimport Op, Primitive
@@ -222,7 +222,7 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
 cdef object run_into(Primitive op, TensorBase target, tuple inputs):
     """target = op(*inputs) in place, wherever it is among these tensors and numbers."""
     cdef object x, source, result
-    cdef TensorBase copy, t
+    cdef TensorBase t
     cdef DType dtype = target.dtype
     cdef bint recorded, plain = PLAIN_MASK >> dtype.code & 1, alike = True      # nothing to promote; of one shape
     if target.storage.version < 0:
@@ -256,13 +256,10 @@ cdef object run_into(Primitive op, TensorBase target, tuple inputs):
         refuse_shape(op, broadcast(op, inputs), target)
     if recorded and grad_mode() and not op.unrecorded:
         check_inplace(op.name, target)
-        source = as_before(target)
+        source = _copied(as_before(target)) if hooked else as_before(target)        # hooks are given what is saved, once
         result = apply(op, tuple([source if x is target else x for x in inputs]), {})
-        if (<TensorBase>result)._node is not None and _keeps(<Node>(<TensorBase>result)._node, source):
-            copy = call_kernel(_contiguous, target.storage.device, (source,), None, None)
-            copy._node, copy._index = (<TensorBase>source)._node, (<TensorBase>source)._index
-            copy._requires_grad = (<TensorBase>source)._requires_grad
-            (<Node>(<TensorBase>result)._node).replace_saved(source, copy)
+        if not hooked and (<TensorBase>result)._node is not None and _keeps(<Node>(<TensorBase>result)._node, source):
+            (<Node>(<TensorBase>result)._node).replace_saved(source, _copied(<TensorBase>source))
         return overwrite(target, result)
     check_elements(op.name, target)
     if dtype is target.dtype:
@@ -270,6 +267,13 @@ cdef object run_into(Primitive op, TensorBase target, tuple inputs):
     else:
         copy_into(target, apply(op, inputs, {}))
     return target
+
+
+cdef TensorBase _copied(TensorBase source):
+    """A copy with the same history, which keeps its values."""
+    cdef TensorBase copy = call_kernel(_contiguous, source.storage.device, (source,), None, None)
+    copy._node, copy._index, copy._requires_grad = source._node, source._index, source._requires_grad
+    return copy
 
 
 cdef object _apply_in_batch(Primitive op, TensorBase target, tuple inputs):
@@ -378,10 +382,11 @@ cpdef int check_elements(str name, TensorBase target) except -1:
 
 def check_apart(str name, TensorBase target not None, TensorBase other not None, bint whole=False):
     """Raise where a tensor that is read shares part of the memory of the one written to, or (`whole`) all of it. As in PyTorch that is
-    asked of tensors without gaps."""
+    asked of tensors without gaps, and of one that is both."""
     cdef Py_ssize_t start = target.offset * target.dtype.itemsize, end = start + target.size * target.dtype.itemsize
     cdef Py_ssize_t low = other.offset * other.dtype.itemsize, high = low + other.size * other.dtype.itemsize
-    if not same_bytes(target.storage, other.storage) or low >= end or start >= high or not (dense(target) and dense(other)):
+    if not same_bytes(target.storage, other.storage) or low >= end or start >= high or not (
+            target is other or dense(target) and dense(other)):
         return
     if whole or target.shape != other.shape or low != start or high != end or not (
             target.contiguous and other.contiguous or target._strides == other._strides):
