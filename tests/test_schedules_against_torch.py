@@ -160,3 +160,12 @@ def test_what_is_led_below_zero_is_loaded():
         second.load_state_dict(first.state_dict())
         rates.append([(float(g["lr"]), g["momentum"]) for g in second.param_groups] + first.param_groups[0]["params"][0].tolist())
     assert rates[0] == rates[1]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_rates_are_equal_to_the_last_bit(name):
+    found, expected = [], []
+    for lib, rates in ((volta, found), (torch, expected)):
+        optimizer = optimizer_of(lib)
+        rates += walked(optimizer, EVERY[name](schedules(lib), optimizer), 30)
+    assert found == expected

@@ -13,7 +13,7 @@ from typing import Any
 
 from volta._kernels.core.base import call_gpus
 from volta._kernels.core.size import call_package
-from volta.compat.modules import Finder
+from volta.compat.modules import ROOTS, Finder
 from volta.device import set_gpu_gaps
 from volta.errors import VoltaError
 
@@ -34,7 +34,7 @@ def install() -> None:
     """
     if _finder in sys.meta_path:
         return
-    present = sorted(name for name in ("torch", "torchvision") if name in sys.modules)
+    present = sorted(name for name in ROOTS if name in sys.modules)
     if present:
         raise VoltaError(f"compat.install: {present[0]} is imported already, from {getattr(sys.modules[present[0]], '__file__', None)}; "
                          "call volta.compat.install() before it, or start the script by python -m volta run")
@@ -55,7 +55,7 @@ def uninstall() -> None:
         call_package("volta")
         set_gpu_gaps("error")
         _name_classes(False)
-        for name in [n for n in sys.modules if n.partition(".")[0] in ("torch", "torchvision")]:
+        for name in [n for n in sys.modules if n.partition(".")[0] in ROOTS]:
             del sys.modules[name]
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from volta.data.workers import Pass
+from volta.nn import functional
 from volta.nn.container import ModuleList
 from volta.nn.conv import _Convolution
 from volta.nn.dropouts import _Dropout
@@ -34,7 +35,7 @@ MODULES = frozenset(
     "activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold instancenorm lazy linear loss module "
     "normalization padding pixelshuffle pooling rnn sparse transformer upsampling utils modules "                       # torch.nn
     "optimizer adadelta adagrad adam adamw adamax asgd lbfgs nadam radam rmsprop rprop sgd sparse_adam "                # torch.optim
-    "dataloader dataset sampler distributed collate _utils "                                                            # torch.utils.data
+    "dataloader dataset sampler distributed collate worker pin_memory _utils "                                          # torch.utils.data
     "function variable grad_mode anomaly_mode graph gradcheck "                                                         # torch.autograd
     "bernoulli beta binomial categorical cauchy chi2 constraint_registry constraints continuous_bernoulli dirichlet distribution "
     "exp_family exponential fishersnedecor gamma generalized_pareto geometric gumbel half_cauchy half_normal independent inverse_gamma kl "
@@ -72,20 +73,29 @@ def _calculate_correct_fan(tensor: Any, mode: str) -> int:
     return fans("_calculate_correct_fan", tensor)[("fan_in", "fan_out").index(mode.lower())]
 
 
+def _get_activation_fn(activation: str) -> Callable[[Tensor], Tensor]:
+    """The function that a transformer's layer knows by this name. Raises: RuntimeError for another name."""
+    if activation not in ("relu", "gelu"):
+        raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+    return getattr(functional, activation)
+
+
 def is_lazy(param: Any) -> bool:
     """Whether a parameter waits for its shape."""
     return isinstance(param, Uninitialized)
 
 
 NAMES = {
-    "ParamsT": Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
+    **{name: TypeVar(name, covariant=True) for name in ("T_co", "_T_co")},         # type: ignore[misc]  (named as in PyTorch)
+    "UninitializedTensorMixin": Uninitialized, "ParamsT": Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
     "_AvgPoolNd": _AvgPool, "_BaseDataLoaderIter": Pass, "_IncompatibleKeys": LoadResult, "is_lazy": is_lazy,
     "_BatchNorm": _BatchNorm, "_ConvNd": _Convolution, "_DropoutNd": _Dropout, "_InstanceNorm": _InstanceNorm,
     "_LRScheduler": LRScheduler, "_Loss": _Loss, "_MaxPoolNd": _MaxPool, "_NormBase": _BatchNorm, "_WeightedLoss": _Loss,
     "_calculate_correct_fan": _calculate_correct_fan, "_calculate_fan_in_and_fan_out": _calculate_fan_in_and_fan_out,
     "_EXTRA_STATE_KEY_SUFFIX": "_extra_state", "_collate_fn_t": Callable[[list[Any]], Any], "_worker_init_fn_t": Callable[[int], None],
     "np_str_obj_array_pattern": re.compile(r"[SaUO]"),
-    "_get_clones": _get_clones, "_no_grad_trunc_normal_": trunc_normal_, "_ntuple": _ntuple, "required": _RequiredParameter(),
+    "_get_activation_fn": _get_activation_fn, "_get_clones": _get_clones,
+    "_no_grad_trunc_normal_": trunc_normal_, "_ntuple": _ntuple, "required": _RequiredParameter(),
     **{hook.__name__: hook for hook in (
         register_module_buffer_registration_hook, register_module_forward_hook, register_module_forward_pre_hook,
         register_module_full_backward_hook, register_module_full_backward_pre_hook, register_module_module_registration_hook,
@@ -94,10 +104,14 @@ NAMES = {
     **{name: _ntuple(n, name) for n, name in enumerate(("_single", "_pair", "_triple", "_quadruple"), 1)}}
 # Names of one module, one of which is also that of a module in it, and where they are.
 OWN = {"torch._subclasses.fake_tensor": {"is_fake": "volta.compat.internal"},
+       "torch.utils._python_dispatch": {"is_traceable_wrapper_subclass": "volta.compat.internal"},
        "torch.fx.experimental.proxy_tensor": {"get_proxy_mode": "volta.compat.internal"},
        "torch": dict.fromkeys(("_sample_dirichlet", "_standard_gamma"), "volta.distributions.gamma"),
        "torch.distributions.multivariate_normal": dict.fromkeys(
            ("_batch_mahalanobis", "_batch_mv", "_precision_to_scale_tril"), "volta.distributions.joint"),
+       "torch.distributed.rpc": {"is_available": "volta.distributed"},
+       "torch.distributed.autograd": {"is_available": "volta.distributed"},
+       "torch.distributions.transforms": {"_clipped_sigmoid": "volta.distributions.elementwise_transforms"},
        "torch.autograd": dict.fromkeys(("gradcheck", "gradgradcheck"), "volta.testing"),
        **{f"torch.optim.{name}": {name: "volta.compat.steps"}
           for name in "adadelta adagrad adam adamax adamw radam rmsprop sgd".split()}}

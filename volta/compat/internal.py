@@ -26,6 +26,11 @@ def is_fake(x: object) -> bool:
     return False
 
 
+def is_traceable_wrapper_subclass(t: object) -> bool:
+    """False: no class of tensors is made of others for a compiler to look into."""
+    return False
+
+
 def get_proxy_mode() -> None:
     """None: no compiler traces."""
 

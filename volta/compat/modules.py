@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSIONS = {"torch": "2.13.0", "torchvision": "0.28.0"}         # the releases whose names are here
+ROOTS = (*VERSIONS, "functorch")
 # Modules that have another name here, the longest that fits. A name that ends in "." serves all modules under it.
 PLACES = {
     "torch": "volta",
@@ -28,6 +29,7 @@ PLACES = {
     "torch.utils.data": "volta.data",
     "torch.utils.data.": "volta.data",
     "torch.utils.data._utils.collate": "volta.data.collate",
+    "torch.utils.data._utils.pin_memory": "volta.compat.pinned",
     "torch.utils.model_zoo": "volta.hub",
     "torch.autograd.": "volta.autograd",
     "torch.autograd.functional": "volta.derivatives",
@@ -40,10 +42,12 @@ PLACES = {
     "torch.ops": "volta.compat.operators",
     "torch.storage": "volta.storage",
     "torch.utils._python_dispatch": "volta.compat.unused",
+    "torch.utils._contextlib": "volta.compat.decorating",
     "torch.utils.cpp_extension": "volta.compat.cpp_extension",
     "torch.utils.flop_counter": "volta.compat.flop_counter",
     "torch._higher_order_ops": "volta.compat.unused",
     "torch._higher_order_ops.": "volta.compat.unused",
+    "torch.distributed.autograd": "volta.compat.unused",
     "torch.distributed.device_mesh": "volta.compat.unused",
     "torch.distributed.fsdp": "volta.compat.unused",
     "torch.distributed.nn": "volta.compat.unused",
@@ -70,12 +74,16 @@ PLACES = {
     "torch.utils._foreach_utils": "volta.compat.foreach",
     "torch._utils": "volta.compat.flat",
     "torch._C": "volta.compat.internal",
+    "torch._C._functorch": "volta.compat.samples",
+    "torch._functorch": "volta.compat.unused",
+    "torch._functorch.vmap": "volta.compat.samples",
     "torch.compiler": "volta.compat.compiler",
     "torch._dynamo": "volta.compat.compiler",
     "torch._dynamo.": "volta.compat.compiler",
     "torch._inductor": "volta.compat.compiler",
     "torch._inductor.": "volta.compat.compiler",
     "torch.utils._pytree": "volta.compat.pytree",
+    "functorch": "volta.compat.functorch",
     "safetensors.torch": "volta.compat.safetensors",
     "torch.jit.annotations": "typing",
     "torch.nn.attention.flex_attention": "volta.nn.flex_attention",
@@ -184,6 +192,8 @@ class View(ModuleType):
                     pass
             self._absent.add(name)
             raise _missing(self.__name__, name) from None
+        if name == "__all__":                           # of a module that has fewer modules in it than the one here
+            return [each for each in value if hasattr(self, each)]
         if not _is_ours(value):
             return value
         try:
@@ -227,7 +237,7 @@ class Finder:
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         """The place of a module of PyTorch; None for other modules. Raises: ModuleNotFoundError where Volta has none for it."""
-        if name.partition(".")[0] not in VERSIONS and name != "safetensors.torch":
+        if name.partition(".")[0] not in ROOTS and name != "safetensors.torch":
             return None
         try:
             if not is_served(name):

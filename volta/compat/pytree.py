@@ -6,10 +6,11 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["LeafSpec", "MappingKey", "PyTree", "TreeSpec", "register_constant", "register_dataclass", "register_pytree_node", "tree_all",
-           "tree_any", "tree_flatten", "tree_iter", "tree_leaves", "tree_map", "tree_map_", "tree_map_only", "tree_structure",
-           "tree_unflatten"]
+__all__ = ["Context", "LeafSpec", "MappingKey", "PyTree", "SequenceKey", "TreeSpec", "register_constant", "register_dataclass",
+           "register_pytree_node", "tree_all", "tree_any", "tree_flatten", "tree_is_leaf", "tree_iter", "tree_leaves", "tree_map",
+           "tree_map_", "tree_map_only", "tree_structure", "tree_unflatten"]
 
+Context: TypeAlias = Any
 PyTree: TypeAlias = Any
 IsLeaf = Callable[[Any], bool] | None
 namedtuple: Any = object()              # stands for the types of all named tuples
@@ -41,11 +42,21 @@ class MappingKey(NamedTuple):
     key: Any
 
 
+class SequenceKey(NamedTuple):
+    """Where a child is in a list or tuple."""
+    idx: int
+
+
+def _list_flatten_with_keys(tree: list[Any]) -> tuple[list[tuple[SequenceKey, Any]], None]:
+    return [(SequenceKey(i), child) for i, child in enumerate(tree)], None
+
+
 def _dict_flatten_with_keys(tree: dict[Any, Any]) -> tuple[list[tuple[MappingKey, Any]], list[Any]]:
     return [(MappingKey(key), child) for key, child in tree.items()], list(tree)
 
 
 _, _dict_flatten, _dict_unflatten = SUPPORTED_NODES[dict]
+_, _list_flatten, _list_unflatten = SUPPORTED_NODES[list]
 
 
 def register_pytree_node(cls: type, flatten_fn: Callable[[Any], tuple[list[Any], Any]],
@@ -132,11 +143,16 @@ class LeafSpec(TreeSpec):
         return "*"
 
 
+def tree_is_leaf(tree: Any, is_leaf: IsLeaf = None) -> bool:
+    """Whether a tree is a leaf: of no type that has children, or what `is_leaf` says is one."""
+    return _get_node_type(tree) not in SUPPORTED_NODES or is_leaf is not None and is_leaf(tree)
+
+
 def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
     """The leaves of a tree, and its form. What `is_leaf` says is a leaf is not gone into."""
-    kind = _get_node_type(tree)
-    if kind not in SUPPORTED_NODES or is_leaf is not None and is_leaf(tree):
+    if tree_is_leaf(tree, is_leaf):
         return [tree], LeafSpec()
+    kind = _get_node_type(tree)
     children, context = SUPPORTED_NODES[kind].flatten_fn(tree)
     parts = [tree_flatten(child, is_leaf) for child in children]
     return [leaf for leaves, _ in parts for leaf in leaves], TreeSpec(kind, context, [form for _, form in parts])
@@ -189,3 +205,15 @@ def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: IsLeaf = None) -> 
 def tree_all(pred: Callable[[Any], bool], tree: Any, is_leaf: IsLeaf = None) -> bool:
     """Whether `pred` is true of all leaves."""
     return all(map(pred, tree_leaves(tree, is_leaf)))
+
+
+def _broadcast_to_and_flatten(tree: Any, treespec: TreeSpec, is_leaf: IsLeaf = None) -> list[Any] | None:
+    """The leaves of a tree, each as often as the other tree has leaves in its place; None where that one does not go as deep."""
+    if tree_is_leaf(tree, is_leaf):
+        return [tree] * treespec.num_leaves
+    kind = _get_node_type(tree)
+    children, context = SUPPORTED_NODES[kind].flatten_fn(tree)
+    if kind != treespec.type or len(children) != treespec.num_children or context != treespec.context:
+        return None
+    parts = [_broadcast_to_and_flatten(child, form, is_leaf) for child, form in zip(children, treespec.children_specs, strict=True)]
+    return None if None in parts else [leaf for part in parts for leaf in part or ()]

@@ -20,7 +20,11 @@ _PROCESSES = "Volta trains in one process"
 _WORKERS = "an iterator of a DataLoader is of one kind, whoever fetches the samples"
 # The names by module, and why they are not here.
 _REASONS = {
-    "torch": {"PyTorchFileReader TypedStorage": _MEMORY, "SymBool SymFloat SymInt": _COMPILER},
+    "torch": {"PyTorchFileReader TypedStorage": _MEMORY, "SymBool SymFloat SymInt": _COMPILER,
+              "AggregationType AnyType Argument AwaitType Block BoolType ClassType ComplexType ConcreteModuleType DeviceObjType DictType "
+              "EnumType FloatType FutureType Graph InferredType IntType InterfaceType ListType Node NoneType NumberType OptionalType "
+              "PyObjectType RRefType StreamObjType StringType SymBoolType SymIntType TensorType TupleType Type UnionType Value": _COMPILER},
+    "torch._C": {"Block Graph Node Value": _COMPILER},
     "torch._dynamo": {"OptimizedModule": _COMPILER},
     "torch._dynamo.eval_frame": {"OptimizedModule": _COMPILER},
     "torch.autograd.profiler": {"emit_itt emit_nvtx": _PROFILES},
@@ -29,6 +33,7 @@ _REASONS = {
     "torch.distributed": {"Backend ProcessGroup Store Work": _PROCESSES},
     "torch.distributed.device_mesh": {"DeviceMesh init_device_mesh": _PROCESSES},
     "torch.distributed.nn": {"all_gather all_reduce broadcast reduce": _PROCESSES},
+    "torch.distributed.rpc": {"BackendType PyRRef RRef RpcBackendOptions WorkerInfo": _PROCESSES},
     "torch.distributed.optim": {"ZeroRedundancyOptimizer": _PROCESSES},
     **dict.fromkeys(("torch.distributed.tensor", "torch.distributed._tensor"), {"DTensor Replicate Shard": _PROCESSES}),
     "torch.distributed.fsdp": {"CPUOffload CPUOffloadPolicy FSDPModule FullyShardedDataParallel MixedPrecision MixedPrecisionPolicy "
@@ -39,12 +44,14 @@ _REASONS = {
     "torch.fft": {"fft fft2 fftfreq fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft rfft2 rfftfreq "
                   "rfftn": _COMPLEX},
     "torch._tensor_str": {"PRINT_OPTS _tensor_str": "tensors print by volta.printing"},
+    "torch.jit": {"_get_trace_graph": _COMPILER},
     "torch.nn.parallel.scatter_gather": {"gather scatter scatter_kwargs": _PROCESSES},
     "torch.fx.experimental.proxy_tensor": {"make_fx": _COMPILER},
     "torch._subclasses": {"FakeTensor FakeTensorMode": _FAKES},
     "torch._subclasses.fake_tensor": {"FakeTensor FakeTensorMode": _FAKES},
     "torch.storage": {"TypedStorage": _MEMORY},
     "torch.utils._python_dispatch": {"TorchDispatchMode": _MODES},
+    "torch.utils.data._utils.worker": {"_generate_state": _WORKERS},
     "torch.utils.cpp_extension": {"BuildExtension CUDAExtension CppExtension load load_inline": "kernels of a program's own are written in "
                                                                                                "WGSL: volta.kernel"},
     "torch.utils.data.dataloader": {"_MultiProcessingDataLoaderIter _SingleProcessDataLoaderIter": _WORKERS},

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from volta import compat
-from volta.compat.modules import WHERE
+from volta.compat.modules import ROOTS, WHERE
 from volta.errors import VoltaError
 
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
             sys.path[0] = os.path.dirname(os.path.abspath(script))
             runpy.run_path(script, run_name="__main__")
     except ImportError as error:
-        if (error.name or "").partition(".")[0] in ("torch", "torchvision"):
+        if (error.name or "").partition(".")[0] in ROOTS:
             error.add_note(f"`torch` is Volta here; {WHERE}")
         raise
     return 0

@@ -87,21 +87,25 @@ class PowerTransform(Transform):
     inverse_shape = forward_shape
 
 
+def _inside(y):                 # where the logarithms of y and 1 - y are finite
+    limits = finfo(y.dtype)
+    return y.clamp(limits.tiny, 1 - limits.eps)
+
+
+def _clipped_sigmoid(x):
+    return _inside(x.sigmoid())
+
+
 class SigmoidTransform(Transform):
     """sigmoid(x)."""
     bijective, sign, codomain = True, 1, unit_interval
 
     def _call(self, x):
-        return self._inside(x.sigmoid())
+        return _clipped_sigmoid(x)
 
     def _inverse(self, y):
-        y = self._inside(y)
+        y = _inside(y)
         return y.log() - (-y).log1p()
-
-    @staticmethod
-    def _inside(y):             # where both logarithms are finite
-        limits = finfo(y.dtype)
-        return y.clamp(limits.tiny, 1 - limits.eps)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return -softplus(-x) - softplus(x)

@@ -89,6 +89,9 @@ class MultiStepLR(LRScheduler):
     def scale(self, index, epoch):
         return self.gamma ** sum(count for m, count in Counter(self.milestones).items() if m <= epoch)
 
+    def _advanced(self, index, lr):
+        return lr * self.gamma ** self.milestones[self.last_epoch] if self.last_epoch in self.milestones else lr
+
 
 class ConstantLR(LRScheduler):
     """Times `factor` for the first `total_iters` epochs."""
@@ -135,6 +138,14 @@ class LinearLR(LRScheduler):
         share = min(epoch, self.total_iters) / self.total_iters if self.total_iters else 0.0
         return self.start_factor + (self.end_factor - self.start_factor) * share
 
+    def _advanced(self, index, lr):
+        if self.last_epoch == 0:
+            return lr * self.start_factor
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return lr
+        span = self.end_factor - self.start_factor
+        return lr * (1.0 + span / (self.total_iters * self.start_factor + (self.last_epoch - 1) * span))
+
 
 class PolynomialLR(LRScheduler):
     """Down to 0 in `total_iters` epochs, as (1 - epoch / total_iters) ** power."""
@@ -149,7 +160,8 @@ class PolynomialLR(LRScheduler):
     def _advanced(self, index, lr):
         if self._is_initial or self.last_epoch > self.total_iters:
             return lr
-        return lr * (self.scale(index, self.last_epoch) / self.scale(index, self.last_epoch - 1))
+        now, before = (1.0 - epoch / self.total_iters for epoch in (self.last_epoch, self.last_epoch - 1))
+        return lr * (now / before) ** self.power
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -167,9 +179,9 @@ class CosineAnnealingLR(LRScheduler):
         if self._is_initial:
             return rates
         if (self.last_epoch - 1) % (2 * self.T_max) == self.T_max:          # up again from the bottom, where the share is 0
-            return [lr + (base - self.eta_min) * self._share(self.last_epoch) for lr, base in zip(rates, self.base_lrs)]
-        ratio = self._share(self.last_epoch) / self._share(self.last_epoch - 1)
-        return [self.eta_min + (lr - self.eta_min) * ratio for lr in rates]
+            return [lr + (base - self.eta_min) * (1 - math.cos(math.pi / self.T_max)) / 2 for lr, base in zip(rates, self.base_lrs)]
+        now, before = (1 + math.cos(math.pi * epoch / self.T_max) for epoch in (self.last_epoch, self.last_epoch - 1))
+        return [now / before * (lr - self.eta_min) + self.eta_min for lr in rates]
 
     def closed_lr(self):
         return [self.eta_min + (base - self.eta_min) * self._share(self.last_epoch) for base in self.base_lrs]
