@@ -334,3 +334,27 @@ def test_losses_of_labels_in_16_bits(reduction, dtype, rng):
             assert found.tolist() == volta.autograd.grad(of_wide, wide, g.float())[0].to(dtype).tolist()
     with pytest.raises(IndexError, match="nll_loss: label 7 at position 1 is outside the 7 classes"):
         F.nll_loss(volta.zeros(2, 7, dtype=dtype), volta.tensor([0, 7]))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"])
+def test_few_elements_are_counted(dtype):
+    dtype = getattr(volta, dtype)
+    given = [0.0, 1.0, 0.0, 2.0] + [-1.0] * dtype.is_signed
+    if dtype.is_floating_point:
+        given += [-0.0, float("nan"), float("inf"), volta.finfo(dtype).smallest_normal]
+    x = volta.tensor(given, dtype=dtype)
+    zeros = 2 + dtype.is_floating_point
+    found = x.count_nonzero()
+    assert found.dtype is volta.int64 and found.shape == () and found == x._size - zeros == x.repeat(300).count_nonzero() // 300
+    assert x.expand(3, x._size).count_nonzero() == 3 * (x._size - zeros) and x[:0].count_nonzero() == 0 and x[1].count_nonzero() == 1
+    assert volta.tensor([[5e-324, 0.0]], dtype=volta.float64).t().count_nonzero() == 1
+
+
+def test_sizes_of_new_tensors():
+    for given in ((2, 3), ((2, 3),), ([2, 3],), (volta.Size([2, 3]),), (np.int64(2), 3)):
+        assert volta.zeros(*given).shape == volta.ones(*given).shape == volta.empty(*given).shape == (2, 3)
+    assert volta.zeros(()).shape == volta.zeros(size=()).shape == () and volta.zeros(0, 4).shape == (0, 4)
+    with pytest.raises(ShapeError, match="sizes must not be negative, got \\(2, -1\\)"):
+        volta.zeros(2, -1)
+    with pytest.raises(ShapeError, match="at most .* and 2\\*\\*60 elements are possible"):
+        volta.zeros(2 ** 31, 2 ** 31)

@@ -40,9 +40,7 @@ _made_as_this = composed(function=False, untested="as the function without new_"
 # ---------------------------------------------------------------- by rule
 def _shape(op, given, named):
     """The shape of `f(2, 3)`, `f((2, 3))` or `f(size=(2, 3))`."""
-    sizes = given[0] if len(given) == 1 and isinstance(given[0], tuple) else given
-    if named is None and plain_sizes(sizes):
-        checked_size(sizes)
+    if named is None and (sizes := plain_sizes(given)) is not None:
         return sizes
     return as_shape(*listed(op, given, named))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from volta._kernels.core import TensorBase, graph, reshaped
 from volta._kernels.core.call import run_kernel
-from volta._kernels.core.direct import bare
+from volta._kernels.core.direct import bare, few_counted
 from volta.dtypes import HALVES, as_dtype, bool_, float32, int64, result_type, uint8
 from volta.errors import ArgumentError, AutogradError, CallError, DTypeError, IndexRangeError
 from volta.ops.copy import clone
@@ -346,6 +346,8 @@ def count_nonzero(input: Tensor, dim: int | Sequence[int] | None = None) -> Tens
     >>> volta.count_nonzero(volta.tensor([0, 2, 3]))
     tensor(2)
     """
+    if dim is None and (few := few_counted(input)) is not None:
+        return few
     found = input if input.dtype is bool_ else input != 0
     if dim is None and input._contiguous and bare(input):
         return run_kernel(sum_op, found.device, (reshaped(found, (found._size,)),), _OF_LINE)

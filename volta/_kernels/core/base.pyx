@@ -321,14 +321,15 @@ cdef tuple contiguous_strides(tuple shape):
 cdef Py_ssize_t MAX_SIZE = <Py_ssize_t>1 << 60       # elements: their bytes still fit 64 bits
 
 
-cpdef bint plain_sizes(object shape) except -1:
-    """Whether these are a shape as they are: ints of at least 0, which are checked by `checked_size`, and at least one."""
-    cdef tuple sizes = plain(shape)
+cpdef tuple plain_sizes(tuple given):
+    """The shape of `f(2, 3)` or `f((2, 3))`, counted by `checked_size`; None unless it has sizes, all of them ints of at least 0."""
+    cdef tuple sizes = plain(given[0]) if PyTuple_GET_SIZE(given) == 1 and isinstance(given[0], tuple) else given
     cdef Py_ssize_t n = PyTuple_GET_SIZE(sizes), i
     for i in range(n):
         if type(sizes[i]) is not int or sizes[i] < 0:
-            return False
-    return n > 0
+            return None
+    checked_size(sizes)
+    return sizes if n > 0 else None
 
 
 cpdef Py_ssize_t checked_size(object sizes) except -1:

@@ -1,9 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """When composed functions may leave the graph out: short calls are made of little else than its steps. Knows no op."""
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport (
-    FLOAT32, FLOAT64, INT32, INT64, DType, Storage, TensorBase, address, contiguous_strides, empty_host, is_half, make_tensor, same_bytes)
+    FLOAT32, FLOAT64, INT32, INT64, DType, Storage, TensorBase, address, contiguous_strides, dtype_of, empty_host, is_half, make_tensor,
+    same_bytes)
 from volta._kernels.core.call cimport call_kernel, watching
 from volta._kernels.core.grad_mode cimport grad_mode
 from volta._kernels.core.histories cimport wants
@@ -11,7 +13,13 @@ from volta._kernels.core.record cimport Primitive
 
 
 cdef enum:
-    FEW = 1024                  # elements along a dimension
+    FEW = 1024                  # elements along a dimension, or in all
+
+ctypedef fused word:
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
 
 
 def bare(TensorBase x not None, TensorBase y=None):
@@ -84,6 +92,36 @@ def on_diagonal(TensorBase x not None, tuple shape not None, Py_ssize_t offset):
     for b in range(x.size // n):
         for i in range(n):
             memcpy(to + ((b * rows + below + i) * columns + right + i) * width, source + (b * n + i) * width, width)
+    return out
+
+
+cdef Py_ssize_t _counted(const word* x, Py_ssize_t n, word mask) noexcept nogil:
+    cdef Py_ssize_t i, found = 0
+    for i in range(n):
+        found += (x[i] & mask) != 0
+    return found
+
+
+def few_counted(TensorBase x not None):
+    """How many elements are not 0 (int64): of floats, whose bits but the sign are not all 0. None where x is not row-major, there are
+    many, or a graph is wanted."""
+    cdef TensorBase out
+    cdef int width = x.dtype.itemsize, sign = x.dtype.is_floating_point
+    cdef char* a
+    cdef Py_ssize_t found
+    if x.size > FEW or not x.contiguous or not bare_one(x):
+        return None
+    a = address(x)
+    if width == 4:
+        found = _counted[uint32_t](<const uint32_t*>a, x.size, <uint32_t>-1 >> sign)
+    elif width == 8:
+        found = _counted[uint64_t](<const uint64_t*>a, x.size, <uint64_t>-1 >> sign)
+    elif width == 2:
+        found = _counted[uint16_t](<const uint16_t*>a, x.size, <uint16_t>(0xFFFF >> sign))
+    else:
+        found = _counted[uint8_t](<const uint8_t*>a, x.size, 0xFF)
+    out = empty_host((), dtype_of(INT64))
+    (<int64_t*>address(out))[0] = found
     return out
 
 
