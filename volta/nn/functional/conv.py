@@ -147,25 +147,34 @@ def _reshaped(x, shape):
     return reshaped(x, shape) if bare(x) else reshape_op(x, shape=shape)
 
 
-def _conv_transpose(op, rank, input, weight, bias, stride, padding, output_padding, groups, dilation):
-    _check_weight(op, rank, input.shape, weight.shape, bias if bias is None else bias.shape, groups, transposed=True)
-    kernel = weight.shape[2:]
+@functools.lru_cache(maxsize=1024)
+def _fitted_transpose(op, rank, input, weight, bias, stride, padding, more, dilation, groups):
+    """(size, cut, stride, padding, dilation) of what fits: cut of a result without padding, where it is longer than what a convolution
+    could have read, else None. IN: shapes."""
+    _check_weight(op, rank, input, weight, bias, groups, transposed=True)
+    size, kernel = input[2:], weight[2:]
     stride, dilation = per_dim(op, "stride", stride, rank), per_dim(op, "dilation", dilation, rank)
-    padding, more = per_dim(op, "padding", padding, rank, 0), per_dim(op, "output_padding", output_padding, rank, 0)
+    padding, more = per_dim(op, "padding", padding, rank, 0), per_dim(op, "output_padding", more, rank, 0)
     if any(m >= max(s, d) for m, s, d in zip(more, stride, dilation)):
         raise ArgumentError(f"{op}: output_padding {more} must be smaller than the stride {stride} or the dilation {dilation}")
-    size = tuple((n - 1) * s - 2 * p + d * (k - 1) + m + 1 for n, s, p, d, k, m in
-                 zip(input.shape[2:], stride, padding, dilation, kernel, more))
-    if 0 in kernel or 0 in input.shape[2:] or min(size) < 1:
-        raise ShapeError(f"{op}: an input of {_sized(input.shape[2:])} with a kernel of {_sized(kernel)} and padding {padding} leaves "
-                         f"nothing: the output would have {_sized(size)}")
+    reach = tuple([(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(size, stride, dilation, kernel)])
+    found = tuple([r - 2 * p + m for r, p, m in zip(reach, padding, more)])
+    if 0 in kernel or 0 in size or min(found) < 1:
+        raise ShapeError(f"{op}: an input of {_sized(size)} with a kernel of {_sized(kernel)} and padding {padding} leaves "
+                         f"nothing: the output would have {_sized(found)}")
+    if all(m < s for m, s in zip(more, stride)):
+        return found, None, stride, padding, dilation
+    cut = [side for n, r, p in zip(found[::-1], reach[::-1], padding[::-1]) for side in (-p, n + p - r)]
+    return reach, cut, stride, (0,) * rank, dilation
+
+
+def _conv_transpose(op, rank, input, weight, bias, stride, padding, more, groups, dilation):
+    stride, padding, more, dilation = [tuple(x) if type(x) is list else x for x in (stride, padding, more, dilation)]
+    size, cut, stride, padding, dilation = _fitted_transpose(op, rank, input._shape, weight._shape, None if bias is None else bias._shape,
+                                                             stride, padding, more, dilation, groups)
     transposed = _TRANSPOSED[rank] if input.dtype.is_floating_point else integers.conv_transpose
-    if any(m >= s for m, s in zip(more, stride)):       # longer than what a convolution could have read: all that windows reach, then cut
-        reach = tuple((n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(input.shape[2:], stride, dilation, kernel))
-        out = transposed(input, weight, reach, stride, (0,) * rank, dilation, groups)
-        out = pad(out, [side for n, r, p in zip(size[::-1], reach[::-1], padding[::-1]) for side in (-p, n + p - r)])
-    else:
-        out = transposed(input, weight, size, stride, padding, dilation, groups)
+    out = transposed(input, weight, size, stride, padding, dilation, groups)
+    out = out if cut is None else pad(out, cut)
     return out if bias is None else out + reshape_op(bias, shape=bias.shape + (1,) * rank)
 
 
@@ -189,7 +198,10 @@ def _transpose1d(x, weight, size, stride, padding, dilation, groups):
 
 
 def _transpose2d(x, weight, size, stride, padding, dilation, groups):
-    return conv2d_grad_input(x, weight, height=size[0], width=size[1], stride=stride, padding=padding, dilation=dilation, groups=groups)
+    options = {"height": size[0], "width": size[1], "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    if x.dtype is weight.dtype and bare(x, weight):
+        return run_kernel(conv2d_grad_input, x.device, (x, weight), options)
+    return conv2d_grad_input(x, weight, **options)
 
 
 def _transpose3d(x, weight, size, stride, padding, dilation, groups):
