@@ -9,6 +9,7 @@ import pytest
 import volta
 from volta.amp import GradScaler, mode
 from volta.errors import ArgumentError
+from volta.ops import table
 from volta.utils.checkpoint import checkpoint
 
 F = volta.nn.functional
@@ -353,3 +354,8 @@ def test_the_older_names_of_each_device():
     volta.set_autocast_enabled(False)                   # of GPUs, as in PyTorch
     with pytest.raises(TypeError, match="enabled must be True or False, got 1"):
         volta.set_autocast_enabled("cpu", 1)
+
+
+def test_what_is_listed_is_there():
+    declared = {op.__name__ for op in table.FUNCTIONS.values()} | {op.name for op in table.RECORDS.values()}
+    assert not {name for policies in mode.POLICIES.values() for name in policies} - declared

@@ -4,8 +4,10 @@ from collections import OrderedDict
 import pytest
 
 import volta
+from volta import node_names
 from volta.autograd import graph
 from volta.errors import ArgumentError, AutogradError
+from volta.ops import subscript, table
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; these comparisons are an extra")
 
@@ -305,3 +307,9 @@ def test_parameters_that_nodes_keep():
         seen.append([x.softmax(1).grad_fn._saved_dim, x.cumsum(0).grad_fn._saved_dim, x.sum(0, keepdim=True).grad_fn._saved_keepdim])
         seen.append(hasattr(x.exp().grad_fn, "_saved_dim"))
     _both(run)
+
+
+def test_what_has_a_name_is_there():
+    """Steps are records, or classes of derivatives; labels are of public functions."""
+    assert not [name for name in node_names.STEPS if name not in table.RECORDS and not hasattr(subscript, name)]
+    assert not node_names.LABELS.keys() - {op.name for op in table.FUNCTIONS.values()}

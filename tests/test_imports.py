@@ -22,7 +22,8 @@ LAYERS = (
                "volta.printing", "volta.autograd", "volta.custom", "volta.saved", "volta.storage", "volta.results")),
     ("kernels", ("volta._kernels", "volta.gpu")),
     ("device", ("volta.device",)),
-    ("table", ("volta.ops.table", "volta.ops.checks", "volta.ops.old_forms", "volta.ops.operands", "volta.ops.without_out")),
+    ("table", ("volta.ops.table", "volta.ops.checks", "volta.ops.old_forms", "volta.ops.operands", "volta.ops.particular",
+               "volta.ops.without_out")),
     ("records", ("volta.ops.records",)),
     ("devices", ("volta.devices",)),        # they bind kernels to the records
     ("ops", ("volta.ops",)),

@@ -1,9 +1,13 @@
 """Arguments of kinds that PyTorch refuses are refused: None for what may only be left out, NumPy's bool for bool, arrays for tensors."""
+import inspect
+
 import numpy as np
 import pytest
 
 import volta
+from volta._kernels.core.record import Composed
 from volta.errors import DTypeError
+from volta.ops import particular, table
 
 X = volta.ones(2, 3)
 
@@ -153,3 +157,14 @@ def test_integers_of_other_kinds_are_refused(each):
         X.to("cpu", volta.float32, 1)
     with pytest.raises(IndexError, match="a tensor without dimensions has none to repeat along"):
         volta.repeat_interleave(volta.tensor(1.0), 2, dim=0)
+
+
+def test_what_is_particular_is_there():
+    """Each function and argument that `ops/particular.py` names is declared."""
+    arguments = {}
+    for op in table.FUNCTIONS.values():
+        if isinstance(op, Composed):
+            arguments.setdefault(op.function.__name__, set()).update(inspect.signature(op.function).parameters)
+    for names in (particular.OWN, particular.GIVEN, *particular.KINDS.values()):
+        assert not [(name, found) for name in names if (found := names[name] - arguments.get(name, set()))]
+    assert particular.BY_PLACE | particular.PAIRED <= arguments.keys() and particular.TRUTHS <= set().union(*arguments.values())

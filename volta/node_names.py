@@ -131,7 +131,7 @@ LABELS: dict[str, str | tuple[str, str] | list | Callable[[tuple, dict], str | N
     **{name: f"{stem}0" for name, stem in (word.split(":") for word in """
         addmm:Addmm addmv:Addmv addbmm:Addbmm baddbmm:Baddbmm addr:Addr bmm:Bmm mv:Mv dot:Dot vdot:Vdot einsum:View inner:View
         kron:UnsafeView chain_matmul:View linalg.multi_dot:View aminmax:Aminmax std:Std std_mean:StdMean var_mean:VarMean
-        mode:Mode kthvalue:Kthvalue nansum:Nansum polygamma:Polygamma mvlgamma:Mvlgamma sgn:Sgn ldexp:Ldexp deg2rad:Deg2Rad
+        mode:Mode kthvalue:Kthvalue nansum:Nansum polygamma:Polygamma mvlgamma:Mvlgamma ldexp:Ldexp deg2rad:Deg2Rad
         rad2deg:Rad2Deg t:T transpose:Transpose swapaxes:Transpose unsqueeze:Unsqueeze repeat:Repeat tile:Repeat
         diag_embed:DiagEmbed trace:Trace flip:Flip fliplr:Flip flipud:Flip rot90:Rot90 roll:Roll select:Select chunk:Split
         split_with_sizes:SplitWithSizes unbind:Unbind index_select:IndexSelect take:Take masked_select:MaskedSelect
@@ -150,8 +150,8 @@ LABELS: dict[str, str | tuple[str, str] | list | Callable[[tuple, dict], str | N
         rsub:Rsub linalg.lu_factor:LinalgLuFactorEx linalg.pinv:LinalgPinv linalg.vector_norm:LinalgVectorNorm glu:Glu
         fill:Fill diagonal_scatter:DiagonalScatter select_scatter:SelectScatter slice_scatter:SliceScatter""".split())},
     "rsub": "Rsub1", "quantile": "Squeeze4", "nanquantile": "Squeeze4", "max_pool1d": "Squeeze1", "avg_pool1d": "Squeeze1",
-    "functional.adaptive_max_pool1d": "Squeeze1", "adaptive_avg_pool1d": "Squeeze1", "functional.cosine_similarity": "Sum1",
-    "cosine_similarity": "Sum1", "pairwise_distance": "Norm1", "sum_to_size": "Sum1",
+    "functional.adaptive_max_pool1d": "Squeeze1", "adaptive_avg_pool1d": "Squeeze1", "cosine_similarity": "Sum1",
+    "pairwise_distance": "Norm1", "sum_to_size": "Sum1",
     "max": ("Max0", "Max1"), "min": ("Min0", "Min1"), "median": ("Median1", "Median0"), "nanmedian": ("Nanmedian1", "Nanmedian0"),
     "clamp": [1, "Clamp1", "Clamp0"], "masked_fill": [2, "MaskedFill0", "MaskedFill1"], "scatter": [3, "Scatter1", "Scatter0"],
     "squeeze": [-1, "Squeeze0", "Squeeze1"], "split": _split, "diag": _diag, "div": _div,

@@ -26,28 +26,28 @@ __all__ = ["autocast", "autocast_decrement_nesting", "autocast_increment_nesting
            "set_autocast_dtype", "set_autocast_enabled"]
 
 _HALF = """addbmm addmm addmv addr attention baddbmm bmm chain_matmul conv1d conv2d conv3d conv_transpose1d conv_transpose2d
-    conv_transpose3d einsum gru gru_cell linear lstm lstm_cell matmul mm multi_dot mv prelu recurrent rnn rnn_relu rnn_relu_cell rnn_tanh
+    conv_transpose3d einsum gru gru_cell linear lstm lstm_cell matmul mm multi_dot mv prelu recurrent rnn_relu rnn_relu_cell rnn_tanh
     rnn_tanh_cell scaled_dot_product_attention vecdot"""
 _WIDE = """acos asin bce binary_cross_entropy binary_cross_entropy_with_logits cdist cosh cosine_embedding_loss cosine_similarity
     cross_entropy ctc_loss cumprod cumsum dist erfinv exp expm1 float_power gaussian_nll_loss group_norm gumbel_softmax
     hinge_embedding_loss kl_div l1_loss layer_norm linear_cross_entropy log log10 log1p log2 log_softmax logsumexp
     margin_ranking_loss matrix_norm mse_loss multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss nll_loss norm
     normalize pairwise_distance pdist poisson_nll_loss pow prod reciprocal renorm rms_norm row_norm rsqrt sinh smooth_l1_loss
-    soft_margin_loss softmax softmin softplus sum sum_dim tan triplet_margin_loss triplet_margin_with_distance_loss vector_norm"""
+    soft_margin_loss softmax softmin softplus sum tan triplet_margin_loss triplet_margin_with_distance_loss vector_norm"""
 _WIDEST = "addcdiv addcmul atan2 bilinear cross dot grid_sample index_put scatter_add tensordot vdot"
 _INSIDE = "batch_norm instance_norm"                    # float32 within, since it has statistics to keep; the result as the input
 _ALIKE = "multi_head_attention_forward"                 # the products in it are converted, so that its inputs may differ
 # What is computed here by functions that are listed, in PyTorch by one that is not.
-_AS_GIVEN = "celu huber_loss logit mean mean_dim nanmean nansum selu square std std_mean trace var var_mean"
+_AS_GIVEN = "celu huber_loss logit mean nanmean nansum selu square std std_mean trace var var_mean"
 # On CPUs fewer functions are kept from half precision: those that need its range, and those that have no kernels there in PyTorch.
 _WIDE_ON_CPUS = """adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d bce binary_cross_entropy binary_cross_entropy_with_logits cdist
     cholesky cholesky_ex cholesky_inverse cholesky_solve cond cosine_embedding_loss cross_entropy ctc_loss eigh eigvalsh
-    fractional_max_pool2d fractional_max_pool3d geqrf grid_sample hinge_embedding_loss householder_product huber_loss inv inv_ex inverse
+    fractional_max_pool2d fractional_max_pool3d geqrf grid_sample hinge_embedding_loss huber_loss inv inv_ex inverse
     kl_div l1_loss linear_cross_entropy lstsq lu_factor lu_factor_ex lu_solve margin_ranking_loss matrix_rank max_pool3d max_unpool2d
     max_unpool3d mse_loss multi_margin_loss multilabel_margin_loss nanquantile nll_loss orgqr ormqr pinverse poisson_nll_loss prod qr
     quantile smooth_l1_loss soft_margin_loss solve svd svdvals tensorinv tensorsolve trace triangular_solve triplet_margin_loss"""
 _HALF_ON_CPUS = """addbmm addmm attention baddbmm bmm chain_matmul conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
-    conv_transpose3d einsum linear lstm matmul mm multi_dot prelu rnn rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell
+    conv_transpose3d einsum linear lstm matmul mm multi_dot prelu rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell
     scaled_dot_product_attention vecdot"""                      # what comes of the products in recurrences: functional/recurrent.py
 
 

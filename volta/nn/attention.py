@@ -118,7 +118,8 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention and a feed-forward network. Source: Vaswani et al. 2017; `norm_first`: Xiong et al. 2020."""
+    """Self-attention and a feed-forward network. Shape: (S, N, d_model), batches first with `batch_first`, or without N -> the same.
+    Source: Vaswani et al. 2017; `norm_first`: Xiong et al. 2020."""
 
     attentions = ("self_attn",)
 
@@ -130,7 +131,8 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to an encoder's output and a feed-forward network. Source: as the encoder layer."""
+    """Self-attention, attention to an encoder's output and a feed-forward network. Shape: tgt (T, N, d_model), memory (S, N,
+    d_model), batches first with `batch_first`, or without N -> as tgt. Source: as the encoder layer."""
 
     attentions = ("self_attn", "multihead_attn")
 

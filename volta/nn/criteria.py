@@ -110,21 +110,21 @@ class HingeEmbeddingLoss(_MarginLoss):
 
 
 class MarginRankingLoss(_MarginLoss):
-    """max(0, margin - target * (input1 - input2))."""
+    """max(0, margin - target * (input1 - input2)). Shape: of as many dimensions, that broadcast together."""
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return functional.margin_ranking_loss(input1, input2, target, self.margin, reduction=self.reduction)
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """1 - cosine where target is 1, what of it exceeds the margin where that is -1."""
+    """1 - cosine where target is 1, what of it exceeds the margin where that is -1. Shape: (N, D), (N, D) and (N,), or without N."""
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return functional.cosine_embedding_loss(input1, input2, target, self.margin, reduction=self.reduction)
 
 
 class MultiMarginLoss(_Loss):
-    """By how much other classes come within the margin of the target's score."""
+    """By how much other classes come within the margin of the target's score. Shape: (N, C) and (N,), or (C,) and ()."""
 
     def __init__(self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, size_average: bool | None = None,
                  reduce: bool | None = None, reduction: str = "mean") -> None:
@@ -148,7 +148,7 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """By how much the scores of other classes come within 1 of those of the target classes."""
+    """By how much the scores of other classes come within 1 of those of the target classes. Shape: (N, C) both, or (C,)."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return functional.multilabel_margin_loss(input, target, reduction=self.reduction)
@@ -162,7 +162,7 @@ class MultiLabelSoftMarginLoss(BCELoss):
 
 
 class TripletMarginLoss(_Loss):
-    """max(0, margin + |anchor - positive| - |anchor - negative|)."""
+    """max(0, margin + |anchor - positive| - |anchor - negative|). Shape: (N, D) each, or (D,)."""
 
     def __init__(self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, size_average: bool | None = None,
                  reduce: bool | None = None, reduction: str = "mean") -> None:
@@ -189,7 +189,8 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """Connectionist temporal classification. Units: nats."""
+    """Connectionist temporal classification. Shape: log_probs (T, N, C) or (T, C), targets (N, S) or all joined (sum of lengths,),
+    lengths (N,) or (). Units: nats."""
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__(reduction=reduction)
@@ -201,7 +202,7 @@ class CTCLoss(_Loss):
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between vectors along `dim`."""
+    """The cosine of the angle between vectors along `dim`. Shape: any that broadcast together -> without `dim`."""
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()
@@ -212,7 +213,7 @@ class CosineSimilarity(Module):
 
 
 class PairwiseDistance(Module):
-    """The p-norm of x1 - x2 + eps over the last dimension."""
+    """The p-norm of x1 - x2 + eps over the last dimension. Shape: (..., D) both -> (...)."""
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()

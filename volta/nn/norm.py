@@ -183,7 +183,8 @@ class _Affine(Module):
 
 
 class LayerNorm(_Affine):
-    """Normalises over the trailing dimensions, then scales and shifts. Source: Ba et al. 2016."""
+    """Normalises over the trailing dimensions, then scales and shifts. Shape: (..., *normalized_shape) -> the same. Source: Ba et al.
+    2016."""
 
     def __init__(self, normalized_shape, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True, device=None,
                  dtype=None) -> None:
@@ -222,7 +223,8 @@ class GroupNorm(_Affine):
 
 
 class RMSNorm(_Affine):
-    """Divides by the root of the mean square over the trailing dimensions, then scales. Source: Zhang and Sennrich 2019."""
+    """Divides by the root of the mean square over the trailing dimensions, then scales. Shape: (..., *normalized_shape) -> the same.
+    Source: Zhang and Sennrich 2019."""
 
     def __init__(self, normalized_shape, eps: float | None = None, elementwise_affine: bool = True, device=None, dtype=None) -> None:
         super().__init__()
@@ -238,7 +240,8 @@ class RMSNorm(_Affine):
 
 
 class LocalResponseNorm(Module):
-    """Divides by a power of the mean square of neighbouring channels. See `functional.local_response_norm`."""
+    """Divides by a power of the mean square of neighbouring channels, as `functional.local_response_norm` does. Shape: (N, C, ...) -> the
+    same."""
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()

@@ -182,7 +182,7 @@ class RNNBase(_Recurrent):
 
 
 class RNN(RNNBase):
-    """h' = tanh(W x + b + W' h + b'), or relu. Source: Elman 1990."""
+    """h' = tanh(W x + b + W' h + b'), or relu. Shape: as `RNNBase` says. Source: Elman 1990."""
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True,
                  batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, device=None, dtype=None) -> None:
@@ -192,7 +192,8 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory; `hx` and the last states are pairs, (h, c). Source: Hochreiter and Schmidhuber 1997; Sak et al. 2014."""
+    """Long short-term memory; `hx` and the last states are pairs, (h, c). Shape: as `RNNBase` says, but for c, which has hidden_size
+    elements with a proj_size, too. Source: Hochreiter and Schmidhuber 1997; Sak et al. 2014."""
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
                  dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device=None, dtype=None) -> None:
@@ -200,7 +201,7 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gated recurrent units. Source: Cho et al. 2014, with the reset gate behind the product."""
+    """Gated recurrent units. Shape: as `RNNBase` says. Source: Cho et al. 2014, with the reset gate behind the product."""
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
                  dropout: float = 0.0, bidirectional: bool = False, device=None, dtype=None, **options: int) -> None:
@@ -267,7 +268,7 @@ class RNNCellBase(_Recurrent):
 
 
 class RNNCell(RNNCellBase):
-    """One step of an RNN."""
+    """One step of an RNN. Shape: input (N, input_size), hx (N, hidden_size), or both without N -> as hx."""
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device=None, dtype=None) -> None:
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
@@ -275,7 +276,8 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an LSTM: `hx` and the result are pairs, (h, c)."""
+    """One step of an LSTM: `hx` and the result are pairs, (h, c). Shape: input (N, input_size), h and c (N, hidden_size), or all
+    without N."""
 
     _kind = "lstm"
 
@@ -284,7 +286,7 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a GRU."""
+    """One step of a GRU. Shape: input (N, input_size), hx (N, hidden_size), or both without N -> as hx."""
 
     _kind = "gru"
 

@@ -29,6 +29,7 @@ from volta._kernels.core.record import (
     UNKNOWN,
 )
 from volta.errors import ArgumentError, CallError, DTypeError, NumberError
+from volta.ops import particular
 from volta.ops.old_forms import reordered
 
 
@@ -114,82 +115,52 @@ KINDS = {
 }
 
 
-# Integers of functions that are more particular in PyTorch, or less, by what they are for there: a count or an index may be in a tensor of
-# one element or an array of none, what chooses between overloads is in no vector, and some functions of Python's ask for an int.
+# Integers of functions that are more particular in PyTorch, or less, by what they are for there (`particular.KINDS`): a count or an index
+# may be in a tensor of one element or an array of none, what chooses between overloads is in no vector, and some functions of Python's ask
+# for an int.
 _SYMBOL = (INTEGER, _is_index, "an integer")
 _CHOICE = (INTEGER, lambda value: _is_integer(value), "an integer")
 _NUMBER = (INTEGER, lambda value: not _is_tensor(value) and _is_integer(value), "an integer")
 _PYTHONS = (INTEGER, lambda value: type(value) is int and _is_integer(value) or _is_one(value), "an integer of Python's")
-
-
-def _table(text):
-    return {words[0]: set(words[1:]) for words in map(str.split, text.split(";"))}
-
-
-_SPECIAL = {
-    _SYMBOL: _table("""as_strided storage_offset; as_strided_copy storage_offset; as_strided_scatter storage_offset; eye n m; kthvalue k;
-                    channel_shuffle groups; conv1d groups; conv2d groups; conv3d groups; conv_transpose1d groups; conv_transpose2d groups;
-                    conv_transpose3d groups; linalg_vander N; local_response_norm size; multinomial num_samples; narrow start length;
-                    narrow_copy start length; native_group_norm N C HxW; nonzero_static size; pca_lowrank q; randint bounds low high;
-                    randint_like bounds low high; randperm n; repeat_interleave repeats; select index; select_copy index;
-                    select_scatter index; slice_copy start end step; slice_scatter start end step; split_copy split_size;
-                    svd_lowrank q; topk k; tril diagonal; triu diagonal; unsafe_split split_size"""),
-    _CHOICE: _table("""all dim; any dim; count_nonzero dim; dsplit indices_or_sections; hsplit indices_or_sections;
-                    vsplit indices_or_sections"""),
-    _NUMBER: _table("""max_unpool1d kernel_size stride padding; max_unpool2d kernel_size stride padding;
-                    max_unpool3d kernel_size stride padding; unfold kernel_size dilation padding stride"""),
-    _PYTHONS: _table("split split_size_or_sections")}
-# Functions of which the second argument may be a bool where it comes by position: it is another one then.
-_BY_PLACE = {"std", "std_mean", "var", "var_mean"}
-# Flags that PyTorch's own functions are in Python for: anything is true or false there.
-_TRUTHS = {"add_zero_attn", "center", "get_infos", "hard", "inplace", "recompute_scale_factor", "reduce", "return_indices", "size_average",
-           "use_separate_proj_weight"}
-# By function: arguments that it judges itself, as its like in PyTorch does.
-_OWN = {"cdist": {"compute_mode"}, "embedding_bag": {"mode"}, "gaussian_nll_loss": {"full"}, "grid_sample": {"mode", "padding_mode"},
-        "multi_head_attention_forward": {"training"}, "multi_margin_loss": {"p"}, "tensordot": {"dims"}}
-# By function: arguments that may be left out but not be None.
-_GIVEN = {"cumulative_trapezoid": {"x"}, "eye": {"m"}, "max": {"dim_or_other", "dim", "keepdim"}, "median": {"dim"},
-          "min": {"dim_or_other", "dim", "keepdim"}, "nanmedian": {"dim"}, "prod": {"dim"}, "scatter": {"reduce"}, "squeeze": {"dim"},
-          "squeeze_copy": {"dim"}, "std": {"unbiased"}, "std_mean": {"unbiased"}, "trapezoid": {"x"}, "trapz": {"x"}, "var": {"unbiased"},
-          "var_mean": {"unbiased"}}
-# Functions of which `keepdim` by name goes with a dimension, which may be None for some.
-_PAIRED = {"max", "mean", "median", "min", "nanmedian", "prod", "sum"}
+_KINDS_OF_INTEGERS = {"symbol": _SYMBOL, "choice": _CHOICE, "number": _NUMBER, "pythons": _PYTHONS}
 
 
 def _allowed(function, parameter):
     """The entries of `KINDS` that an annotation names; None where it allows everything."""
-    if parameter.name in _OWN.get(function.__name__, ()):
+    if parameter.name in particular.OWN.get(function.__name__, ()):
         return None
     names = re.split(r" \| (?![^\[]*\])", str(parameter.annotation))
-    if "bool" in names and parameter.name in _TRUTHS:
+    if "bool" in names and parameter.name in particular.TRUTHS:
         return None
-    if parameter.name in _GIVEN.get(function.__name__, ()):
+    if parameter.name in particular.GIVEN.get(function.__name__, ()):
         names.remove("None")
-    special = next((kind for kind, table in _SPECIAL.items() if parameter.name in table.get(function.__name__, ())), None)
+    special = next((_KINDS_OF_INTEGERS[kind] for kind, table in particular.KINDS.items()
+                    if parameter.name in table.get(function.__name__, ())), None)
     kinds = [special if kind == "int" and special else KINDS.get(kind) for kind in (*names, "None")
              if kind != "None" or "None" in names or parameter.name == "requires_grad"]
     return None if None in kinds else kinds
 
 
 def kinds(function: Callable) -> tuple[tuple[int, ...], int, dict[str, int], bool]:
-    """Bits of the types that a function takes: at each position, at further ones, and by name; and whether it is one of `_PAIRED`."""
+    """Bits of the types that a function takes: at each position, at further ones, and by name; and whether it is `PAIRED`."""
     bits, positions, more = {}, [], 0
     for name, parameter in inspect.signature(function).parameters.items():
         allowed = _allowed(function, parameter)
         bits[name] = UNKNOWN if allowed is None else functools.reduce(operator.or_, [kind for kind, _, _ in allowed])
         place = bits[name]
-        if name == "dim" and function.__name__ in _BY_PLACE:
+        if name == "dim" and function.__name__ in particular.BY_PLACE:
             bits[name] &= ~BOOLEAN
         if parameter.kind is parameter.VAR_POSITIONAL:
             more = bits[name]
         elif parameter.kind is not parameter.KEYWORD_ONLY:
             positions.append(place)
-    return tuple(positions), more, bits, function.__name__ in _PAIRED
+    return tuple(positions), more, bits, function.__name__ in particular.PAIRED
 
 
 # Annotations of which a 0-d tensor means its number: what adds to it must not change the caller's tensor.
-_WHOLE = [*_SPECIAL] + [KINDS[kind] for kind in ("int", "bool", "str", "None", "Sequence[int]", "tuple[int, ...]",
-                                                 "Sequence[Sequence[int]]", "Sequence[tuple[int, int]]", "Sequence[int | None]")]
+_WHOLE = [*_KINDS_OF_INTEGERS.values(), *(KINDS[kind] for kind in (
+    "int", "bool", "str", "None", "Sequence[int]", "tuple[int, ...]", "Sequence[Sequence[int]]", "Sequence[tuple[int, int]]",
+    "Sequence[int | None]"))]
 
 _SIZES = {"sizes", "size", "shape", "bounds", "counts", "order"}        # one may be an array without dimensions, no truth value
 _ONE_OR_MORE = {KINDS["int"][2], KINDS["Sequence[int]"][2]}     # of these a tensor of one element is one, too
@@ -220,9 +191,9 @@ def settled(function: Callable, args: tuple, options: dict) -> tuple[tuple, dict
     except TypeError:                       # which the call says
         again = reordered(function.__name__, args, options)
         return settled(function, *again) if again else (args, options)
-    if function.__name__ in _PAIRED and "keepdim" in options and len(args) < 2 and "dim" not in options:
+    if function.__name__ in particular.PAIRED and "keepdim" in options and len(args) < 2 and "dim" not in options:
         raise CallError(f"{function.__name__}: keepdim goes with a dimension; give dim, too")
-    if function.__name__ in _BY_PLACE and type(options.get("dim")) is bool:
+    if function.__name__ in particular.BY_PLACE and type(options.get("dim")) is bool:
         raise DTypeError(f"{function.__name__}: dim must be an integer or a sequence of integers or None, got bool")
     for name, value in bound.arguments.items():
         if name not in rules:
