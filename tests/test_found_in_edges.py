@@ -75,3 +75,11 @@ def test_refused_names_raise_what_programs_catch():
     for kind in (RuntimeError, NotImplementedError):
         with pytest.raises(kind, match="cannot be used in Volta"):
             refused.Refused("DTensor", (), {"name": "torch.distributed.tensor.DTensor", "reason": "none"})()
+
+
+def test_a_storage_has_its_size_whatever_shows_it():
+    x = volta.zeros(2, 3, 4)
+    for view in (x[:, 1:, ::2], x[0, 0], x.permute(2, 0, 1)):
+        for same in (view, copy.copy(view), copy.deepcopy(view), view.detach()):
+            assert same.untyped_storage().nbytes() == 96
+    assert volta.zeros(5)[:0].untyped_storage().nbytes() == 20 and volta.zeros(0).untyped_storage().nbytes() == 0

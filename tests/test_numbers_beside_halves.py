@@ -81,3 +81,23 @@ def test_multiples_that_are_added_are_of_the_rounded_number(dtype, alpha):
         a, b = (torch.tensor(t.float().numpy()).to(getattr(torch, dtype)) for t in (x, y))
         assert (getattr(a, name)(b, alpha=alpha).float().numpy() != want.float().numpy()).sum() < 20
     assert volta.add(x.requires_grad_(), y, alpha=alpha).grad_fn.name() == "AddBackward0"
+
+
+@pytest.mark.parametrize("dtype", STEP)
+@pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_wider_tensors_without_dimensions_are_rounded_first(name, dtype, place):
+    def results(lib):
+        rng = np.random.default_rng(0)
+        given = [lib.tensor(rng.uniform(0.5, 2.0, 400).astype(np.float32)).to(getattr(lib, dtype)) for _ in range(2)]
+        given.insert(place, lib.tensor(0.37137))
+        return getattr(lib, name)(*given, value=0.3).double().tolist()
+    assert np.equal(results(volta), results(torch)).mean() > 0.99
+
+
+@pytest.mark.parametrize("dtype", STEP)
+def test_exponents_without_dimensions_are_not_rounded(dtype):
+    def results(lib):
+        x = lib.tensor(np.random.default_rng(0).uniform(0.5, 2.0, 400).astype(np.float32)).to(getattr(lib, dtype))
+        return lib.ldexp(x, lib.tensor(0.37137)).double().tolist()
+    assert results(volta) == results(torch)

@@ -61,7 +61,9 @@ class UntypedStorage:
 
     def nbytes(self) -> int:
         """Its size. Units: bytes."""
-        whole = self._whole
+        if self.device is core.CPU:
+            return self._storage.nbytes
+        whole = self._whole                     # a GPU's elements have other sizes
         elements = whole.offset + sum((n - 1) * step for n, step in zip(whole.shape, whole._strides)) + 1 if whole._size else 0
         return elements * whole.dtype.itemsize
 

@@ -96,7 +96,9 @@ def promoted(function, one=False):
         wide = float32 if dtype in HALVES else dtype
         if all(x.dtype is wide for x in given):
             return function(*tensors, **options)
-        tensors, options = [_as(x, wide) for x in tensors], {name: x if name in numbers else _as(x, wide) for name, x in options.items()}
+        for kind in (dtype, wide)[not one:]:    # PyTorch rounds wider tensors without dimensions to 16 bits for a single kernel
+            tensors = [_as(x, kind) for x in tensors]
+            options = {name: x if name in numbers else _as(x, kind) for name, x in options.items()}
         out = function(*tensors, **options)
         return cast(out, dtype) if dtype in HALVES else out
     return run
