@@ -116,3 +116,26 @@ def test_a_source_of_which_nothing_is_taken_has_the_gradient_0(add, device):
 def test_nothing_gathered_is_no_view(read, device):
     x = volta.ones(0, 2, device=device)
     assert read(x, volta.zeros(0, 2, dtype=volta.int64, device=device))._base is None
+
+
+def test_a_full_backward_hook_hears_of_all_inputs_where_none_wants_a_gradient(device):
+    class Scaled(volta.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.factor = volta.nn.Parameter(volta.ones((), device=device))
+
+        def forward(self, x, y):
+            return (x + y) * self.factor
+    layer, heard = Scaled(), []
+    layer.register_full_backward_hook(lambda module, given, made: heard.append((given, len(made))))
+    with pytest.warns(UserWarning, match="Scaled: no input wants a gradient"):
+        layer(volta.ones(2, device=device), volta.ones(2, device=device)).sum().backward()
+    assert heard == [((None, None), 1)]
+
+
+def test_misused_options_of_optimizers_raise_what_pytorchs_do():
+    weight = volta.nn.Parameter(volta.ones(2, 2))
+    with pytest.raises(ValueError, match="ns_steps must be less than 100"):
+        volta.optim.Muon([weight], ns_steps=100)
+    with pytest.raises(TypeError, match="lr_lambda must be a function"):
+        volta.optim.lr_scheduler.LambdaLR(volta.optim.SGD([weight]), 3)
