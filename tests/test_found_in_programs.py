@@ -73,8 +73,8 @@ def test_arrays_without_dimensions_are_numbers_and_masks():
     assert x.tolist() == [1.0] * 3
 
 
-@pytest.mark.parametrize("changes", [("clamp_(-0.5, 1.5)", "add_(x)"), ("mul_(x)", "add_(x)"), ("sin_()", "mul_(x)"), ("pow_(2)", "add_(1)"),
-                                     ("lerp_(x * 2, x)", "mul_(2)")])
+@pytest.mark.parametrize("changes", [("clamp_(-0.5, 1.5)", "add_(x)"), ("mul_(x)", "add_(x)"), ("sin_()", "mul_(x)"),
+                                     ("pow_(2)", "add_(1)"), ("lerp_(x * 2, x)", "mul_(2)")])
 def test_what_hooks_are_given_of_a_change_in_place_stays_as_it_was(device, changes):
     def changed(x):
         y = x.clone()
@@ -97,3 +97,45 @@ def test_parameters_of_containers_that_are_dicts_are_found_by_name():
     assert layers.get_buffer("x.running_mean") is layers["x"].running_mean
     with pytest.raises(AttributeError, match="nope"):
         volta.nn.ParameterDict({"a": volta.ones(1)}).get_parameter("nope")
+
+
+@pytest.mark.parametrize("add", [
+    lambda x, at, y: x.scatter_add(0, at, y), lambda x, at, y: x.scatter(0, at, y), lambda x, at, y: x.scatter_reduce(0, at, y, "prod"),
+    lambda x, at, y: x.clone().scatter_add_(0, at, y), lambda x, at, y: x.clone().scatter_(0, at, y),
+    lambda x, at, y: x.index_reduce(0, at[:, 0], y[:0], "prod")])
+def test_a_source_of_which_nothing_is_taken_has_the_gradient_0(add, device):
+    x, at = volta.tensor([[-0.0, volta.inf]], device=device), volta.zeros(0, 2, dtype=volta.int64, device=device)
+    y = volta.tensor([[volta.nan, 1.0]], device=device, requires_grad=True)
+    result = add(x, at, y)
+    assert result.requires_grad and result.tolist() == [[0.0, volta.inf]] and result.signbit().tolist() == [[True, False]]
+    result.sum().backward()
+    assert y.grad.tolist() == [[0.0, 0.0]]
+
+
+@pytest.mark.parametrize("read", [lambda x, at: x.gather(0, at), lambda x, at: x.take_along_dim(at, 0)])
+def test_nothing_gathered_is_no_view(read, device):
+    x = volta.ones(0, 2, device=device)
+    assert read(x, volta.zeros(0, 2, dtype=volta.int64, device=device))._base is None
+
+
+def test_a_full_backward_hook_hears_of_all_inputs_where_none_wants_a_gradient(device):
+    class Scaled(volta.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.factor = volta.nn.Parameter(volta.ones((), device=device))
+
+        def forward(self, x, y):
+            return (x + y) * self.factor
+    layer, heard = Scaled(), []
+    layer.register_full_backward_hook(lambda module, given, made: heard.append((given, len(made))))
+    with pytest.warns(UserWarning, match="Scaled: no input wants a gradient"):
+        layer(volta.ones(2, device=device), volta.ones(2, device=device)).sum().backward()
+    assert heard == [((None, None), 1)]
+
+
+def test_misused_options_of_optimizers_raise_what_pytorchs_do():
+    weight = volta.nn.Parameter(volta.ones(2, 2))
+    with pytest.raises(ValueError, match="ns_steps must be less than 100"):
+        volta.optim.Muon([weight], ns_steps=100)
+    with pytest.raises(TypeError, match="lr_lambda must be a function"):
+        volta.optim.lr_scheduler.LambdaLR(volta.optim.SGD([weight]), 3)

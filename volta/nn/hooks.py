@@ -233,9 +233,10 @@ class _Backward:
     """One call of a module that has backward hooks. Identities on its inputs and outputs see the gradients pass."""
 
     def __init__(self, module) -> None:
-        self.module, self.outputs, self.inputs = module, None, None
+        self.module, self.outputs, self.inputs, self.count = module, None, None, 0
 
     def enter(self, args):
+        self.count = len(args)
         places = [i for i, a in enumerate(args) if isinstance(a, core.TensorBase)]
         if not any(args[i].requires_grad for i in places):
             return args
@@ -265,12 +266,11 @@ class _Backward:
         for hook in _hooks(self.module, "_backward_pre_hooks").values():
             grads = _replaced("register_full_backward_pre_hook", hook(self.module, grads), grads)
         self.outputs = grads
-        if self.inputs is None:                 # no input wants a gradient
-            if _hooks(self.module, "_backward_hooks"):
-                warnings.warn("register_full_backward_hook: no input of the module wants a gradient, so that the hook sees those of its "
-                              "results alone", stacklevel=2)
+        if self.inputs is None:
+            warnings.warn(f"{type(self.module).__name__}: no input wants a gradient, so its full backward hook runs when those of its "
+                          "results are known", stacklevel=2)
             for hook in _hooks(self.module, "_backward_hooks").values():
-                given = hook(self.module, (None,), grads)
+                given = hook(self.module, (None,) * self.count, grads)
                 if given is not None and not (isinstance(given, tuple) and all(g is None for g in given)):
                     raise ArgumentError("register_full_backward_hook: no input of the module wants a gradient, a hook gives None, "
                                         f"got {type(given).__name__}")

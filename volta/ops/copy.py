@@ -20,9 +20,10 @@ from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.layout import channels_last, channels_last_3d, contiguous_format, preserve_format
 from volta.ops.parts import narrow
 from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
-from volta.ops.records.math import mul
+from volta.ops.records.create import full_op
+from volta.ops.records.math import mul, where_op
 from volta.ops.records.reduce import sum_op
-from volta.ops.records.view import as_it_lies, clone_op, contiguous_op, diagonal_op, in_order, on_diagonal, slice_op
+from volta.ops.records.view import as_it_lies, clone_op, contiguous_op, diagonal_op, in_order, on_diagonal, row_major, slice_op
 from volta.ops.table import Derived, case, composed
 from volta.ops.view import expand, reshape, squeeze, unsqueeze
 from volta.shapes import as_dims, as_shape, listed
@@ -110,6 +111,14 @@ def multiple(input, source, alpha):
         return source
     plain = type(alpha) in (int, float) and isinstance(source, core.TensorBase) and source.dtype in (float32, float64)
     return mul(source, alpha) if plain and abs(alpha) <= 65504 and bare(source) and not core.same_memory(input, source) else None
+
+
+def untouched(input, source):
+    """A copy of the input. A source is part of its graph, as in PyTorch, although nothing of it is taken."""
+    if not isinstance(source, core.TensorBase) or bare(source):
+        return contiguous_op(input)
+    never = run_kernel(full_op, input.device, ((), False), {"dtype": bool_, "device": input.device})
+    return where_op(never, sum_op(source, dim=tuple(range(source.ndim)), keepdim=False), row_major(input))
 
 
 def as_wide(x):

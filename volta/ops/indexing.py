@@ -14,7 +14,7 @@ from volta._kernels.core.direct import bare
 from volta._kernels.core.entries import combined
 from volta.dtypes import as_integer, bool_, check_held, held, int32, int64, is_element
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, IndexTypeError, RankError, ShapeError
-from volta.ops.copy import as_value, changed_by, multiple, to
+from volta.ops.copy import as_value, changed_by, multiple, to, untouched
 from volta.ops.parts import narrow, select, slice_view, unbind
 from volta.ops.records.copy import cast, cat_op
 from volta.ops.records.index import (
@@ -31,7 +31,7 @@ from volta.ops.records.places import changes_op, true_starts
 from volta.ops.records.places import true_places as true_places_op
 from volta.ops.records.places import true_values as true_values_op
 from volta.ops.records.reduce import amax_op, amin_op, sum_op
-from volta.ops.records.view import contiguous_op, expand_op, flat, permute_op, reshape_op, row_major
+from volta.ops.records.view import clone_op, contiguous_op, expand_op, flat, permute_op, reshape_op, row_major
 from volta.ops.table import Flags, Labels, case, composed
 from volta.shapes import as_dim, broadcast_shapes, broadcasts_to
 
@@ -138,7 +138,7 @@ def _gather(op, input, d, index, around):
     x, at = as_vector(input), as_vector(index)
     check_integers(op, index)
     if not index._size:                         # of any rank, as in PyTorch
-        return reshape_op(slice_view(flat(x), (slice(0, 0),)), shape=index.shape)
+        return clone_op(reshape_op(slice_view(flat(x), (slice(0, 0),)), shape=index.shape))
     places, sizes, part = at._shape, x._shape, False
     if len(places) != len(sizes):
         raise ShapeError(f"{op}: index has shape {index.shape}, the input {input.shape}; their ranks must be the same")
@@ -246,7 +246,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     if src.dtype is not input.dtype:
         raise DTypeError(f"scatter_add: src is {src.dtype} and the input {input.dtype}; cast one of them")
     if not index._size:
-        return contiguous_op(input)
+        return untouched(input, src)
     x, at, added = as_vector(input), as_vector(index), as_vector(src)
     if not at.shape == added.shape == x.shape and (not at.ndim == added.ndim == x.ndim or any(
             n > s or (n > m and i != d) for i, (n, s, m) in enumerate(zip(at.shape, added.shape, x.shape)))):

@@ -19,7 +19,7 @@ from volta._kernels.core.entries import combined
 from volta._kernels.core.graph import custom_node, is_grad_enabled
 from volta.dtypes import bool_, iinfo, int32, int64, uint8
 from volta.errors import ArgumentError, AutogradError, DTypeError, RankError, ShapeError, warn_once
-from volta.ops.copy import as_value
+from volta.ops.copy import as_value, untouched
 from volta.ops.creation import full_like, new_zeros, ones, ones_like, zeros_like
 from volta.ops.entries import BETA, alike, as_held, index_reduce_in_place, scatter_in_place, scatter_reduce_in_place, slices_of
 from volta.ops.expanded import changed
@@ -41,8 +41,7 @@ from volta.ops.records.copy import cast
 from volta.ops.records.create import full_op
 from volta.ops.records.index import index_put_op, scale_gradient, scatter_reduce_op
 from volta.ops.records.math import clamp_min, where_op
-from volta.ops.records.view import clone_op, contiguous_op, expand_op, reshape_op, row_major
-from volta.ops.reduce import sum as reduce_sum
+from volta.ops.records.view import clone_op, contiguous_op, expand_op, reshape_op
 from volta.ops.subscript import setitem
 from volta.ops.table import Derived, Labels, case, composed
 from volta.shapes import as_dim, moved_one
@@ -170,7 +169,7 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None 
         return found
     d, x, at, src = _fitted("scatter", input, dim, index, src)
     if not at._size:
-        return contiguous_op(input)
+        return untouched(input, src)
     if not isinstance(src, TensorBase):
         held = as_held(x, src)
         src = full_like(at, held, dtype=x.dtype) if stands_in(at) else run_kernel(
@@ -235,7 +234,7 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     check_integers("scatter_reduce", index)
     d, x, at, source = _fitted("scatter_reduce", input, dim, index, src)
     if not at._size:
-        return contiguous_op(input)
+        return untouched(input, source)
     at = cast(at, int64)
     if reduce == "mean":
         if input.dtype.code == 0:
@@ -303,7 +302,7 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
     index, source = slices_of("index_reduce", d, input, index, source)
     check_index("index_reduce", index, input.shape[d] if input.shape else 1)
     if not index._size:
-        return where_op(new_zeros(input, (), dtype=bool_), cast(reduce_sum(source), input.dtype), row_major(input))
+        return untouched(input, source)
     index = reshape_op(index, shape=(index._size,) + (1,) * (input.ndim - 1 - d))
     return scatter_reduce(input, d, expand_op(index, shape=source.shape or (1,)), as_vector(source), reduce, include_self=include_self)
 

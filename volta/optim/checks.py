@@ -79,7 +79,7 @@ def metric(owner: str, name: str, value: object) -> float:
 def function(owner: str, name: str, value: object):
     """What can be called."""
     if not callable(value):
-        raise ArgumentError(f"{owner}: {name} must be a function, got {value!r}")
+        raise CallError(f"{owner}: {name} must be a function, got {value!r}")
     return value
 
 

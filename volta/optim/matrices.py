@@ -60,7 +60,10 @@ class Muon(_Composed):
         if adjust not in (None, "original", "match_rms_adamw"):
             raise ArgumentError(f"Muon: adjust_lr_fn must be None, 'original' or 'match_rms_adamw', got {adjust!r}")
         coefficients = several("Muon", "ns_coefficients", group["ns_coefficients"], 3, number)
-        return {**values, "coefficients": coefficients, "steps": integer("Muon", "ns_steps", group["ns_steps"]), "adjust": adjust}
+        steps = integer("Muon", "ns_steps", group["ns_steps"])
+        if steps >= 100:
+            raise ArgumentError(f"Muon: ns_steps must be less than 100, which is more than enough, got {steps}")
+        return {**values, "coefficients": coefficients, "steps": steps, "adjust": adjust}
 
     def _update(self, p, g, state, values):
         if "momentum_buffer" not in state:
