@@ -315,6 +315,12 @@ class _Functions:
 _level: _Level | None = None
 
 
+def __getattr__(name: str) -> int:
+    if name == "_current_level":        # PyTorch's name for the number of the open level
+        return -1 if _level is None else 0
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+
+
 def enter_dual_level() -> int:
     """Begin a level, in which tensors may have tangents; gives its number, 0. Prefer `dual_level`.
 

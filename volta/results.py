@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from volta._kernels.core.size import package_name
 
-__all__ = ["Result"]
+__all__ = ["Result", "named"]
 
 if TYPE_CHECKING:
     from typing import NamedTuple as Result
+
+    def named(cls: type, function: str) -> type: ...
 else:
     class Result(tuple):
         """What a `typing.NamedTuple` of the same class body is, made in a tenth of the time: there are many, and each `import volta`
@@ -25,10 +27,12 @@ else:
             for place, name in enumerate(cls._fields):
                 setattr(cls, name, property(itemgetter(place)))
 
-        def __new__(cls, *parts, **named):
-            if named or len(parts) != len(cls._fields):
-                parts += tuple([named.pop(name) for name in cls._fields[len(parts):] if name in named])
-                if named or len(parts) != len(cls._fields):
+        def __new__(cls, *parts, **given):
+            if given or len(parts) != len(cls._fields):
+                if len(parts) == 1 and isinstance(parts[0], (tuple, list)):     # all in one, as PyTorch's take them
+                    parts = tuple(parts[0])
+                parts += tuple([given.pop(name) for name in cls._fields[len(parts):] if name in given])
+                if given or len(parts) != len(cls._fields):
                     raise TypeError(f"{cls.__name__}: has the parts {', '.join(cls._fields)}")
             return tuple.__new__(cls, parts)
 
@@ -39,7 +43,7 @@ else:
 
         @given_by.setter
         def given_by(self, name):
-            self.__class__ = _named(type(self), name)
+            self.__class__ = named(type(self), name)
 
         def __reduce__(self):
             return (_made, (type(self).__base__, self._function, tuple(self))) if self._function else (type(self), tuple(self))
@@ -55,10 +59,10 @@ else:
             return type(self)(**{**self._asdict(), **changed})
 
     @functools.cache
-    def _named(cls, function):
+    def named(cls, function):
         """The class of these parts that a function gives."""
         cls = cls.__base__ if cls._function else cls
         return type(function.replace(".", "_"), (cls,), {"_function": function, "__module__": "volta.return_types", "__doc__": cls.__doc__})
 
     def _made(cls, function, parts):
-        return _named(cls, function)(*parts)
+        return named(cls, function)(*parts)

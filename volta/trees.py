@@ -5,11 +5,18 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any
 
+# How instances of a program's own classes come apart, into children and what else is needed, and together again: what pytrees register.
+NODES: dict[type, tuple[Callable[[Any], tuple[Any, Any]], Callable[[Any, Any], Any]]] = {}
+
 
 def flatten(tree: Any, is_leaf: Callable[[Any], bool] = lambda tree: False) -> tuple[list, Callable[[list], Any]]:
-    """The leaves of nested tuples, lists and dicts, and a function that puts others in their places. What `is_leaf` says is a leaf is not
-    gone into."""
-    if isinstance(tree, dict) and not is_leaf(tree):
+    """The leaves of nested tuples, lists, dicts and `NODES`, and a function that puts others in their places. What `is_leaf` says is a leaf
+    is not gone into."""
+    if type(tree) in NODES and not is_leaf(tree):
+        apart, together = NODES[type(tree)]
+        children, context = apart(tree)
+        keys, build = None, lambda values: together(values, context)
+    elif isinstance(tree, dict) and not is_leaf(tree):
         keys, children, build = list(tree), list(tree.values()), _dict_like(tree)
     elif isinstance(tree, (tuple, list)) and not is_leaf(tree):
         kind, children, keys = type(tree), list(tree), None

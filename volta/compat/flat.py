@@ -1,8 +1,12 @@
-"""torch._utils: many tensors as one vector, which packages send, sum or step as a whole, and back."""
+"""torch._utils: many tensors as one vector, which packages send, sum or step as a whole, and back; modules of devices."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 
+from volta import cuda
+from volta._kernels.core import DType
+from volta.compat import cpu
 from volta.ops.join import cat
 from volta.tensor import Tensor
 
@@ -15,3 +19,20 @@ def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:
 def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Views of such a vector in the shapes of `tensors`."""
     return tuple(part.view(each.shape) for part, each in zip(flat.split([each.numel() for each in tensors]), tensors, strict=True))
+
+
+def _element_size(dtype: DType) -> int:
+    """How many bytes an element takes."""
+    return dtype.itemsize
+
+
+def _get_available_device_type() -> str | None:
+    """The name of the GPUs, where there is one."""
+    return "cuda" if cuda.is_available() else None
+
+
+def _get_device_module(device_type: str) -> ModuleType:
+    """The module of the devices of a type. Raises: RuntimeError for another one."""
+    if device_type not in ("cpu", "cuda"):
+        raise RuntimeError(f"Device '{device_type}' does not have a corresponding module registered as 'torch.{device_type}'.")
+    return cpu if device_type == "cpu" else cuda

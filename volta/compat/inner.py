@@ -12,6 +12,7 @@ from volta.nn.container import ModuleList
 from volta.nn.conv import _Convolution
 from volta.nn.dropouts import _Dropout
 from volta.nn.hooks import (
+    _registrations,
     register_module_buffer_registration_hook,
     register_module_forward_hook,
     register_module_forward_pre_hook,
@@ -24,7 +25,7 @@ from volta.nn.init import fans, trunc_normal_
 from volta.nn.loss import _Loss
 from volta.nn.module import Module
 from volta.nn.norm import _BatchNorm, _InstanceNorm
-from volta.nn.parameter import Uninitialized
+from volta.nn.parameter import Parameter, Uninitialized
 from volta.nn.pool import _AvgPool, _MaxPool
 from volta.nn.state import LoadResult, consume_prefix_in_state_dict_if_present
 from volta.optim.lr_scheduler import LRScheduler
@@ -86,8 +87,9 @@ def is_lazy(param: Any) -> bool:
 
 
 NAMES = {
-    **{name: TypeVar(name, covariant=True) for name in ("T_co", "_T_co")},         # type: ignore[misc]  (named as in PyTorch)
-    "UninitializedTensorMixin": Uninitialized, "ParamsT": Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
+    "_T_co": TypeVar("_T_co", covariant=True),
+    "UninitializedTensorMixin": Uninitialized, "_ParameterMeta": type(Parameter),
+    "ParamsT": Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
     "_AvgPoolNd": _AvgPool, "_BaseDataLoaderIter": Pass, "_IncompatibleKeys": LoadResult, "is_lazy": is_lazy,
     "_BatchNorm": _BatchNorm, "_ConvNd": _Convolution, "_DropoutNd": _Dropout, "_InstanceNorm": _InstanceNorm,
     "_LRScheduler": LRScheduler, "_Loss": _Loss, "_MaxPoolNd": _MaxPool, "_NormBase": _BatchNorm, "_WeightedLoss": _Loss,
@@ -100,10 +102,12 @@ NAMES = {
         register_module_buffer_registration_hook, register_module_forward_hook, register_module_forward_pre_hook,
         register_module_full_backward_hook, register_module_full_backward_pre_hook, register_module_module_registration_hook,
         register_module_parameter_registration_hook)},
+    **{f"_global_{kind}_registration_hooks": hooks for kind, hooks in _registrations.items()},
     "consume_prefix_in_state_dict_if_present": consume_prefix_in_state_dict_if_present,
     **{name: _ntuple(n, name) for n, name in enumerate(("_single", "_pair", "_triple", "_quadruple"), 1)}}
 # Names of one module, one of which is also that of a module in it, and where they are.
 OWN = {"torch._subclasses.fake_tensor": {"is_fake": "volta.compat.internal"},
+       "torch._guards": {"active_fake_mode": "volta.compat.internal"},
        "torch.utils._python_dispatch": {"is_traceable_wrapper_subclass": "volta.compat.internal"},
        "torch.fx.experimental.proxy_tensor": {"get_proxy_mode": "volta.compat.internal"},
        "torch": dict.fromkeys(("_sample_dirichlet", "_standard_gamma"), "volta.distributions.gamma"),
@@ -111,6 +115,7 @@ OWN = {"torch._subclasses.fake_tensor": {"is_fake": "volta.compat.internal"},
            ("_batch_mahalanobis", "_batch_mv", "_precision_to_scale_tril"), "volta.distributions.joint"),
        "torch.distributed.rpc": {"is_available": "volta.distributed"},
        "torch.distributed.autograd": {"is_available": "volta.distributed"},
+       "torch.distributions.kl": {"_KL_REGISTRY": "volta.distributions.kl"},
        "torch.distributions.transforms": {"_clipped_sigmoid": "volta.distributions.elementwise_transforms"},
        "torch.autograd": dict.fromkeys(("gradcheck", "gradgradcheck"), "volta.testing"),
        **{f"torch.optim.{name}": {name: "volta.compat.steps"}

@@ -9,6 +9,7 @@ from volta._kernels.core import Device
 from volta.batching_rules import running
 from volta.errors import LinAlgError
 from volta.nn.module import parse_to
+from volta.ops.taking_over import entered_modes
 from volta.random import Generator
 from volta.subclasses import as_tensors as DisableTorchFunctionSubclass
 from volta.subclasses import takes_nothing_over as _disabled_torch_function_impl
@@ -38,6 +39,20 @@ def get_proxy_mode() -> None:
 def _are_functorch_transforms_active() -> bool:
     """Whether a `vmap` runs, whose samples have no values to look at."""
     return bool(running())
+
+
+def active_fake_mode() -> None:
+    """None: shapes are found by tensors on the device 'meta', not in a mode."""
+
+
+def _is_torch_function_mode_enabled() -> bool:
+    """Whether the program is inside a `TorchFunctionMode`."""
+    return bool(entered_modes())
+
+
+def _is_alias_of(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors show the same memory."""
+    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
 
 
 def _get_tracing_state() -> None:

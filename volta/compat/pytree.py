@@ -6,9 +6,12 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["Context", "LeafSpec", "MappingKey", "PyTree", "SequenceKey", "TreeSpec", "register_constant", "register_dataclass",
-           "register_pytree_node", "tree_all", "tree_any", "tree_flatten", "tree_is_leaf", "tree_iter", "tree_leaves", "tree_map",
-           "tree_map_", "tree_map_only", "tree_structure", "tree_unflatten"]
+from volta.results import Result
+from volta.trees import NODES
+
+__all__ = ["Context", "LeafSpec", "MappingKey", "PyTree", "SequenceKey", "TreeSpec", "is_structseq_instance", "register_constant",
+           "register_dataclass", "register_pytree_node", "tree_all", "tree_any", "tree_flatten", "tree_is_leaf", "tree_iter",
+           "tree_leaves", "tree_map", "tree_map_", "tree_map_only", "tree_structure", "tree_unflatten"]
 
 Context: TypeAlias = Any
 PyTree: TypeAlias = Any
@@ -65,6 +68,7 @@ def register_pytree_node(cls: type, flatten_fn: Callable[[Any], tuple[list[Any],
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn)
+    NODES[cls] = flatten_fn, unflatten_fn
 
 
 _register_pytree_node = register_pytree_node
@@ -86,6 +90,11 @@ def register_constant(cls: type) -> None:
 
 def _get_node_type(tree: Any) -> Any:
     return namedtuple if isinstance(tree, tuple) and type(tree) is not tuple and hasattr(tree, "_fields") else type(tree)
+
+
+def is_structseq_instance(obj: Any) -> bool:
+    """Whether an op gave the tuple, one of several tensors."""
+    return isinstance(obj, Result)
 
 
 class TreeSpec:

@@ -27,13 +27,13 @@ from volta.tensor import Tensor
 
 __all__ = ["kl_divergence", "register_kl"]
 
-_TABLE: dict[tuple[type, type], Callable] = {}
+_KL_REGISTRY: dict[tuple[type, type], Callable] = {}
 
 
 def register_kl(type_p: type, type_q: type) -> Callable:
     """Decorator: the function computes the divergence of a `type_p` from a `type_q`."""
     def enter(function):
-        _TABLE[type_p, type_q] = function
+        _KL_REGISTRY[type_p, type_q] = function
         return function
     return enter
 
@@ -45,8 +45,8 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """
     for type_p in type(p).__mro__:
         for type_q in type(q).__mro__:
-            if (type_p, type_q) in _TABLE:
-                return _TABLE[type_p, type_q](p, q)
+            if (type_p, type_q) in _KL_REGISTRY:
+                return _KL_REGISTRY[type_p, type_q](p, q)
     raise NotImplementedError(f"kl_divergence: there is no formula for {type(p).__name__} and {type(q).__name__}; enter one by register_kl")
 
 
@@ -238,7 +238,7 @@ def _mean_exp(p, k):
 def _for_all(type_q, *types_p):
     def enter(mean_log_density):
         for type_p in types_p:
-            _TABLE[type_p, type_q] = lambda p, q: _constant_infinity(-p.entropy() - mean_log_density(p, q))
+            _KL_REGISTRY[type_p, type_q] = lambda p, q: _constant_infinity(-p.entropy() - mean_log_density(p, q))
         return mean_log_density
     return enter
 
@@ -318,4 +318,4 @@ for _q, _types in {
         Uniform: (Exponential, Gamma, Pareto, *_ON_THE_LINE), Pareto: (Beta, ContinuousBernoulli, Exponential, Gamma, *_ON_THE_LINE),
         Exponential: _ON_THE_LINE, Gamma: _ON_THE_LINE, Bernoulli: (Poisson,), Binomial: (Poisson,)}.items():
     for _p in _types:
-        _TABLE[_p, _q] = _infinite
+        _KL_REGISTRY[_p, _q] = _infinite
