@@ -55,3 +55,28 @@ def test_integers_at_a_place(dtype, most):
                 np.testing.assert_equal(indices.numpy(), order.take(k - 1, dim))
                 np.testing.assert_equal(values.numpy(), np.take_along_axis(x, order, dim).take(k - 1, dim))
                 assert values.dtype is getattr(volta, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8"])
+@pytest.mark.parametrize("n", [255, 256, 300, 1100])
+def test_the_first_few_of_lines(n, dtype):
+    """What bounds them is found first, which many equal elements, the greatest key and NaN must not mislead."""
+    rng = np.random.default_rng(n)
+    lines = [rng.standard_normal(n) * 50, rng.integers(0, 3, n), np.zeros(n), np.arange(n), -np.arange(n),
+             np.where(np.arange(n) % 32, 0, 9)]
+    if dtype.startswith("float"):
+        lines += [np.full(n, np.nan), np.where(rng.random(n) < 0.9, np.nan, rng.random(n)), np.where(np.arange(n) < 9, 1.0, np.nan),
+                  np.where(rng.random(n) < 0.5, np.inf, -np.inf)]
+    else:
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        lines = [np.abs(x) % 100 for x in lines] + [np.full(n, most), np.full(n, least), np.where(np.arange(n) < 9, least, most)]
+    x = np.stack([line.astype(dtype) for line in lines])
+    for largest in (False, True):
+        keys = np.where(x == x, np.unique(x, return_inverse=True)[1].reshape(x.shape), x.size) * (-1 if largest else 1)
+        want = np.argsort(keys, 1, kind="stable")
+        for k in (1, 3, 8, 16, 17):
+            for dim, given in ((1, x), (0, x.T.copy())):
+                values, indices = (found.numpy() for found in volta.topk(volta.tensor(given), k, dim, largest))
+                indices, values = (indices, values) if dim else (indices.T, values.T)
+                np.testing.assert_equal(indices, want[:, :k])
+                np.testing.assert_equal(values, np.take_along_axis(x, want[:, :k], 1))

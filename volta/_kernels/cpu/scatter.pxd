@@ -82,6 +82,17 @@ cdef inline void put_elements(const number* x, const int64_t* index, Py_ssize_t 
         out[index[j]] = x[j]
 
 
+cdef inline void add_elements(const number* x, const int64_t* index, Py_ssize_t n, number* out) noexcept nogil:
+    cdef Py_ssize_t j
+    for j in range(0, n - 3, 4):
+        out[index[j]] += x[j]
+        out[index[j + 1]] += x[j + 1]
+        out[index[j + 2]] += x[j + 2]
+        out[index[j + 3]] += x[j + 3]
+    for j in range(n // 4 * 4, n):
+        out[index[j]] += x[j]
+
+
 cdef inline void scatter_last(const number* x, const int64_t* index, Py_ssize_t n, Py_ssize_t inner, number* out) noexcept nogil:
     """Of neighbouring columns. What is only written is waited for in turn, unless it is asked for before."""
     cdef Py_ssize_t j, most = n - EARLY
@@ -123,7 +134,7 @@ cdef inline void scatter_row(const Scatter* p, const number* x, const int64_t* i
     if p.inner == 1 and p.kind == LAST:
         put_elements(x, index, n, out)
     elif p.inner == 1 and p.kind == ADD:
-        scatter_elements(x, index, n, 1, 0, ADD, out)
+        add_elements(x, index, n, out)
     elif p.inner == 1 and p.kind == AMAX and not has_nan(x, n):
         scatter_extremes(x, index, n, 1, 0, True, out)
     elif p.inner == 1 and p.kind == AMIN and not has_nan(x, n):

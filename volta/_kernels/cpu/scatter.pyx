@@ -30,7 +30,7 @@ cdef enum:
     CHECKED = 1024              # indices that are checked at a time
     MOST = 256                  # threads that share places, and runs of these
     PAGE = 4096                 # bytes of a slice that threads share by columns
-    SHORT = 10                  # elements of a line up to which many are added to column by column
+    SHORT = 16                  # elements of a line up to which many are added to column by column
     FEW = 128                   # entries of 16 bits that are few, whatever the places
     EACH = 32                   # elements of 16 bits that are converted while one is found among those that are named
 

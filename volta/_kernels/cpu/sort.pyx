@@ -25,13 +25,14 @@ from volta._kernels.cpu.near_integers cimport narrowed, widened
 from volta._kernels.cpu.real cimport number
 from volta._kernels.cpu.sort_bytes cimport Lines, sort_bytes, sort_flags
 from volta._kernels.cpu.sort_items cimport (
-    FEW, LONG, MANY, MOST_THREADS, as_item, count_digits, first_bit, key_of, move_by_digit, place_digits, place_of, sort_items)
+    FEW, LONG, MANY, MOST_THREADS, RUN, as_item, bound_before, count_digits, first_bit, move_by_digit, place_digits, place_of, sort_items,
+    those_before)
 from volta._kernels.cpu.sort_words cimport SEEN, Wide, after, bits_of, digit, insert, item, spread_evenly
 
 from volta.errors import ArgumentError, IndexRangeError
 
 cdef enum:
-    RUN = 32                    # elements that are compared at once where only the first few are wanted
+    LOOKED = 512                # of a long line, so many are looked at for a bound of these
     SHARED = 16384              # random integers from which threads share a line,
     EVEN_LONG = 524288          # up to which it is sorted as a whole,
     ABREAST = 128               # elements of a line up to which several are sorted at once
@@ -51,16 +52,6 @@ cdef inline number element(const number* x, Py_ssize_t inner, item v, bint desce
         return <int32_t>(<uint32_t>((~v if descending else v) >> 32) ^ <uint32_t>0x80000000)
     else:
         return x[place_of(v) * inner]
-
-
-cdef inline uint32_t those_before(const number* x, int n, Py_ssize_t step, bint descending, item border) noexcept nogil:
-    """Which of at most 32 keys are lower than that of border, by bits."""
-    cdef int j
-    cdef uint64_t limit = key_of(border)
-    cdef uint32_t found = 0
-    for j in range(n):
-        found |= <uint32_t>(key_of(as_item(x[j * step], 0, descending, border)) < limit) << j
-    return found
 
 
 # ---------------------------------------------------------------- one line
@@ -101,11 +92,16 @@ cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) no
     cdef item border, v
     cdef bint every = True
     memset(&border, 255, sizeof(item))
+    if p.length >= 8 * RUN and 2 < p.count <= RUN // 2:     # fewer are found as fast without
+        if p.inner == 1:                        # a step that the compiler knows makes vectors of it
+            every = not bound_before(x, min(p.length, <Py_ssize_t>LOOKED), 1, p.descending, p.count, &border)
+        elif p.count > 7:
+            every = not bound_before(x, min(p.length, <Py_ssize_t>LOOKED), p.inner, p.descending, p.count, &border)
     while i < p.length:
         start, i, found = i, min(i + RUN, p.length), 0xFFFFFFFF
         if every and p.count <= FEW:            # until there are as many as wanted
             i = min(start + p.count - n, i)
-        elif not every and p.inner == 1:        # a step that the compiler knows makes vectors of it
+        elif not every and p.inner == 1:
             found = those_before(x + start, <int>(i - start), 1, p.descending, border)
         elif not every:
             found = those_before(x + start * p.inner, <int>(i - start), p.inner, p.descending, border)
@@ -123,7 +119,10 @@ cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) no
                 continue
             n = min(n + 1, p.count)
             insert(chosen, n - 1, v)
-            every, border = n < p.count, chosen[n - 1]
+            if n == p.count:
+                every, border = False, chosen[n - 1]
+        if i == p.length and n < p.count:       # another thread has changed the line
+            i, n, every = 0, 0, True
         if p.count > FEW and n + RUN > capacity:
             select_items(a, chosen, n, p.count, p.bits)
             every, n = False, p.count

@@ -23,6 +23,7 @@ cdef extern from *:
 cdef enum:
     FEWEST = 2                  # elements up to which a line of words is sorted by insertion
     TINY = 16                   # elements up to which a line of wide keys is sorted by insertion
+    RUN = 32                    # elements that are compared at once where only the first few are wanted
     FEW = 64                    # elements from which one digit of narrow ones is looked at
     LONG = 65536                # elements from which threads share a line; one thread parts lines of four times as many
     MOST_THREADS = 64
@@ -79,6 +80,42 @@ cdef inline uint64_t key_of(item v) noexcept nogil:
         return v >> 32
     else:
         return v.key
+
+
+cdef inline uint32_t those_before(const number* x, int n, Py_ssize_t step, bint descending, item border) noexcept nogil:
+    """Which of at most 32 keys are lower than that of border, by bits."""
+    cdef int j
+    cdef uint64_t limit = key_of(border)
+    cdef uint32_t found = 0
+    for j in range(n):
+        found |= <uint32_t>(key_of(as_item(x[j * step], 0, descending, border)) < limit) << j
+    return found
+
+
+cdef inline bint bound_before(const number* x, Py_ssize_t n, Py_ssize_t step, bint descending, Py_ssize_t wanted,
+                              item* border) noexcept nogil:
+    """Let border be behind at least `wanted` of n elements and few others: behind as many lowest keys of each RUNth element. False where
+    there is no such key."""
+    cdef uint64_t least[RUN]
+    cdef uint64_t key, best = ~<uint64_t>0
+    cdef Py_ssize_t i, j, lower
+    memset(least, 255, sizeof(least))
+    for i in range(n // RUN):
+        for j in range(RUN):
+            key = key_of(as_item(x[(i * RUN + j) * step], 0, descending, border[0]))
+            least[j] = min(least[j], key)
+    for j in range(RUN):
+        lower = 0
+        for i in range(RUN):
+            lower += least[i] <= least[j]
+        best = min(best, least[j] if lower >= wanted else best)
+    memset(border, 0, sizeof(border[0]))
+    if item is uint64_t:
+        border[0] = (best + 1) << 32
+        return best < <uint64_t>0xFFFFFFFF
+    else:
+        border.key = best + 1
+        return best < ~<uint64_t>0
 
 
 cdef inline void count_digits(const item* a, Py_ssize_t n, int shift, int digit, Py_ssize_t* counts) noexcept nogil:
