@@ -58,11 +58,18 @@ cdef extern from *:
     static void volta_plain_##S(Py_ssize_t n, const T* VOLTA_R x, const T* VOLTA_R y, T* VOLTA_R h, T* VOLTA_R out, \\
                                 T* VOLTA_R saved, int relu) {                                                       \\
         Py_ssize_t j;                                                                                               \\
-        VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                     \\
-            T v = x[j] + y[j];                                                                                      \\
-            saved[n + j] = h[j];                                                                                    \\
-            saved[j] = relu ? (v < 0 ? 0 : v) : tanh_##S(v);                                                        \\
-            out[j] = h[j] = saved[j];                                                                               \\
+        if (relu) {                                      /* a loop each, or GCC makes no vectors of either */       \\
+            VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                 \\
+                T v = x[j] + y[j];                                                                                  \\
+                saved[n + j] = h[j];                                                                                \\
+                out[j] = h[j] = saved[j] = v < 0 ? 0 : v;                                                           \\
+            }                                                                                                       \\
+        } else {                                                                                                    \\
+            VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                 \\
+                T v = tanh_##S(x[j] + y[j]);                                                                        \\
+                saved[n + j] = h[j];                                                                                \\
+                out[j] = h[j] = saved[j] = v;                                                                       \\
+            }                                                                                                       \\
         }                                                                                                           \\
     }                                                                                                               \\
     /* One row: dh is the gradient of the state; dc that of the cell, or what goes to the state before directly. */ \\
