@@ -162,6 +162,17 @@ def test_steps_of_whole_tensors_take_few_dispatches(name, most):
     assert np.allclose(*found, 1e-4, 1e-5)
 
 
+def test_averages_of_a_model_take_a_dispatch_for_each_parameter():
+    for chosen in ({}, {"multi_avg_fn": volta.optim.swa_utils.get_ema_multi_avg_fn(0.9)}):
+        model = nn.Linear(3, 2).to("gpu")
+        averaged = volta.optim.swa_utils.AveragedModel(model, **chosen)
+        for _ in range(2):
+            averaged.update_parameters(model)
+        start = _dispatches()
+        averaged.update_parameters(model)
+        assert _dispatches() - start <= 4               # two, the number of models and whether that is 0
+
+
 def test_weighted_sums_of_products_take_one_dispatch_more_than_products():
     x = _given("gpu")[0].detach()
     for call in (lambda: volta.addmm(x, x, x[:3], beta=0.5, alpha=2), lambda: volta.addmm(x[0], x, x[:3], beta=0.5),
