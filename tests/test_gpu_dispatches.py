@@ -10,6 +10,7 @@ import pytest
 import volta
 import volta.distributions as D
 import volta.nn.functional as F
+from volta import nn
 
 pytestmark = pytest.mark.usefixtures("gpu")
 SHAPE = (4, 3)
@@ -111,6 +112,40 @@ def test_numbers_below_which_or_at_which_a_power_is_taken_keep_their_gradients()
             assert np.allclose(got, expected, 1e-5, 1e-6, equal_nan=True), p
 
 
+# Of networks: what is made of an input of shape (2, 4, 3), and how many dispatches that and all gradients take.
+LAYERS = {"weight_norm": (lambda x: nn.utils.parametrizations.weight_norm(nn.Linear(3, 4)), 3, 10),
+          "instance_norm": (lambda x: nn.InstanceNorm1d(4, affine=True, track_running_stats=True), 6, 3),
+          "local_response_norm": (lambda x: nn.LocalResponseNorm(3, 0.5), 3, 6), "alpha_dropout": (lambda x: nn.AlphaDropout(), 4, 1),
+          "gumbel_softmax": (lambda x: F.gumbel_softmax, 3, 2), "renorm": (lambda x: partial(volta.renorm, p=2, dim=0, maxnorm=0.5), 6, 8),
+          "embedding": (lambda x: partial(nn.Embedding(3, 4, max_norm=1.0).to(x.device), volta.tensor([0, 2, 1], device=x.device)), 5, 1)}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_take_few_dispatches_and_give_what_the_cpu_gives(name):
+    make, forward, backward = LAYERS[name]
+    found = []
+    for device in ("cpu", "gpu"):
+        volta.manual_seed(3)
+        x = volta.tensor(np.random.default_rng(1).uniform(-1, 1, (2, 4, 3)).astype(np.float32), device=device).requires_grad_()
+        layer = make(x)
+        owner = getattr(layer, "func", layer)
+        owner = owner.to(device) if isinstance(owner, nn.Module) else None
+        call = layer if isinstance(layer, partial) and owner is not None else partial(layer, x)
+        call()
+        volta.manual_seed(4)
+        start = _dispatches()
+        out = call()
+        middle, seed, given = _dispatches(), volta.ones_like(out).detach(), [x, *(() if owner is None else owner.parameters())]
+        begun = _dispatches()
+        grads = volta.autograd.grad(out, given, seed * 1, allow_unused=True)
+        taken = middle - start, _dispatches() - begun - 1               # without the seed
+        state = () if owner is None else owner.state_dict().values()
+        found.append([t.detach().cpu().numpy() for t in (out, *grads, *state) if t is not None])
+    assert taken[0] <= forward and taken[1] <= backward, taken
+    for expected, got in zip(*found):
+        assert np.allclose(got, expected, 1e-4, 1e-5), name
+
+
 @pytest.mark.parametrize("name, most", [("Muon", 32), ("Adafactor", 12)])
 def test_steps_of_whole_tensors_take_few_dispatches(name, most):
     found = []
@@ -125,6 +160,17 @@ def test_steps_of_whole_tensors_take_few_dispatches(name, most):
         found.append(p.detach().cpu().numpy())
     assert taken <= most
     assert np.allclose(*found, 1e-4, 1e-5)
+
+
+def test_averages_of_a_model_take_a_dispatch_for_each_parameter():
+    for chosen in ({}, {"multi_avg_fn": volta.optim.swa_utils.get_ema_multi_avg_fn(0.9)}):
+        model = nn.Linear(3, 2).to("gpu")
+        averaged = volta.optim.swa_utils.AveragedModel(model, **chosen)
+        for _ in range(2):
+            averaged.update_parameters(model)
+        start = _dispatches()
+        averaged.update_parameters(model)
+        assert _dispatches() - start <= 4               # two, the number of models and whether that is 0
 
 
 def test_weighted_sums_of_products_take_one_dispatch_more_than_products():

@@ -1,5 +1,6 @@
 """Every optimizer beside PyTorch's: 25 steps from the same state, through a state dict in the middle, on each device."""
 import inspect
+from functools import partial
 
 import numpy as np
 import pytest
@@ -97,6 +98,25 @@ def test_lbfgs(options, device):
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
     with pytest.raises(ArgumentError, match="LBFGS: step needs a closure"):
         optimizer.step()
+
+
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_lbfgs_goes_on_after_a_step_that_was_too_flat(search):
+    found = []
+    for lib in (volta, torch):
+        x = lib.tensor([0.1, -0.2]).requires_grad_()
+        optimizer = lib.optim.LBFGS([x], lr=0.5, max_iter=3, tolerance_change=0.5, tolerance_grad=0, line_search_fn=search)
+
+        def loss(steepness, x=x, optimizer=optimizer):
+            optimizer.zero_grad()
+            value = ((x - 1) ** 2).sum() * steepness
+            value.backward()
+            return value
+
+        for steepness in (1e-3, 1.0, 1.0):
+            optimizer.step(partial(loss, steepness))
+        found.append(x.detach().numpy())
+    np.testing.assert_allclose(*found, rtol=1e-5)
 
 
 def test_hooks_of_steps_and_choices_of_implementation():

@@ -223,6 +223,8 @@ def test_integers_divided_by_a_zero_that_the_host_knows_raise(divide, device):
     whole += 1
     assert divide(whole, whole).shape == (4,)           # changed since
     assert divide(x.float(), 0).shape == (3,) and divide(x.float(), volta.zeros(3, device=device)).shape == (3,)
+    for divisor in (0, volta.tensor(0, device=device), volta.tensor([[0], [3]], device=device)):
+        assert divide(x[:0], divisor).shape[-1] == 0        # nothing is divided
 
 
 @pytest.mark.parametrize("dtype", [volta.float32, volta.float16], ids=str)

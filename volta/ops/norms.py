@@ -296,6 +296,15 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     return norm(v, float(pow), tuple(i for i in range(v.ndim) if i != d), True)
 
 
+def shortened(x, length, most):
+    """Those scaled to this length whose own is above it."""
+    return x * where_op(length > most, most / (length + 1e-7), 1.0)
+
+
+def _longer(x, length, most):
+    return where_op(length > most, x, 0.0)
+
+
 def _limited(x, p, over, most):
     """`renorm` of what nobody records or watches, by the kernels alone."""
     device = x.device
@@ -335,5 +344,5 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         return _limited(input, p, over, maxnorm)
     sizes = norm(input.detach(), p, over, True)
     if graph.wants_derivative(input):          # a slice that is not scaled has no part in the derivative of the norms: it may hold NaN
-        sizes = where(sizes > maxnorm, norm(where(sizes > maxnorm, input, 0.0), p, over, True), 0.0)
-    return row_major(input) * where_op(sizes > maxnorm, maxnorm / (sizes + 1e-7), 1.0)
+        sizes = where(sizes > maxnorm, norm(fused(_longer, input, sizes, maxnorm), p, over, True), 0.0)
+    return fused(shortened, row_major(input), sizes, maxnorm)

@@ -89,6 +89,7 @@ class LBFGS(Optimizer):
             direction = self._direction(state, gradient, values["history_size"])
             state["prev_flat_grad"], state["prev_loss"] = gradient.clone(), loss
             size = min(1.0, 1.0 / gradient.abs().sum().item()) * values["lr"] if state["n_iter"] == 1 else values["lr"]
+            state["d"], state["t"] = direction, size
             slope = gradient.dot(direction).item()
             if slope > -values["tolerance_change"]:
                 break
@@ -107,7 +108,7 @@ class LBFGS(Optimizer):
                     gradient, used = self._flat_grad(), 1
             evaluations += used
             state["func_evals"] += used
-            state["d"], state["t"] = direction, size
+            state["t"] = size
             if evaluations >= values["max_eval"] or gradient.abs().max().item() <= values["tolerance_grad"]:
                 break
             moved = (direction * size).abs().max().item()

@@ -49,7 +49,20 @@ def get_swa_multi_avg_fn() -> Callable[[list, list, Any], None]:
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[[list, list, Any], None]:
     """`get_ema_avg_fn` over lists, in place."""
-    return _for_lists(get_ema_avg_fn(decay))
+    function = get_ema_avg_fn(decay)
+
+    def averaged(averages, values, count):
+        for average, value in zip(averages, values):
+            _approach(average, value, 1 - decay, function, count)
+    return averaged
+
+
+def _approach(average, value, weight, function, count):
+    """Go by this weight from the average towards the value, in one kernel; integers become what the function gives."""
+    if average.dtype.is_floating_point:
+        average.lerp_(value, weight)
+    else:
+        average.copy_(function(average, value, count))
 
 
 class AveragedModel(Module):
@@ -88,6 +101,10 @@ class AveragedModel(Module):
         if not self.n_averaged:
             for average, value in zip(own, given):
                 average.copy_(value)
+        elif self.avg_fn is None and self.multi_avg_fn is None:
+            function, count = get_swa_avg_fn(), self.n_averaged.item()
+            for average, value in zip(own, given):
+                _approach(average, value, 1 / (count + 1), function, count)
         elif self.multi_avg_fn is not None:
             kinds: dict[tuple, tuple[list, list]] = {}
             for average, value in zip(own, given):
@@ -96,9 +113,8 @@ class AveragedModel(Module):
             for (device, _), lists in kinds.items():
                 self.multi_avg_fn(*lists, counts[device])
         else:
-            function, count = self.avg_fn or get_swa_avg_fn(), self.n_averaged.item()
             for average, value in zip(own, given):
-                average.copy_(function(average, value, count if self.avg_fn is None else counts[average.device]))
+                average.copy_(self.avg_fn(average, value, counts[average.device]))
         if not self.use_buffers:
             for average, value in zip(self.module.buffers(), model.buffers()):
                 average.copy_(value.to(average.device))

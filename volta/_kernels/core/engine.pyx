@@ -20,7 +20,7 @@ from volta._kernels.core.call cimport call_kernel, switch_adapting, watching
 from volta._kernels.core.grad_mode cimport switch_grad_mode
 from volta._kernels.core.graph cimport Node, as_input, unpacked
 from volta._kernels.core.heap cimport pop, push
-from volta._kernels.core.hooks cimport anomalies, recorded_at
+from volta._kernels.core.hooks cimport anomalies, before_hooks, recorded_at
 from volta._kernels.core.leaves cimport accumulate, after_hooks, is_alone, set_gradient, sum_of
 from volta._kernels.core.order cimport pixelwise
 from volta._kernels.core.overriding cimport switch_as_tensors
@@ -37,6 +37,7 @@ cdef object _joined = None
 cdef object _sum_to = None
 cdef object _tie = None
 cdef object _laid = None                        # (gradient, pixels) -> the same pixel by pixel, or row-major
+cdef object _fused = None                       # (derivative, gradient, arguments) -> what it gives, on a GPU in one dispatch
 cdef object _running = threading.local()        # `engine`: that of the backward pass of this thread
 
 
@@ -45,6 +46,12 @@ def configure(add, slice, joined, sum_to, contiguous, in_order, tie, laid):
     global _add, _slice, _joined, _sum_to, _tie, _laid
     _add, _slice, _joined, _sum_to, _tie, _laid = add, slice, joined, sum_to, tie, laid
     leaves.configure(add, contiguous, in_order)
+
+
+def fuse_by(function):
+    """Let this call the derivatives of elementwise records on a GPU."""
+    global _fused
+    _fused = function
 
 
 # ---------------------------------------------------------------- the walk
@@ -249,17 +256,6 @@ cdef class _Engine:
             self.captures[node, slot] = g if arrived is None else arrived
         return g
 
-    cdef object _before_hooks(self, Node node, object g):
-        """What has arrived at a node, after the functions that its user wants to be called before its derivative."""
-        cdef object given = g if isinstance(g, tuple) else (g,)
-        for hook in list(node.before.values()):
-            changed = hook(given)
-            if changed is not None:
-                given = changed if isinstance(changed, tuple) else (changed,)
-                if len(given) != node.n_outputs:
-                    raise AutogradError(f"{node.op}: a prehook gave {len(given)} gradients for {node.n_outputs} outputs")
-        return given if isinstance(g, tuple) else given[0]
-
     cdef object _after_hooks(self, Node node, object grads, tuple saved, object g):
         """The gradients of all inputs of a node, after the functions that its user wants to be called with them."""
         cdef Primitive op = node.primitive
@@ -327,7 +323,7 @@ cdef class _Engine:
         cdef tuple saved = node.saved              # another thread may free the node's
         self.given = -1
         if node.before is not None:
-            g = self._before_hooks(node, g)
+            g = before_hooks(list(node.before.values()), g, node.n_outputs, node.op)
         if saved is None:
             raise AutogradError(f"backward: the graph of {node.op} has already been freed by an earlier backward; pass "
                                 f"retain_graph=True to the first one to go through it again")
@@ -394,6 +390,8 @@ cdef class _Engine:
             return function(*self._arguments(node, saved, sources, g))
         if PyTuple_GET_SIZE(sources) == 0:
             return function(g)
+        if node.primitive.pointwise and not node.primitive.joint and (<TensorBase>g).storage.device.is_gpu:
+            return _fused(function, g, self._arguments(node, saved, sources, g))
         return function(g, *self._arguments(node, saved, sources, g))
 
     cdef _check_versions(self, Node node):

@@ -11,6 +11,7 @@ cdef class Packed:
 cdef object pack(list saved)
 cdef list callers()
 cdef str recorded_at(object trace)
+cdef object before_hooks(list hooks, object g, int outputs, object op)
 cdef object accumulation, handle            # for users: leaf -> what adds to its `.grad`, (dict, function) -> what takes that out again
 cdef object name_of(object node, object label)
 cdef object shown(object node, type plain)

@@ -48,6 +48,18 @@ cdef str recorded_at(object trace):
                                for file, line, name in trace])
 
 
+cdef object before_hooks(list hooks, object g, int outputs, object op):
+    """What has arrived at a node, after the functions that its user wants to be called before its derivative."""
+    cdef object given = g if isinstance(g, tuple) else (g,)
+    for hook in hooks:
+        changed = hook(given)
+        if changed is not None:
+            given = changed if isinstance(changed, tuple) else (changed,)
+            if len(given) != outputs:
+                raise AutogradError(f"{op}: a prehook gave {len(given)} gradients for {outputs} outputs")
+    return given if isinstance(g, tuple) else given[0]
+
+
 # ---------------------------------------------------------------- nodes as users see them
 
 cdef object accumulation = None, handle = None          # set by volta.saved

@@ -146,8 +146,10 @@ def _quick_power(a, b) -> tuple | None:
 
 def _check_divisor(name: str, a, b) -> None:
     """Raises: ArgumentError where an integer divisor is the number 0, or a whole int32 or int64 tensor as it came from the host
-    whose least or largest element is 0. What a GPU computed is not looked at: the quotient by 0 is 0 there."""
-    if type(b) in NUMBERS:
+    whose least or largest element is 0, and something is divided. What a GPU computed is not looked at: the quotient by 0 is 0 there."""
+    if type(a) not in NUMBERS and not a._size:
+        zero = False
+    elif type(b) in NUMBERS:
         zero = b == 0 and not a.dtype.is_floating_point
     else:
         known = b.storage.bounds

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.errors import DTypeError
+from volta.nn.functional.formulas import noisy
 from volta.ops import reduce
 from volta.ops.copy import cast
 from volta.ops.creation import arange, rand_like
 from volta.ops.records import math as r
+from volta.ops.records.chain import fused
 from volta.ops.table import case, composed
 from volta.ops.view import reshape
 from volta.shapes import as_dim
@@ -83,8 +85,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
         warnings.warn("`eps` parameter is deprecated and has no effect.", UserWarning, stacklevel=2)
     if not isinstance(tau, (int, float)):
         raise DTypeError(f"gumbel_softmax: tau must be a number, got {type(tau).__name__}")
-    exponential = r.clamp_min(-r.log1p(-rand_like(logits)), 2.0 ** -25)         # a draw of 0 would be an infinite noise
-    soft = reduce.softmax((logits - r.log(exponential)) / tau, dim)
+    soft = reduce.softmax(fused(noisy, logits, rand_like(logits), 2.0 ** -25, tau), dim)     # a draw of 0 would be an infinite noise
     if not hard:
         return soft
     d = as_dim("gumbel_softmax", dim, logits.ndim)

@@ -11,7 +11,9 @@ from volta._kernels.core.inplace import InPlace, check_inplace
 from volta._kernels.core.streams import draw, source
 from volta.dtypes import HALVES, float32
 from volta.errors import ArgumentError, ShapeError
+from volta.nn.functional.formulas import dropped
 from volta.ops.creation import floating_dtype, ones
+from volta.ops.records.chain import fused
 from volta.ops.records.copy import cast
 from volta.ops.records.create import dropout_op, uniform_op
 from volta.ops.records.view import as_it_lies
@@ -63,7 +65,7 @@ def _shifted(op, input, p, shape):
     scale = ((LIMIT * LIMIT * p + 1) * (1 - p)) ** -0.5
     x = cast(input, float32) if input.dtype in HALVES else input
     keep = cast(draw(op, uniform_op, shape, 0.0, 1.0, float32, input.device, None) >= p, x.dtype)
-    return cast(x * (keep * scale) + ((keep - 1) * (LIMIT * scale) + LIMIT * scale * p), input.dtype)
+    return cast(fused(dropped, x, keep, scale, LIMIT * scale, LIMIT * scale * p), input.dtype)
 
 
 # ---------------------------------------------------------------- volta.x

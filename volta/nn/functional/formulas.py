@@ -5,7 +5,21 @@ from __future__ import annotations
 import math
 
 from volta.nn.functional.activation import softplus
-from volta.ops.records.math import clamp_min, exp, log, log1p, logistic_loss, minimum, positive_part, squared_difference, where_op, xlogy
+from volta.ops.records.math import (
+    clamp_min,
+    exp,
+    log,
+    log1p,
+    logistic_loss,
+    minimum,
+    mulacc,
+    positive_part,
+    pow,
+    reciprocal,
+    squared_difference,
+    where_op,
+    xlogy,
+)
 
 __all__: list[str] = []                         # no function of networks
 
@@ -53,6 +67,26 @@ def nearer(near, far, margin):
 
 def nearer_of(near, far, other, margin):
     return clamp_min(near + margin - minimum(far, other), 0.0)
+
+
+def responded(input, mean, alpha, k, beta):
+    return input / pow(mulacc(mean, alpha, k), beta)
+
+
+def variance(rstd, eps, correction):
+    return (reciprocal(rstd * rstd) - eps) * correction
+
+
+def noisy(logits, drawn, least, tau):
+    return (logits - log(clamp_min(-log1p(-drawn), least))) / tau
+
+
+def dropped(x, keep, scale, limit, shift):
+    return x * (keep * scale) + ((keep - 1) * limit + shift)
+
+
+def scaled(v, g, length):
+    return v * (g / length)
 
 
 def gap(score, other, counts, wanted):

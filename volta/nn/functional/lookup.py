@@ -15,8 +15,9 @@ from volta.errors import ArgumentError, DTypeError, IndexRangeError, RankError, 
 from volta.ops.creation import arange, ones_like
 from volta.ops.indexing import known_range, positions
 from volta.ops.math import clamp
-from volta.ops.norms import norm
+from volta.ops.norms import norm, shortened
 from volta.ops.records.bag import bag_max_op, bag_sum_op
+from volta.ops.records.chain import fused
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_add_op, index_select_op, scale_gradient
 from volta.ops.records.math import where_op
@@ -92,7 +93,7 @@ def _rows(at, weight, padding, max_norm, norm_type, scale_grad_by_freq, sparse):
 def _shorten(weight, at, max_norm, norm_type):
     rows = index_select_op(weight, at, dim=0)
     length = norm(rows, norm_type, dim=1, keepdim=True)
-    setitem(weight, at, rows * where_op(length > max_norm, max_norm / (length + 1e-7), 1.0))
+    setitem(weight, at, fused(shortened, rows, length, max_norm))
 
 
 @composed(name="functional.embedding",

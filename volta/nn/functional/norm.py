@@ -12,13 +12,15 @@ from volta._kernels.core.call import run_kernel
 from volta.autograd import no_grad
 from volta.dtypes import HALVES, finfo, float32, float64
 from volta.errors import ArgumentError, DeviceError, DTypeError, RankError, ShapeError
+from volta.nn.functional.formulas import responded, variance
 from volta.nn.functional.pool import avg_pool2d
 from volta.ops.copy import pixels_as, widened
 from volta.ops.creation import full
 from volta.ops.join import pad
 from volta.ops.norms import norm
+from volta.ops.records.chain import fused
 from volta.ops.records.copy import cast
-from volta.ops.records.math import clamp_min, mulacc, reciprocal
+from volta.ops.records.math import clamp_min, reciprocal
 from volta.ops.records.math import pow as pow_op
 from volta.ops.records.norm import batch_norm_given, batch_norm_op, batch_norm_update, column, np_batch_norm
 from volta.ops.records.reduce import mean_op
@@ -138,10 +140,10 @@ def _by_batch_widened(input, running_mean, running_var, weight, bias, *rest):
 def _move(running_mean, running_var, mean, rstd, momentum, eps, count):
     """`batch_norm_update` by composed ops: with a momentum that is a tensor, statistics of each sample, (N, C), or under `vmap`."""
     momentum = cast(momentum, running_mean.dtype) if isinstance(momentum, core.TensorBase) else momentum
-    var = (reciprocal(rstd * rstd) - eps) * (count / (count - 1))
+    var = fused(variance, rstd, eps, count / (count - 1))
     mean, var = (mean, var) if mean.ndim == 1 else (mean_op(v, dim=(0,), keepdim=False) for v in (mean, var))
-    running_mean.add_((mean - running_mean) * momentum)
-    running_var.add_((var - running_var) * momentum)
+    running_mean.lerp_(mean, momentum)
+    running_var.lerp_(var, momentum)
 
 
 # ---------------------------------------------------------------- rows
@@ -350,7 +352,10 @@ def local_response_norm(input: Tensor, size: int, alpha: float | Tensor = 0.0001
         means = avg_pool2d(squares, (size, 1), stride=1, padding=(size // 2, 0))
     else:
         means = avg_pool2d(pad(squares, (0, 0, size // 2, (size - 1) // 2)), (size, 1), stride=1)
-    return input / pow_op(mulacc(reshape_op(means, shape=input.shape), alpha, k), beta)
+    means = reshape_op(means, shape=input.shape)
+    if input.storage.device.is_gpu and not any(isinstance(x, core.TensorBase) for x in (alpha, k, beta)):
+        return fused(responded, input, means, alpha, k, beta)
+    return responded(input, means, alpha, k, beta)
 
 
 @composed(out="cast", samples=(case((3, 4)), case((2, 3, 4), p=1, dim=-1)), domain=(0.3, 2.0), function=False, method=False,

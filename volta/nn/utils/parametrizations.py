@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from volta.errors import ArgumentError
 from volta.nn.functional import normalize
+from volta.nn.functional.formulas import scaled
 from volta.nn.module import Module
 from volta.nn.utils.orthogonal import orthogonal
 from volta.nn.utils.parametrize import register_parametrization
@@ -12,6 +13,7 @@ from volta.nn.utils.recomputed import as_matrix, outputs_of, power_iteration
 from volta.ops.creation import empty
 from volta.ops.linalg import dot, mv
 from volta.ops.norms import norm_except_dim
+from volta.ops.records.chain import fused
 from volta.tensor import Tensor
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
@@ -25,7 +27,7 @@ class _WeightNorm(Module):
         self.dim = dim
 
     def forward(self, g: Tensor, v: Tensor) -> Tensor:
-        return v * (g / norm_except_dim(v, 2, self.dim))
+        return fused(scaled, v, g, norm_except_dim(v, 2, self.dim))
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """The norms and the weight itself."""

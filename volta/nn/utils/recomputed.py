@@ -7,11 +7,13 @@ from typing import TypeVar
 from volta.autograd import no_grad
 from volta.errors import ArgumentError, MissingNameError
 from volta.nn.functional import normalize
+from volta.nn.functional.formulas import scaled
 from volta.nn.module import Module
 from volta.nn.parameter import Parameter
 from volta.ops.creation import empty
 from volta.ops.linalg import dot, mv
 from volta.ops.norms import norm_except_dim
+from volta.ops.records.chain import fused
 from volta.tensor import Tensor
 
 M = TypeVar("M", bound=Module)
@@ -70,7 +72,7 @@ class _WeightNorm(_Recomputed):
 
     def compute(self, module):
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
-        return v * (g / norm_except_dim(v, 2, self.dim))
+        return fused(scaled, v, g, norm_except_dim(v, 2, self.dim))
 
     def finish(self, module):
         delattr(module, self.name + "_g")

@@ -1,5 +1,6 @@
 """The record of a chain, which is elementwise records one after another: a GPU computes it in one dispatch, and each of its derivatives,
-which are chains too, in one. A chain is found once, by watching which records a function calls (`fused`)."""
+which are chains too, in one. A chain is found once, by watching which records a function calls: one of tensors (`fused`), or what a record
+has for its `derivative`."""
 from __future__ import annotations
 
 import threading
@@ -9,9 +10,10 @@ from functools import cache
 from volta import autograd
 from volta._kernels.core import TensorBase, check_word, graph
 from volta._kernels.core.call import Observer
+from volta._kernels.core.engine import fuse_by
 from volta.device import META
 from volta.dtypes import float32
-from volta.errors import ShapeError
+from volta.errors import AutogradError, ShapeError
 from volta.ops.records.create import full_op
 from volta.ops.table import BINARY_SHAPES, RECORDS, case, create, register
 from volta.shapes import broadcast_shapes
@@ -28,7 +30,7 @@ class Chain:
 
     def __init__(self, steps: tuple, tensors: int, numbers: int) -> None:
         self.steps, self.tensors, self.numbers = steps, tensors, numbers
-        self.slopes: dict[int, Chain | None] = {}
+        self.slopes: dict[int, tuple[Chain, tuple[int, ...]] | None] = {}
 
     def run(self, call: Callable, tensors: tuple, numbers: tuple) -> object:
         """The last step's result, each step being made by `call(record, *operands)`."""
@@ -39,16 +41,44 @@ class Chain:
             known[f"t{i}"] = float(RECORDS[name].details.numpy(*values)) if of_numbers else call(name, *values)
         return known[f"t{len(self.steps) - 1}"]
 
-    def slope(self, place: int) -> Chain | None:
-        """The chain from the gradient, and then the tensors, to that of one of them; None where it has none."""
+    def varies(self, place: int) -> bool:
+        """Whether there is a derivative by that tensor, be it one that raises."""
+        try:
+            return self.slope(place) is not None
+        except AutogradError:
+            return True
+
+    def trimmed(self) -> tuple[Chain, tuple[int, ...]]:
+        """(The same of those tensors alone that its steps take, and of the first; their places) in the order in which the last step comes
+        to them: what records one by one give lies as the first of these does, and depends on no other."""
+        met, left = [], [f"t{len(self.steps) - 1}"]
+        while left:
+            name = left.pop()
+            if isinstance(name, str) and name not in met:
+                met.append(name)
+                left += reversed(self.steps[int(name[1:])][1] if name[0] == "t" else ())
+        places = [int(name[1:]) for name in met if name[0] == "x"]
+        places += [] if 0 in places else [0]
+        names = {f"x{place}": f"x{i}" for i, place in enumerate(places)}
+        renamed = tuple([(name, tuple([names.get(x, x) for x in operands])) for name, operands in self.steps])
+        return Chain(renamed, len(places), self.numbers), tuple(places)
+
+    def slope(self, place: int) -> tuple[Chain, tuple[int, ...]] | None:
+        """The chain from the gradient and the tensors to the gradient of one of these, and which of those it takes; None where there is
+        none."""
         if place not in self.slopes:
             def derivative(g, *rest):
                 tensors, numbers = rest[:self.tensors], rest[self.tensors:]
                 x = tensors[place].requires_grad_()
                 out = self.run(lambda name, *operands: RECORDS[name](*operands), tensors, numbers)
                 return autograd.grad(out, x, g, create_graph=True, allow_unused=True)[0] if out.requires_grad else None
-            self.slopes[place] = _watched(derivative, self.tensors + 1, self.numbers)
+            found = _watched(derivative, self.tensors + 1, self.numbers)
+            self.slopes[place] = None if found is None else found.trimmed()
         return self.slopes[place]
+
+
+class _OtherRecord(Exception):
+    """A function calls other records than elementwise ones, which have no parameters."""
 
 
 class _Watch(Observer):
@@ -64,6 +94,8 @@ class _Watch(Observer):
         if op is full_op:
             self.names[result.storage] = float(inputs[1])
             return
+        if params:
+            raise _OtherRecord
         operands = [self.names[x.storage] if isinstance(x, TensorBase) else float(x) for x in inputs]
         self.names[result.storage] = self.add(op.name.rpartition(".")[2], operands)
 
@@ -91,11 +123,11 @@ class _Watch(Observer):
         return tuple(steps)
 
 
-def _watched(function, tensors, numbers):
-    """The chain that a function of so many tensors and numbers is, None where it gives None."""
+def _watched(function, tensors, numbers, recorded=True):
+    """The chain that a function of so many tensors and numbers is, None where it gives None. `recorded`: with a graph of its own."""
     shapes = {f"x{i}": (2,) for i in range(tensors)} | {f"s{i}": () for i in range(numbers)}
     given = {name: create(full_op, shape, 0, dtype=float32, device=META) for name, shape in shapes.items()}
-    with autograd.enable_grad(), _Watch(given) as watch:
+    with autograd.set_grad_enabled(recorded), _Watch(given) as watch:
         result = function(*given.values())
         return None if result is None else Chain(watch.needed(watch.names[result.storage]), tensors, numbers)
 
@@ -121,6 +153,37 @@ def fused(function: Callable, *operands: object, flags: dict | None = None) -> o
     return function(*operands) if flags is None else function(*operands, **flags)
 
 
+@cache
+def _derivative_chain(function, tensors, recorded):
+    """(chain, places) of `function`, a derivative of so many tensors: the chain takes those at these places. None where the function is no
+    chain, or too short to gain by it. `recorded`: as it is while gradients are recorded."""
+    def derivative(g, *rest):
+        return function(g.requires_grad_(recorded), *rest)      # so that a record without derivative is what it is made of
+
+    try:
+        chain = _watched(derivative, tensors, 0, recorded)
+    except _OtherRecord:
+        return None
+    return None if chain is None or len(chain.steps) == 1 else chain.trimmed()
+
+
+def derivative(function: Callable, g: TensorBase, operands: list) -> object:
+    """function(g, *operands), the derivative of an elementwise record by one of its inputs, on a GPU in one dispatch. Those that are given
+    numbers decide by these."""
+    tensors = (g, *operands)
+    if all(isinstance(x, TensorBase) and x.dtype is float32 for x in tensors) and not g.storage.device.is_meta:
+        found = _derivative_chain(function, len(tensors), autograd.is_grad_enabled())
+        if found is not None and _may_be_one(tensors):
+            chain, places = found
+            leads_on = autograd.is_grad_enabled() and any(tensors[x].requires_grad and chain.varies(i) for i, x in enumerate(places))
+            with autograd.set_grad_enabled(leads_on):
+                return _of(tensors, chain, places, ())
+    return function(g, *operands)
+
+
+fuse_by(derivative)
+
+
 def _may_be_one(tensors):
     device = tensors[0].device
     if not all(x.dtype is float32 and x.device is device for x in tensors):
@@ -139,8 +202,13 @@ def _vjp(g, a, b, c, d, e, f, needs, chain, numbers):
     given, found = (g, a, b, c, d, e, f)[:chain.tensors + 1], []
     for place in range(_PLACES):
         slope = chain.slope(place) if needs[place] and place < chain.tensors else None
-        found.append(None if slope is None else g if slope.steps == _SAME else apply(slope, given, numbers))
+        found.append(None if slope is None else g if slope[0].steps == _SAME else _of(given, *slope, numbers))
     return tuple(found)
+
+
+def _of(tensors, chain, places, numbers):
+    """The chain of the tensors at these places."""
+    return apply(chain, tuple([tensors[place] for place in places]), numbers)
 
 
 def apply(chain: Chain, tensors: tuple, numbers: tuple):

@@ -163,7 +163,7 @@ def _hazard(x, out):
 def trigamma(x):
     """The derivative of digamma: 0 at infinity, where `zeta` is NaN, and NaN at -infinity, where that is infinite."""
     end = isinf(x)
-    return where_op(end, exp(where_op(end, x, 0.0) * -1.0) * 0.0, zeta(2.0, x))
+    return where_op(end, where_op(x < 0, math.nan, exp(where_op(end, x, 0.0) * -1.0)), zeta(2.0, x))
 
 
 def _gamma_density(a, b):
