@@ -65,6 +65,9 @@ def test_pickles_keep_strides(view, dtype, device):
 def test_a_pickle_of_a_row_is_small():
     assert len(pickle.dumps(volta.zeros(1000, 1000)[3])) < 5000
     assert len(pickle.dumps(volta.zeros(1).expand(1000, 1000))) < 1000
+    for empty in (volta.zeros(0, 2), volta.zeros(3)[3:], volta.zeros(3, 0).t(), volta.zeros(5, 0).expand(2, 5, 0)):
+        found = pickle.loads(pickle.dumps(empty))
+        assert found.shape == empty.shape and found.stride() == empty.stride() and found.tolist() == empty.tolist()
 
 
 def test_copies_of_parameters_lie_as_they_do():
