@@ -130,3 +130,22 @@ def test_warnings_of_layers(device):
         warnings.simplefilter("error")
         attention(x, x, x, key_padding_mask=same[0], attn_mask=same)
         layer(x.requires_grad_()).sum().backward()
+
+
+def test_a_tensor_of_tensors_that_want_gradients_warns():
+    """Once, so in a process of its own: the mean of losses in a list has no gradient."""
+    program = textwrap.dedent("""
+        import warnings, volta
+        warnings.simplefilter("error")
+        loss = volta.ones((), requires_grad=True) * 2
+        with volta.no_grad():
+            volta.tensor([loss, loss])
+        volta.tensor([loss.detach(), 1.0])
+        try:
+            volta.tensor([loss, loss])
+        except UserWarning as told:
+            assert str(told).startswith("a number of a tensor that requires grad has no gradient")
+        else:
+            raise SystemExit("no warning")
+    """)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

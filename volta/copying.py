@@ -36,9 +36,9 @@ def whole(x):
 def parts(x):
     """What `rebuild` makes a tensor of the same strides of: the memory from its first to its last element as an array, and where these lie
     in it. (PyTorch takes all of the memory, however little of it a view shows.)"""
-    reach = [(n - 1) * step for n, step in zip(x._shape, x._strides)] if x._size else [-1]
-    first = sum(min(each, 0) for each in reach) if x._size else 0
-    line = core.view(x, (sum(map(abs, reach)) + 1,), (1,), x.offset + first)
+    reach = [(n - 1) * step for n, step in zip(x._shape, x._strides)] if x._size else []
+    first = sum(min(each, 0) for each in reach)
+    line = core.view(x, (sum(map(abs, reach)) + 1 if x._size else 0,), (1,), x.offset + first)
     return for_numpy(line), x.dtype, str(x.device), x.requires_grad, (x._shape, x._strides, -first)
 
 

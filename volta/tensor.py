@@ -24,7 +24,7 @@ from volta.layout import contiguous_format, strided
 from volta.methods import install
 from volta.ops import copy as copies
 from volta.ops import sparse, subscript
-from volta.ops.from_data import from_numpy
+from volta.ops.from_data import WITHOUT_GRADIENT, from_numpy
 from volta.ops.math import where
 from volta.ops.parts import split
 from volta.printing import tensor_repr
@@ -367,7 +367,7 @@ class Tensor(operators.Operators):
 
     def __float__(self) -> float:
         if self.requires_grad and autograd.is_grad_enabled():
-            warn_once(_NUMBER)
+            warn_once(WITHOUT_GRADIENT)
         return float(self.item())
 
     def __int__(self) -> int:
@@ -476,9 +476,6 @@ class Tensor(operators.Operators):
     def where(self, condition: Tensor, other: Tensor | Number) -> Tensor:
         """Elements of this tensor where `condition` holds, else of `other`."""
         return where(condition, self, other)
-
-
-_NUMBER = "a number of a tensor that requires grad has no gradient; write x.detach() first, or x.item()"
 
 
 install_facts(Tensor)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
+from volta._kernels.core import graph
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import unwatched
 from volta._kernels.core.values import of_numbers
@@ -150,11 +151,16 @@ def _kinds(data):
     raise ShapeError(f"tensor: sequences may be nested {_DEEPEST} deep, as many dimensions as a tensor can have")
 
 
+WITHOUT_GRADIENT = "a number of a tensor that requires grad has no gradient; write x.detach() first, or x.item()"
+
+
 def _numbers(data):
     """Nested sequences with NumPy's numbers for tensors of one element."""
     if isinstance(data, core.TensorBase):
         if data._size != 1:
             raise ShapeError(f"tensor: a tensor in a sequence must have one element, got shape {data.shape}; join tensors by stack or cat")
+        if graph.is_grad_enabled() and graph.wants_grad(data):
+            warn_once(WITHOUT_GRADIENT, stacklevel=6)               # (6: in a plain list, who calls `tensor`)
         return (data.float() if data.dtype is bfloat16 else data).detach().numpy().reshape(())[()]
     return [_numbers(x) for x in data] if isinstance(data, (list, tuple)) else data
 
