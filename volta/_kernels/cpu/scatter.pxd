@@ -31,7 +31,7 @@ cdef enum:
     ADD, PROD, AMAX, AMIN, LAST
 
 cdef enum:
-    LINES = 1024                        # short lines that are added to at once
+    LINES = 256                         # short lines that are added to at once
     EARLY = 16                          # elements before their turn, where what is written takes more than
     AT_HAND = 32768                     # bytes
 
@@ -141,10 +141,8 @@ cdef inline void scatter_row(const Scatter* p, const number* x, const int64_t* i
         scatter_extremes(x, index, n, 1, 0, False, out)
     elif p.inner == 1 and p.kind == PROD:
         scatter_elements(x, index, n, 1, 0, PROD, out)
-    elif p.inner == 1 and p.kind == AMAX:
-        scatter_elements(x, index, n, 1, 0, AMAX, out)
-    elif p.inner == 1 and p.kind == AMIN:
-        scatter_elements(x, index, n, 1, 0, AMIN, out)
+    elif p.inner == 1:
+        scatter_elements(x, index, n, 1, 0, p.kind, out)
     elif p.kind == LAST and p.size * p.inner * <Py_ssize_t>sizeof(number) > AT_HAND:
         scatter_last(x, index, n, p.inner, out)
     elif p.kind == LAST:

@@ -92,11 +92,12 @@ cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) no
     cdef item border, v
     cdef bint every = True
     memset(&border, 255, sizeof(item))
-    if p.length >= 8 * RUN and 2 < p.count <= RUN // 2:     # fewer are found as fast without
-        if p.inner == 1:                        # a step that the compiler knows makes vectors of it
-            every = not bound_before(x, min(p.length, <Py_ssize_t>LOOKED), 1, p.descending, p.count, &border)
-        elif p.count > 7:
-            every = not bound_before(x, min(p.length, <Py_ssize_t>LOOKED), p.inner, p.descending, p.count, &border)
+    if number is float or number is double or number is int32_t:        # others are rare, or sorted as the last
+        if p.length >= 8 * RUN and 2 < p.count <= RUN // 2:             # fewer are found as fast without
+            if p.inner == 1:                    # a step that the compiler knows makes vectors of it
+                every = not bound_before(x, min(p.length, <Py_ssize_t>LOOKED), 1, p.descending, p.count, &border)
+            elif p.count > 7 and number is not int32_t:
+                every = not bound_before(x, min(p.length, <Py_ssize_t>LOOKED), p.inner, p.descending, p.count, &border)
     while i < p.length:
         start, i, found = i, min(i + RUN, p.length), 0xFFFFFFFF
         if every and p.count <= FEW:            # until there are as many as wanted

@@ -92,23 +92,32 @@ cdef inline uint32_t those_before(const number* x, int n, Py_ssize_t step, bint 
     return found
 
 
+cdef inline uint64_t lowest(const uint64_t* x, Py_ssize_t wanted) noexcept nogil:
+    """The lowest of RUN numbers of which so many are no higher."""
+    cdef uint64_t best = ~<uint64_t>0
+    cdef Py_ssize_t i, j, lower
+    for j in range(RUN):
+        lower = 0
+        for i in range(RUN):
+            lower += x[i] <= x[j]
+        if lower >= wanted:
+            best = min(best, x[j])
+    return best
+
+
 cdef inline bint bound_before(const number* x, Py_ssize_t n, Py_ssize_t step, bint descending, Py_ssize_t wanted,
                               item* border) noexcept nogil:
     """Let border be behind at least `wanted` of n elements and few others: behind as many lowest keys of each RUNth element. False where
     there is no such key."""
     cdef uint64_t least[RUN]
-    cdef uint64_t key, best = ~<uint64_t>0
-    cdef Py_ssize_t i, j, lower
+    cdef uint64_t key, best
+    cdef Py_ssize_t i, j
     memset(least, 255, sizeof(least))
     for i in range(n // RUN):
         for j in range(RUN):
             key = key_of(as_item(x[(i * RUN + j) * step], 0, descending, border[0]))
             least[j] = min(least[j], key)
-    for j in range(RUN):
-        lower = 0
-        for i in range(RUN):
-            lower += least[i] <= least[j]
-        best = min(best, least[j] if lower >= wanted else best)
+    best = lowest(least, wanted)
     memset(border, 0, sizeof(border[0]))
     if item is uint64_t:
         border[0] = (best + 1) << 32
