@@ -156,3 +156,13 @@ def test_a_number_is_summed_as_what_has_dimensions_is(name, dtype, device):
         result = getattr(x, name)()
         assert name == "nansum" or result.grad_fn.name() == f"{name.capitalize()}Backward0"
         assert volta.autograd.grad(result, x)[0].item() == 1.0
+
+
+@pytest.mark.parametrize("call", [volta.sin, volta.add, volta.cat, volta.mm, volta.sum])
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_outs_of_one_result_are_refused_before_anything_else_is_looked_at(call, kind, device):
+    x = volta.ones(3, device=device, requires_grad=True)
+    for outs in (kind([x]), kind([x, x])):
+        args = ([x, x],) if call is volta.cat else (x, x) if call in (volta.add, volta.mm) else (x,)
+        with pytest.raises(TypeError, match=f"out must be a tensor, got {len(outs)} in a {kind.__name__}"):
+            call(*args, out=outs)
