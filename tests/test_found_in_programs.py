@@ -139,3 +139,30 @@ def test_misused_options_of_optimizers_raise_what_pytorchs_do():
         volta.optim.Muon([weight], ns_steps=100)
     with pytest.raises(TypeError, match="lr_lambda must be a function"):
         volta.optim.lr_scheduler.LambdaLR(volta.optim.SGD([weight]), 3)
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "nansum"])
+@pytest.mark.parametrize("dtype", [volta.float32, volta.float16, volta.int32, volta.bool], ids=str)
+def test_a_number_is_summed_as_what_has_dimensions_is(name, dtype, device):
+    if name == "mean" and not dtype.is_floating_point:
+        return
+    for value in (3.0, 0.0, -0.0):
+        x = volta.tensor(value, dtype=dtype, device=device)
+        one, many = getattr(x, name)(), getattr(x.reshape(1), name)(0)
+        assert one.dtype is many.dtype and one.shape == () and one.item() == many.item()
+        assert not dtype.is_floating_point or one.signbit().item() is many.signbit().item() is (name == "prod" and str(value) == "-0.0")
+    if dtype is volta.float32:
+        x = volta.tensor(3.0, device=device, requires_grad=True)
+        result = getattr(x, name)()
+        assert name == "nansum" or result.grad_fn.name() == f"{name.capitalize()}Backward0"
+        assert volta.autograd.grad(result, x)[0].item() == 1.0
+
+
+@pytest.mark.parametrize("call", [volta.sin, volta.add, volta.cat, volta.mm, volta.sum])
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_outs_of_one_result_are_refused_before_anything_else_is_looked_at(call, kind, device):
+    x = volta.ones(3, device=device, requires_grad=True)
+    for outs in (kind([x]), kind([x, x])):
+        args = ([x, x],) if call is volta.cat else (x, x) if call in (volta.add, volta.mm) else (x,)
+        with pytest.raises(TypeError, match=f"out must be a tensor, got {len(outs)} in a {kind.__name__}"):
+            call(*args, out=outs)

@@ -111,6 +111,8 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
             isinstance(x, core.TensorBase) and x.requires_grad for x in (out, *args)) and write(record, out, args):
         return out                                      # which asks for the rest, and gives way where it is not so
     outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+    if isinstance(out, (tuple, list)) and _has_one(op):
+        raise CallError(f"{op.name}: out must be a tensor, got {len(outs)} in a {type(out).__name__}")
     rule = _admitted(op, record, args, options, outs)
     with GradMode(False):
         if isinstance(out, core.TensorBase):
@@ -136,6 +138,11 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
         if op.details.apart is not None and isinstance(result, core.TensorBase) and result.shape != outs[0].shape:
             _check_apart(op, args, options, _grown(outs[0], result))
         return _keep(op.name, result, out, outs, rule, _quiet(op.name, args, options))
+
+
+def _has_one(op):
+    """Whether the op has one result, whatever it is given."""
+    return len(op.outputs) == 1 if isinstance(op, Primitive) else op.function.__annotations__.get("return") == "Tensor"
 
 
 def _check_outs_apart(op, outs):

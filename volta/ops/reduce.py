@@ -10,7 +10,7 @@ import numpy as np
 from volta._kernels.core import TensorBase, graph, reshaped
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare, few_counted
-from volta.dtypes import HALVES, as_dtype, bool_, float32, int64, result_type, uint8
+from volta.dtypes import HALVES, as_dtype, bool_, float32, result_type, uint8
 from volta.errors import ArgumentError, AutogradError, CallError, DTypeError, IndexRangeError
 from volta.ops.copy import clone
 from volta.ops.records.chain import fused
@@ -116,11 +116,7 @@ def _in_dtype(name, record, input, dim, keepdim, dtype):
     if dtype is not None:
         dtype = as_dtype(dtype)
         input = cast_to_add(name, input, dtype)
-    dims = as_dims(name, dim, input.ndim)
-    if dims:
-        out = record(input, dim=dims, keepdim=keepdim)
-    else:
-        out = clone(input) if input.dtype.is_floating_point or input.dtype is int64 else cast(input, int64)
+    out = record(input, dim=as_dims(name, dim, input.ndim), keepdim=keepdim)
     return out if dtype is None else cast(out, dtype)
 
 
@@ -147,10 +143,7 @@ def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = 
     """
     if dtype is not None:
         input = cast(input, as_dtype(dtype))
-    dims = as_dims("mean", dim, input.ndim)
-    if dims:
-        return mean_op(input, dim=dims, keepdim=keepdim)
-    return reshape_op(mean_op(reshape_op(input, shape=(1,)), dim=(0,), keepdim=False), shape=())
+    return mean_op(input, dim=as_dims("mean", dim, input.ndim), keepdim=keepdim)
 
 
 @composed(out="dtype", samples=(*_ARGS, case((0, 3), dim=0)), numpy=np_reduced(np.prod), kinds="fib", domain=(0.5, 1.5))
