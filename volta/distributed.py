@@ -65,7 +65,7 @@ def destroy_process_group(group: Any = None) -> None:
 
 
 def get_backend(group: Any = None) -> str:
-    """The backend that was named. Raises: VoltaError without a group, as the functions below."""
+    """The backend that was named. Raises: ArgumentError, a ValueError, without a group, as the functions below."""
     _needed("get_backend")
     return _backend or ""
 
@@ -112,6 +112,6 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
 
 def _needed(name, async_op=False):
     if _backend is None:
-        raise VoltaError(f"{name}: there is no process group; call init_process_group first")
+        raise ArgumentError(f"{name}: there is no process group; call init_process_group first")
     if async_op:
         raise ArgumentError(f"{name}: async_op=True has nothing to wait for in a group of one process; leave it out")

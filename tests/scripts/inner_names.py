@@ -37,6 +37,7 @@ for asked, kind, text in ((lambda: swap_tensor(3, "a", x), TypeError, "3 is not 
                           (lambda: swap_tensor(layer, "", x), KeyError, "empty string"),
                           (lambda: swap_tensor(layer, "none", x), AttributeError, "BatchNorm1d has no attribute `none`"),
                           (lambda: swap_tensor(layer, "eps", x), TypeError, "attribute `eps`: 1e-05 is not an instance of torch.Tensor"),
+                          (torch.distributed.get_rank, ValueError, "init_process_group"),
                           (lambda: _get_device_module("abacus"), RuntimeError, "Device 'abacus' does not have a corresponding module")):
     try:
         asked()

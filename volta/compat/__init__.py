@@ -28,7 +28,7 @@ _preparation = spawn.get_preparation_data
 
 
 def install() -> None:
-    """Serve `torch` and `torchvision` from Volta in this process, and call GPUs "cuda".
+    """Serve `torch`, `torchvision` and `functorch` from Volta in this process, and call GPUs "cuda".
 
     Raises: VoltaError where the real PyTorch has been imported: two kinds of tensors would meet.
     """

@@ -15,7 +15,7 @@ def __getattr__(name: str) -> Any:
     found: Any = volta
     for part in path.split("."):
         found = getattr(found, part, None)
-    function = getattr(found, "function", None)
+    function: Any = getattr(found, "function", None)
     for kind in re.findall(r"\w+", getattr(function, "__annotations__", {}).get("return", "")):
         cls = function.__globals__.get(kind)
         if isinstance(cls, type) and issubclass(cls, Result):
