@@ -78,3 +78,11 @@ def test_derivatives_by_numbers_and_of_float16_are_as_before():
     half = [volta.tensor([2.0, 4.0], device=device, dtype=volta.float16).requires_grad_() for device in ("cpu", "gpu")]
     grads = [volta.autograd.grad((1 / x).sum(), x)[0] for x in half]
     assert grads[1].dtype is volta.float16 and grads[0].tolist() == grads[1].tolist()
+
+
+def test_infinite_gradients_have_no_part_where_hardswish_is_flat():
+    for device in ("cpu", "gpu"):
+        x = volta.tensor([-9.0, -3.0, 4.0], device=device).requires_grad_()
+        for value in (float("inf"), float("nan")):
+            grad, = volta.autograd.grad(volta.nn.functional.hardswish(x), x, volta.full((3,), value, device=device))
+            assert grad[:2].tolist() == [0.0, 0.0] and not grad[2].isfinite(), device

@@ -122,7 +122,7 @@ fn clamp_grad_f(g: f32, x: f32, low: f32, high: f32) -> f32 { return select(0.0,
 fn hardtanh_grad_f(g: f32, x: f32, low: f32, high: f32) -> f32 { return select(g, 0.0, !is_nan(x) && (x <= low || x >= high)); }
 fn shrink_grad_f(g: f32, x: f32, low: f32, high: f32) -> f32 { return select(g, 0.0, !is_nan(x) && x >= low && x <= high); }
 fn hardsigmoid_grad_f(g: f32, x: f32) -> f32 { return select(0.0, g / 6.0, !is_nan(x) && abs(x) < 3.0); }
-fn hardswish_grad_f(g: f32, x: f32) -> f32 { return g * hardswish_slope(x); }
+fn hardswish_grad_f(g: f32, x: f32) -> f32 { return select(g * hardswish_slope(x), 0.0, !is_nan(x) && x <= -3.0); }
 fn softplus_grad_f(g: f32, x: f32, beta: f32, limit: f32) -> f32 { return g * select(sigmoid_accurate(x * beta), 1.0, exceeds(x * beta, limit)); }
 fn mish_grad_f(g: f32, x: f32) -> f32 { return g * mish_parts(x).y; }
 
