@@ -3,12 +3,14 @@ import copy
 import math
 import pickle
 
+import numpy as np
 import pytest
 
 import volta
 from volta import nn
 from volta.compat import refused
-from volta.errors import ArgumentError
+from volta.copying import rebuild
+from volta.errors import ArgumentError, VoltaError
 
 NAN, INF = math.nan, math.inf
 
@@ -60,6 +62,12 @@ def test_pickles_keep_strides(view, dtype, device):
     if x.dtype.is_floating_point:
         kept = pickle.loads(pickle.dumps(nn.Parameter(x)))
         assert kept.stride() == x.stride() and kept.tolist() == x.tolist() and kept.requires_grad and isinstance(kept, nn.Parameter)
+
+
+@pytest.mark.parametrize("place", [((3,), (1,), 0), ((2,), (1,), 1), ((2,), (2,), 0), ((2,), (-1,), 1), ((1 << 40,) * 2, (1 << 40, 1), 0)])
+def test_a_pickle_that_says_more_than_it_holds_is_refused(place):
+    with pytest.raises(VoltaError, match="as_strided|at most 32 dimensions"):
+        rebuild(np.zeros(2, np.float32), volta.float32, "cpu", False, place)
 
 
 def test_a_pickle_of_a_row_is_small():

@@ -21,11 +21,11 @@ assert not torch.distributed.rpc.is_available() and not torch.distributed.autogr
 assert _get_activation_fn("gelu") is nn.functional.gelu
 for asked, kind, text in ((lambda: _get_activation_fn("tanh"), RuntimeError, "activation should be relu/gelu, not tanh"),
                           (lambda: make_functional(nn.BatchNorm1d(1)), RuntimeError,
-                           "make_functional(model): `model` has buffers. Please use make_functional_with_buffers(model) instead.")):
+                           "make_functional_with_buffers")):
     try:
         asked()
     except kind as error:
-        assert str(error) == text, error
+        assert text in str(error), error
     else:
         raise AssertionError(text)
 assert _clipped_sigmoid(torch.tensor([-500.0, 500.0])).tolist() == [torch.finfo(torch.float32).tiny, 1 - torch.finfo(torch.float32).eps]

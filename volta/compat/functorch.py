@@ -56,7 +56,7 @@ def make_functional_with_buffers(model: Module, disable_autograd_tracking: bool 
 def make_functional(model: Module, disable_autograd_tracking: bool = False) -> tuple[Callable[..., Any], tuple[Tensor, ...]]:
     """(a copy of the module as a function of its parameters, these). Raises: RuntimeError for a module that has buffers."""
     if any(True for _ in model.buffers()):
-        raise RuntimeError("make_functional(model): `model` has buffers. Please use make_functional_with_buffers(model) instead.")
+        raise RuntimeError("make_functional: the module has buffers; use make_functional_with_buffers")
     function = FunctionalModule(copy.deepcopy(model))
     return function, _parameters(function, disable_autograd_tracking)
 

@@ -41,8 +41,7 @@ def _maybe_remove_batch_dim(name: str, batched_output: Any, vmap_level: int, bat
     if out_dim is None:
         return batched_output
     if not isinstance(batched_output, Tensor):
-        raise ValueError(f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(batched_output)}. Did you mean to set "
-                         "out_dims= to None for output?")
+        raise ValueError(f"vmap: {name} must give tensors where out_dims is not None, got {type(batched_output).__name__}")
     return _remove_batch_dim(batched_output, vmap_level, batch_size, out_dim)
 
 
