@@ -11,7 +11,7 @@ from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.reduce import sum
 
 from cython.parallel cimport prange
-from libc.math cimport INFINITY, fabs, isfinite, sqrt
+from libc.math cimport INFINITY, NAN, fabs, isfinite, sqrt
 from libc.stdlib cimport free, malloc
 
 from libc.stdint cimport uint16_t
@@ -112,7 +112,7 @@ cdef void moments(Lines* p, const real* x, Moments* found, double correction, re
     for i in range(lines):
         for piece in range(1, p.pieces):
             merge(found + i, found + piece * lines + i)
-        mean[i] = <real>found[i].mean                       # infinite, as PyTorch's, where only the last element is
+        mean[i] = <real>found[i].mean if isfinite(found[i].mean) else NAN      # infinite elements leave either, by their order
         out[i] = <real>(found[i].rest / divisor if divisor > 0 else found[i].rest * INFINITY)
 
 
