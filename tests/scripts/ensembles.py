@@ -7,8 +7,8 @@ from torch._C._functorch import _add_batch_dim, _remove_batch_dim, get_unwrapped
 from torch._functorch.vmap import _broadcast_to_and_flatten, _get_name, _maybe_remove_batch_dim
 from torch.distributions.transforms import _clipped_sigmoid
 from torch.jit import _get_trace_graph
-from torch.nn.modules import *  # noqa: F403
-from torch.nn.modules.loss import *  # noqa: F403
+from torch.nn.modules import *  # noqa: F403  (what a star gives is tested)
+from torch.nn.modules.loss import *  # noqa: F403  (as above)
 from torch.nn.modules.transformer import _get_activation_fn
 from torch.nn.parameter import UninitializedTensorMixin
 from torch.utils._contextlib import _DecoratorContextManager, _NoParamDecoratorContextManager, context_decorator
@@ -16,12 +16,12 @@ from torch.utils._pytree import SequenceKey, _list_flatten, _list_flatten_with_k
 from torch.utils.data._utils.pin_memory import pin_memory
 from torch.utils.data.sampler import _T_co
 
-assert Linear is nn.Linear and _T_co and not isinstance(3, (torch.DeviceObjType, torch._C.Graph, UninitializedTensorMixin))        # noqa: F405
+assert Linear is nn.Linear and _T_co  # noqa: F405  (it came by the star)
+assert not isinstance(3, (torch.DeviceObjType, torch._C.Graph, UninitializedTensorMixin))
 assert not torch.distributed.rpc.is_available() and not torch.distributed.autograd.is_available() and _get_trace_graph
 assert _get_activation_fn("gelu") is nn.functional.gelu
 for asked, kind, text in ((lambda: _get_activation_fn("tanh"), RuntimeError, "activation should be relu/gelu, not tanh"),
-                          (lambda: make_functional(nn.BatchNorm1d(1)), RuntimeError,
-                           "make_functional_with_buffers")):
+                          (lambda: make_functional(nn.BatchNorm1d(1)), RuntimeError, "make_functional_with_buffers")):
     try:
         asked()
     except kind as error:
