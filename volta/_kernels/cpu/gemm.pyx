@@ -110,6 +110,7 @@ cdef struct Block:
     bint turn_a, copy_b                     # what is packed
     bint sweep                              # each tile of a meets all panels of b; else each panel of b all tiles of a
     bint ahead                              # what is fetched ahead is not out, but b or, in a sweep's last panel, a
+    Py_ssize_t following                    # in its first panel, too: b of the next of many products, so far from this one; 0 for none
 
 
 cdef inline const real* packed(bint fresh, Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* x, Py_ssize_t across,
@@ -166,6 +167,9 @@ cdef inline void tile(const Products* p, const Block* s, Py_ssize_t q, Py_ssize_
         if s.ahead and j + 1 == s.panels:
             next, next_step = a + (end - i) * p.a_row, 192 // sizeof(real)
             stretch = next_step // (end - i)
+        elif s.following != 0 and j == 0:
+            next, next_step = b + s.following + s.depth * q // s.tiles * p.b_row, 192 // sizeof(real)
+            stretch = max(next_step * s.tiles // p.b_row, 1)
     elif s.ahead:                                                                       # or the rows of b's next panel
         next = b + (s.depth * q + s.tiles - 1) // s.tiles * p.b_row + (last - first if j + 1 < s.panels else s.depth * p.b_row - first)
         next_step, stretch = p.b_row, s.tiles
@@ -191,9 +195,11 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
     s.turn_a, s.copy_b = s.panels > 1 and turns_a(p, lanes(out)), p.b_column != 1 or not plan.few and s.tiles > (1 if p.b_row >= FAR else 2)
     if p.b_column == 1 and p.b_row % lanes(out) == 0 == columns % lanes(out) and k * p.b_row <= FIRST * lanes(out):
         s.copy_b = False
-    s.sweep, s.ahead = not plan.few, plan.far
+    s.sweep, s.ahead, s.following = not plan.few, plan.far, 0
+    if s.sweep and s.panels > 1 and p.rank > 0 and not s.copy_b:
+        s.following = p.b_strides[p.rank - 1]
     if s.sweep and p.a_column == 1 and p.a_row == k <= depth:
-        s.ahead = p.count * p.m * k * sizeof(real) > FETCHED
+        s.ahead = s.following != 0 or p.count * p.m * k * sizeof(real) > FETCHED
     while s.k0 < k:
         s.depth = min(depth, k - s.k0)
         s.stretch = max((s.depth + 2 * TILE_ROWS) // TILE_ROWS // 4 * 4, 4)                         # in whole groups of steps
