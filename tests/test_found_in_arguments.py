@@ -147,6 +147,24 @@ def test_instance_norm_of_halves_takes_weights_of_float32(half):
     np.testing.assert_array_equal(out.float().numpy(), expected.float().numpy())
 
 
+@pytest.mark.parametrize("given", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("kept", ["float16", "bfloat16", "float32", "float64"])
+def test_instance_norm_moves_statistics_of_another_dtype(given, kept):
+    x, kept = volta.randn(2, 3, 4).to(getattr(volta, given)), getattr(volta, kept)
+    mean, var = volta.rand(3).to(kept), volta.rand(3).to(kept)
+    wide = [v.float() for v in (mean, var)]
+    out = F.instance_norm(x, mean, var, momentum=0.25)
+    F.instance_norm(x.float(), *wide, momentum=0.25)
+    assert out.dtype is x.dtype and mean.dtype is kept is var.dtype
+    for v, expected in zip((mean, var), wide):
+        np.testing.assert_array_equal(v.float().numpy(), expected.to(kept).float().numpy())
+
+
+def test_ldexp_takes_negative_powers_beside_small_integers(device):
+    x = volta.tensor([5, 80], dtype=volta.uint8, device=device)
+    assert volta.ldexp(x, volta.tensor(-4, device=device)).tolist() == [0.3125, 5.0]
+
+
 @pytest.mark.parametrize("half", [volta.float16, volta.bfloat16])
 @pytest.mark.parametrize("training", [True, False])
 def test_batch_norm_of_halves_takes_weights_of_float32(half, training):

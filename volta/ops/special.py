@@ -10,7 +10,7 @@ from volta._kernels.core import TensorBase, host_sees, reshaped
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
 from volta._kernels.core.inplace import InPlace
-from volta.dtypes import HALVES, bool_, finfo, float32, float64, int32, result_type
+from volta.dtypes import HALVES, bool_, finfo, float32, float64, get_default_dtype, int32, result_type
 from volta.errors import ArgumentError, CallError, DTypeError
 from volta.ops.copy import cast, in_float32, promoted
 from volta.ops.creation import arange, full
@@ -202,6 +202,8 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
             raise DTypeError("ldexp: other must be floating point or integer, got bool; convert it with .long()")
         dtype = result_type(input, other)
         return s.ldexp_op(cast(input, dtype), cast(other, dtype))
+    if not input.dtype.is_floating_point and not other.dtype.is_floating_point:
+        other = cast(other, get_default_dtype())                # an int32 or uint8 beside it would lose what one number of int64 is
     return _times_power(input, other)
 
 

@@ -139,11 +139,14 @@ def _by_batch_widened(input, running_mean, running_var, weight, bias, *rest):
 @no_grad
 def _move(running_mean, running_var, mean, rstd, momentum, eps, count):
     """`batch_norm_update` by composed ops: with a momentum that is a tensor, statistics of each sample, (N, C), or under `vmap`."""
-    momentum = cast(momentum, running_mean.dtype) if isinstance(momentum, core.TensorBase) else momentum
+    momentum = cast(momentum, mean.dtype) if isinstance(momentum, core.TensorBase) else momentum
     var = fused(variance, rstd, eps, count / (count - 1))
-    mean, var = (mean, var) if mean.ndim == 1 else (mean_op(v, dim=(0,), keepdim=False) for v in (mean, var))
-    running_mean.lerp_(mean, momentum)
-    running_var.lerp_(var, momentum)
+    for running, each in ((running_mean, mean), (running_var, var)):
+        each = each if each.ndim == 1 else mean_op(each, dim=(0,), keepdim=False)
+        if running.dtype is each.dtype:
+            running.lerp_(each, momentum)
+        else:                                                                           # of halves, in float32
+            running.copy_(cast(running, each.dtype).lerp(each, momentum))
 
 
 # ---------------------------------------------------------------- rows
@@ -288,8 +291,7 @@ def _np_instance_norm(x, running_mean=None, running_var=None, weight=None, bias=
           samples=(case((2, 3, 4), None, None, (3,), (3,)), case((2, 3, 4, 2)),
                    case((2, 3, 4), (3,), (3,), (3,), (3,), use_input_stats=False)), numpy=_np_instance_norm, domain=(0.2, 2.0), rtol=1e-4,
           function=False, method=False,
-          takes={"input": "f", "running_mean": "=input or wide?", "running_var": "=running_mean?", "weight": "=input or wide?",
-                 "bias": "=input or wide?"})
+          takes={"input": "f", "running_mean": "f?", "running_var": "=running_mean?", "weight": "=input or wide?", "bias": "=input or wide?"})
 def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
                   bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-05) -> Tensor:
     """Normalise each channel of each sample, then scale and shift it. The running statistics, where given, move by `momentum` towards
