@@ -199,6 +199,12 @@ def test_a_parameter_that_is_there_twice_steps_twice(device, name):
     assert stepped(2, 2) == stepped(1, 4)
 
 
+def test_the_gradient_of_a_product_of_one_number_that_is_infinite(device):
+    x = volta.tensor(float("inf"), device=device, requires_grad=True)
+    (3 * x.prod()).backward()
+    assert x.grad.item() == 3
+
+
 def test_gradients_of_cumulative_products_that_are_not_finite(device):
     rows = [[1.0, 0.0, math.nan, 2.0], [math.inf, 2.0, 0.0, 1.0], [-math.inf, 0.0, 0.0, 2.0], [1.0, 2.0, 3.0, 4.0]]
     x = volta.tensor(rows, device=device, requires_grad=True)

@@ -116,7 +116,7 @@ def compare(a: object, b: object, exact: object, loose: float, skip: frozenset) 
     if isinstance(a, float):
         same = a == b or a != a and b != b or abs(a - b) <= 1e-5 * abs(a) or "values" in skip
         return [] if same else [f"values: {a} and {b}"]
-    return [] if a == b or "values" in skip else [f"values: {a!r:.80} and {b!r:.80}"]
+    return [] if np.array_equal(a, b) or "values" in skip else [f"values: {a!r:.80} and {b!r:.80}"]
 
 
 def _part(value: object, i: int) -> object:

@@ -55,6 +55,8 @@ def _extreme_vjp(g, x, out, dim, keepdim):
 
 def _prod_vjp(g, x, out, dim, keepdim):
     """g times the product of the others: as in PyTorch, the whole product divided by each element where none is 0."""
+    if not x.ndim:
+        return g                                        # of an infinite element, too
     g, whole = _expanded(g, x.shape, dim, keepdim), _expanded(out, x.shape, dim, keepdim)
     if not x._size:
         return g * x
