@@ -291,7 +291,8 @@ def _np_instance_norm(x, running_mean=None, running_var=None, weight=None, bias=
           samples=(case((2, 3, 4), None, None, (3,), (3,)), case((2, 3, 4, 2)),
                    case((2, 3, 4), (3,), (3,), (3,), (3,), use_input_stats=False)), numpy=_np_instance_norm, domain=(0.2, 2.0), rtol=1e-4,
           function=False, method=False,
-          takes={"input": "f", "running_mean": "f?", "running_var": "=running_mean?", "weight": "=input or wide?", "bias": "=input or wide?"})
+          takes={"input": "f", "running_mean": "f?", "running_var": "=running_mean?", "weight": "=input or wide?",
+                 "bias": "=input or wide?"})
 def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
                   bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-05) -> Tensor:
     """Normalise each channel of each sample, then scale and shift it. The running statistics, where given, move by `momentum` towards
