@@ -150,6 +150,17 @@ def test_norms_are_not_narrowed():
             call()
 
 
+@pytest.mark.parametrize("alpha_held, beta_held", [(False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("name, shapes", [("addmm", ((3,), (2, 4), (4, 3))), ("addmv", ((2,), (2, 4), (4,))),
+                                          ("addr", ((2, 3), (2,), (3,))), ("baddbmm", ((3,), (2, 2, 4), (2, 4, 3))),
+                                          ("addbmm", ((3,), (2, 2, 4), (2, 4, 3)))])
+def test_factors_of_a_sum_may_be_tensors(name, shapes, alpha_held, beta_held, device):
+    alpha, beta = (volta.tensor(v, device=device) if held else v for v, held in ((0.75, alpha_held), (0.25, beta_held)))
+    given = [volta.rand(shape, device=device) for shape in shapes]
+    expected = getattr(volta, name)(*given, alpha=0.75, beta=0.25)
+    assert volta.equal(getattr(volta, name)(*given, alpha=alpha, beta=beta), expected)
+
+
 def test_addbmm_in_place_gives_the_size_of_the_product(device):
     x = volta.ones(5, device=device)
     assert x.addbmm_(volta.ones(2, 3, 4, device=device), volta.ones(2, 4, 5, device=device)) is x

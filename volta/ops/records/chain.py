@@ -140,16 +140,18 @@ def chain_of(function: Callable, tensors: int, numbers: int, **flags: object) ->
 
 def fused(function: Callable, *operands: object, flags: dict | None = None) -> object:
     """function(*operands, **flags) of tensors and behind them numbers: a function of a module, which calls nothing but elementwise records
-    and is recorded as one of tensors of float32 on a GPU. `flags` are what it decides by; its numbers take no part in that."""
+    and is recorded as one of tensors of float32 on a GPU, if no tensor stands behind a number. `flags` are what it decides by; its numbers take
+    no part in that."""
     first = operands[0]
     if isinstance(first, TensorBase) and first.storage.device.is_gpu:
-        tensors = tuple([x for x in operands if isinstance(x, TensorBase)])
-        if _may_be_one(tensors):
-            for number in operands[len(tensors):]:
+        count = sum([isinstance(x, TensorBase) for x in operands])
+        tensors, numbers = operands[:count], operands[count:]
+        if not any([isinstance(x, TensorBase) for x in numbers]) and _may_be_one(tensors):
+            for number in numbers:
                 if isinstance(number, int):
                     check_word(function.__name__.strip("_"), number)
-            numbers = tuple(map(float, operands[len(tensors):]))
-            return apply(chain_of(function, len(tensors), len(numbers), **flags or {}), tensors, numbers)
+            numbers = tuple(map(float, numbers))
+            return apply(chain_of(function, count, len(numbers), **flags or {}), tensors, numbers)
     return function(*operands) if flags is None else function(*operands, **flags)
 
 
