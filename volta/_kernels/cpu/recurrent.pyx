@@ -16,6 +16,7 @@ from volta._kernels.cpu.multiply cimport multiply_ahead
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.scalar cimport tanh_f32       # its declarations come with it
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes
+from volta._kernels.cpu cimport vectors                 # whose lines the C below calls
 
 cdef extern from *:
     """
@@ -30,47 +31,62 @@ cdef extern from *:
     #else
       #define VOLTA_COLUMNS
     #endif
+    /* Of a line in place: the vectors of vectors.pxd, where there are such, and loops. */
+    #define VOLTA_GATES(T, S, SIGMOIDS, TANHS)                                                                      \\
+    static void volta_sigmoids_##S(Py_ssize_t n, T* x) {                                                            \\
+        Py_ssize_t j, done = SIGMOIDS;                                                                              \\
+        VOLTA_COLUMNS for (j = done; j < n; j++) x[j] = sigmoid_##S(x[j]);                                          \\
+    }                                                                                                               \\
+    static void volta_tanhs_##S(Py_ssize_t n, T* x) {                                                               \\
+        Py_ssize_t j, done = TANHS;                                                                                 \\
+        VOLTA_COLUMNS for (j = done; j < n; j++) x[j] = tanh_##S(x[j]);                                             \\
+    }
+    VOLTA_GATES(float, f32, volta_sigmoid_line(x, x, n), volta_tanh_line(x, x, n))
+    VOLTA_GATES(double, f64, 0, 0)
     /* One row: x and y are what the input and the state give to the gates, h and c the state before, and then after. */
     #define VOLTA_RECURRENT(T, S)                                                                                   \\
     static void volta_lstm_##S(Py_ssize_t n, const T* VOLTA_R x, const T* VOLTA_R y, T* VOLTA_R h, T* VOLTA_R c,    \\
                                T* VOLTA_R out, T* VOLTA_R saved) {                                                  \\
         Py_ssize_t j;                                                                                               \\
+        VOLTA_COLUMNS for (j = 0; j < 4 * n; j++) saved[j] = x[j] + y[j];                                           \\
+        volta_sigmoids_##S(2 * n, saved);                                                                           \\
+        volta_tanhs_##S(n, saved + 2 * n);                                                                          \\
+        volta_sigmoids_##S(n, saved + 3 * n);                                                                       \\
         VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                     \\
-            T i = sigmoid_##S(x[j] + y[j]), f = sigmoid_##S(x[n + j] + y[n + j]);                                   \\
-            T g = tanh_##S(x[2 * n + j] + y[2 * n + j]), o = sigmoid_##S(x[3 * n + j] + y[3 * n + j]);              \\
-            T cell = f * c[j] + i * g, t = tanh_##S(cell);                                                          \\
-            saved[j] = i; saved[n + j] = f; saved[2 * n + j] = g; saved[3 * n + j] = o; saved[4 * n + j] = t;       \\
-            saved[5 * n + j] = c[j]; saved[6 * n + j] = h[j];                                                       \\
-            c[j] = cell;                                                                                            \\
-            out[j] = h[j] = o * t;                                                                                  \\
+            saved[5 * n + j] = c[j];                                                                                \\
+            saved[6 * n + j] = h[j];                                                                                \\
+            saved[4 * n + j] = c[j] = saved[n + j] * c[j] + saved[j] * saved[2 * n + j];                            \\
         }                                                                                                           \\
+        volta_tanhs_##S(n, saved + 4 * n);                                                                          \\
+        VOLTA_COLUMNS for (j = 0; j < n; j++) out[j] = h[j] = saved[3 * n + j] * saved[4 * n + j];                  \\
     }                                                                                                               \\
     static void volta_gru_##S(Py_ssize_t n, const T* VOLTA_R x, const T* VOLTA_R y, T* VOLTA_R h, T* VOLTA_R out,   \\
                               T* VOLTA_R saved) {                                                                   \\
         Py_ssize_t j;                                                                                               \\
+        VOLTA_COLUMNS for (j = 0; j < 2 * n; j++) saved[j] = x[j] + y[j];                                           \\
+        volta_sigmoids_##S(2 * n, saved);                                                                           \\
         VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                     \\
-            T r = sigmoid_##S(x[j] + y[j]), z = sigmoid_##S(x[n + j] + y[n + j]), v = y[2 * n + j];                 \\
-            T m = tanh_##S(x[2 * n + j] + r * v);                                                                   \\
-            saved[j] = r; saved[n + j] = z; saved[2 * n + j] = m; saved[3 * n + j] = v; saved[4 * n + j] = h[j];    \\
-            out[j] = h[j] = m + z * (h[j] - m);                                                                     \\
+            T v = y[2 * n + j];                                                                                     \\
+            saved[2 * n + j] = x[2 * n + j] + saved[j] * v;                                                         \\
+            saved[3 * n + j] = v;                                                                                   \\
+            saved[4 * n + j] = h[j];                                                                                \\
+        }                                                                                                           \\
+        volta_tanhs_##S(n, saved + 2 * n);                                                                          \\
+        VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                     \\
+            T m = saved[2 * n + j];                                                                                 \\
+            out[j] = h[j] = m + saved[n + j] * (h[j] - m);                                                          \\
         }                                                                                                           \\
     }                                                                                                               \\
     static void volta_plain_##S(Py_ssize_t n, const T* VOLTA_R x, const T* VOLTA_R y, T* VOLTA_R h, T* VOLTA_R out, \\
                                 T* VOLTA_R saved, int relu) {                                                       \\
         Py_ssize_t j;                                                                                               \\
-        if (relu) {                                      /* a loop each, or GCC makes no vectors of either */       \\
-            VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                 \\
-                T v = x[j] + y[j];                                                                                  \\
-                saved[n + j] = h[j];                                                                                \\
-                out[j] = h[j] = saved[j] = v < 0 ? 0 : v;                                                           \\
-            }                                                                                                       \\
-        } else {                                                                                                    \\
-            VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                 \\
-                T v = tanh_##S(x[j] + y[j]);                                                                        \\
-                saved[n + j] = h[j];                                                                                \\
-                out[j] = h[j] = saved[j] = v;                                                                       \\
-            }                                                                                                       \\
+        VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                     \\
+            T v = x[j] + y[j];                                                                                      \\
+            saved[n + j] = h[j];                                                                                    \\
+            saved[j] = relu && v < 0 ? 0 : v;                                                                       \\
         }                                                                                                           \\
+        if (!relu) volta_tanhs_##S(n, saved);                                                                       \\
+        VOLTA_COLUMNS for (j = 0; j < n; j++) out[j] = h[j] = saved[j];                                             \\
     }                                                                                                               \\
     /* One row: dh is the gradient of the state; dc that of the cell, or what goes to the state before directly. */ \\
     static void volta_lstm_grad_##S(Py_ssize_t n, const T* VOLTA_R saved, const T* VOLTA_R dh, T* VOLTA_R dc,       \\
