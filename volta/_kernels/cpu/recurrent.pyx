@@ -179,37 +179,44 @@ cdef Storage describe(Shape* p, TensorBase weight, str mode, tuple batch_sizes, 
 
 
 cdef struct Product:
-    Py_ssize_t n, k, panels
+    Py_ssize_t n, k, vectors, panels
 
 
 cdef Product product(Py_ssize_t n, Py_ssize_t k, real* kind) noexcept nogil:
     cdef Product q
-    q.n, q.k, q.panels = n, k, (n + 3 * lanes(kind) - 1) // (3 * lanes(kind))
+    q.n, q.k, q.vectors = n, k, (n + lanes(kind) - 1) // lanes(kind)
+    q.panels = (q.vectors + 2) // 3
     return q
 
 
-cdef void pack_all(Product* q, const real* b, Py_ssize_t b_row, Py_ssize_t b_column, real* out) noexcept nogil:
+cdef inline Py_ssize_t panel_start(const Product* q, Py_ssize_t panel, real* kind) noexcept nogil:
+    """First column of a panel: each has two or three vectors, as a single one would take longer."""
+    return q.vectors * panel // q.panels * lanes(kind)
+
+
+cdef void pack_all(const Product* q, const real* b, Py_ssize_t b_row, Py_ssize_t b_column, real* out) noexcept nogil:
     """b[k, n] as panels."""
-    cdef Py_ssize_t width = 3 * lanes(out), panel
+    cdef Py_ssize_t panel, first, last
     for panel in range(q.panels):
-        pack(min(width, q.n - panel * width), width, q.k, b + panel * width * b_column, b_column, b_row, out + panel * width * q.k)
+        first, last = panel_start(q, panel, out), panel_start(q, panel + 1, out)
+        pack(min(last, q.n) - first, last - first, q.k, b + first * b_column, b_column, b_row, out + first * q.k)
 
 
-cdef void product_of(Product* q, Py_ssize_t rows, const real* a, const real* panels, const real* bias, real* out, const real* x,
+cdef void product_of(const Product* q, Py_ssize_t rows, const real* a, const real* panels, const real* bias, real* out, const real* x,
                      Py_ssize_t x_size, const real* y, Py_ssize_t y_size) noexcept nogil:
     """out[rows, n] = a[rows, k] @ b + bias. Meanwhile the caches fetch x and y, which are used next: each tile its share of them."""
-    cdef Py_ssize_t width = 3 * lanes(out), tiles = (rows + TILE_ROWS - 1) // TILE_ROWS, panel, tile, column, i, at = 0
+    cdef Py_ssize_t tiles = (rows + TILE_ROWS - 1) // TILE_ROWS, panel, tile, first, last, i, at = 0
     cdef Py_ssize_t step = FETCH // sizeof(real), fetches = (x_size + y_size) // (step * tiles * q.panels) + 1
     cdef Py_ssize_t stretch = max(q.k // fetches // 4 * 4, 4)
     cdef const real* next
     for panel in range(q.panels):
-        column = panel * width
+        first, last = panel_start(q, panel, out), panel_start(q, panel + 1, out)
         for tile in range(tiles):
             i = rows * tile // tiles
             next = x + at if at < x_size else y + (at - x_size)
-            multiply_ahead(q.k, a + i * q.k, q.k, 1, <int>(rows * (tile + 1) // tiles - i), panels + column * q.k, width, next, step,
-                           stretch, out + i * q.n + column, q.n, <int>min(width, q.n - column), bias + column if bias != NULL else bias,
-                           False, <real*>NULL, False)
+            multiply_ahead(q.k, a + i * q.k, q.k, 1, <int>(rows * (tile + 1) // tiles - i), panels + first * q.k, last - first, next,
+                           step, stretch, out + i * q.n + first, q.n, <int>(min(last, q.n) - first),
+                           bias + first if bias != NULL else bias, False, <real*>NULL, True)
             at += fetches * step
 
 
@@ -232,7 +239,7 @@ cdef void step(Shape* p, const real* x, const real* y, real* h, real* c, real* o
             plain64(p.size, x, y, h, out, saved, p.mode == RELU)
 
 
-cdef void forward_rows(Shape* p, Product* q, Py_ssize_t start, Py_ssize_t stop, const real* x, const real* panels, const real* bias,
+cdef void forward_rows(Shape* p, const Product* q, Py_ssize_t start, Py_ssize_t stop, const real* x, const real* panels, const real* bias,
                        real* h, real* c, real* out, real* saved, real* y) noexcept nogil:
     """All steps of the sequences start .. stop. IN, OUT: their states h and c."""
     cdef Py_ssize_t s, b, last, at
@@ -251,7 +258,7 @@ cdef void forward_rows(Shape* p, Product* q, Py_ssize_t start, Py_ssize_t stop, 
 
 cdef void forward(Shape* p, const real* x, const real* weight, const real* bias, real* h, real* c, real* out, real* saved):
     cdef Product q = product(p.gates, p.size, out)
-    cdef Py_ssize_t packed = q.panels * 3 * lanes(out) * p.size
+    cdef Py_ssize_t packed = q.vectors * lanes(out) * p.size
     cdef int threads = gemm_threads(p.total, p.gates, p.size), t
     cdef Storage held = host_storage((packed + p.batch * p.gates) * sizeof(real))
     cdef real* panels = <real*>held.data
@@ -319,7 +326,7 @@ cdef void step_grad(Shape* p, const real* saved, const real* dh, real* dc, real*
             plain_grad64(p.size, saved, dh, dx, p.mode == RELU)
 
 
-cdef void backward_rows(Shape* p, Product* q, Py_ssize_t start, Py_ssize_t stop, const real* panels, const real* saved, const real* g,
+cdef void backward_rows(Shape* p, const Product* q, Py_ssize_t start, Py_ssize_t stop, const real* panels, const real* saved, const real* g,
                         real* dh, real* dc, real* dx, real* dy) noexcept nogil:
     """All steps of the sequences start .. stop, the last one first. IN, OUT: the gradients of their states. dy is dx but of a GRU."""
     cdef Py_ssize_t s, b, last, at
@@ -342,7 +349,7 @@ cdef void backward_rows(Shape* p, Product* q, Py_ssize_t start, Py_ssize_t stop,
 cdef void backward(Shape* p, const real* weight, const real* saved, const real* g, real* dh, real* dc, real* dx, real* dy):
     cdef Product q = product(p.size, p.gates, dx)
     cdef int threads = gemm_threads(p.total, p.gates, p.size), t
-    cdef Storage held = host_storage(q.panels * 3 * lanes(dx) * p.gates * sizeof(real))
+    cdef Storage held = host_storage(q.vectors * lanes(dx) * p.gates * sizeof(real))
     cdef real* panels = <real*>held.data
     with nogil:
         pack_all(&q, weight, p.size, 1, panels)
