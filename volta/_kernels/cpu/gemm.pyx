@@ -31,6 +31,7 @@ from volta._kernels.cpu.turn cimport turn8, turn8_double, turn_few
 cdef enum:
     MC = 384                    # rows of a of inner products at a time
     FAR = 2048                  # distance of rows of b from which two tiles do not read it where it lies
+    SEEN = 48                   # rows of a's columns that are fetched before they are turned, three cache lines
     FIRST = 512                 # vectors of b that the first cache holds: any number of tiles read them there, if they are whole
     HIGH = 16                   # rows at a time of strips of columns, where k is short
     LINE = 1024                 # columns whose sums are held at a time
@@ -111,6 +112,7 @@ cdef struct Block:
     bint sweep                              # each tile of a meets all panels of b; else each panel of b all tiles of a
     bint ahead                              # what is fetched ahead is not out, but b or, in a sweep's last panel, a
     Py_ssize_t following                    # in its first panel, too: b of the next of many products, so far from this one; 0 for none
+    Py_ssize_t fetches                      # calls that share what is fetched of the next columns of a, where these are turned
 
 
 cdef inline const real* packed(bint fresh, Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* x, Py_ssize_t across,
@@ -151,7 +153,7 @@ cdef inline void tile(const Products* p, const Block* s, Py_ssize_t q, Py_ssize_
     """Tile q of a times panel j of b. A tile that is the first to read a panel copies it meanwhile."""
     cdef Py_ssize_t i = tile_start(s, q), end = tile_start(s, q + 1), b_step = p.b_row, next_step = p.n
     cdef Py_ssize_t first = lanes(out) * panel_start(s, j), last = lanes(out) * panel_start(s, j + 1)
-    cdef Py_ssize_t count = min(last, s.columns) - first, stretch = s.stretch
+    cdef Py_ssize_t count = min(last, s.columns) - first, stretch = s.stretch, fetched
     cdef bint whole = False
     cdef real* copy = space + s.room + (first * s.depth if s.sweep else 0)
     cdef const real* next = out + (end * p.n + first if q + 1 < s.tiles else last)     # read next: the tile of out that follows
@@ -169,7 +171,11 @@ cdef inline void tile(const Products* p, const Block* s, Py_ssize_t q, Py_ssize_
             stretch = next_step // (end - i)
         elif s.following != 0 and j == 0:
             next, next_step = b + s.following + s.depth * q // s.tiles * p.b_row, 192 // sizeof(real)
-            stretch = max(next_step * s.tiles // p.b_row, 1)
+            stretch = max(next_step * s.tiles // p.n, 1)
+        elif s.turn_a and p.a_row == 1 and j % 2 == 1:
+            fetched = q % (SEEN // TILE_ROWS) * (s.panels // 2) + j // 2        # of these calls' even shares of columns
+            next = whole_a + (i // SEEN + 1) * SEEN + (s.k0 + s.depth * fetched // s.fetches) * p.a_column
+            next_step, stretch = p.a_column, max(s.fetches // 4 * 4, 4)
     elif s.ahead:                                                                       # or the rows of b's next panel
         next = b + (s.depth * q + s.tiles - 1) // s.tiles * p.b_row + (last - first if j + 1 < s.panels else s.depth * p.b_row - first)
         next_step, stretch = p.b_row, s.tiles
@@ -195,7 +201,7 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
     s.turn_a, s.copy_b = s.panels > 1 and turns_a(p, lanes(out)), p.b_column != 1 or not plan.few and s.tiles > (1 if p.b_row >= FAR else 2)
     if p.b_column == 1 and p.b_row % lanes(out) == 0 == columns % lanes(out) and k * p.b_row <= FIRST * lanes(out):
         s.copy_b = False
-    s.sweep, s.ahead, s.following = not plan.few, plan.far, 0
+    s.sweep, s.ahead, s.following, s.fetches = not plan.few, plan.far, 0, SEEN // TILE_ROWS * (s.panels // 2)
     if s.sweep and s.panels > 1 and p.rank > 0 and not s.copy_b:
         s.following = p.b_strides[p.rank - 1]
     if s.sweep and p.a_column == 1 and p.a_row == k <= depth:

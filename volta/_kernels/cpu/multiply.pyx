@@ -44,7 +44,10 @@ cdef extern from *:
         VOLTA_UNROLL for (j = 0; j < N; j++)                                                                        \\
             y[j] = EDGE && j == N - 1 ? volta_part##S(b + j * LANES, last) : ((const V*)b)[j];                      \\
         if (EDGE && copy) {                                                                                         \\
-            VOLTA_UNROLL for (j = 0; j < N; j++) ((V*)copy)[j] = y[j];                                              \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) {                                                                  \\
+                VOLTA_PREFETCH(b + 16 * b_step + j * LANES);        /* rows far apart come late by themselves */     \\
+                ((V*)copy)[j] = y[j];                                                                               \\
+            }                                                                                                       \\
             copy += N * LANES;                                                                                      \\
         }                                                                                                           \\
         VOLTA_UNROLL for (i = 0; i < ROWS; i++) {                                                                   \\

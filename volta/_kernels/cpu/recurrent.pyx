@@ -16,6 +16,7 @@ from volta._kernels.cpu.multiply cimport multiply_ahead
 from volta._kernels.cpu.real cimport real
 from volta._kernels.cpu.scalar cimport tanh_f32       # its declarations come with it
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes
+from volta._kernels.cpu cimport vectors                 # whose lines the C below calls
 
 cdef extern from *:
     """
@@ -30,47 +31,62 @@ cdef extern from *:
     #else
       #define VOLTA_COLUMNS
     #endif
+    /* Of a line in place: the vectors of vectors.pxd, where there are such, and loops. */
+    #define VOLTA_GATES(T, S, SIGMOIDS, TANHS)                                                                      \\
+    static void volta_sigmoids_##S(Py_ssize_t n, T* x) {                                                            \\
+        Py_ssize_t j, done = SIGMOIDS;                                                                              \\
+        VOLTA_COLUMNS for (j = done; j < n; j++) x[j] = sigmoid_##S(x[j]);                                          \\
+    }                                                                                                               \\
+    static void volta_tanhs_##S(Py_ssize_t n, T* x) {                                                               \\
+        Py_ssize_t j, done = TANHS;                                                                                 \\
+        VOLTA_COLUMNS for (j = done; j < n; j++) x[j] = tanh_##S(x[j]);                                             \\
+    }
+    VOLTA_GATES(float, f32, volta_sigmoid_line(x, x, n), volta_tanh_line(x, x, n))
+    VOLTA_GATES(double, f64, 0, 0)
     /* One row: x and y are what the input and the state give to the gates, h and c the state before, and then after. */
     #define VOLTA_RECURRENT(T, S)                                                                                   \\
     static void volta_lstm_##S(Py_ssize_t n, const T* VOLTA_R x, const T* VOLTA_R y, T* VOLTA_R h, T* VOLTA_R c,    \\
                                T* VOLTA_R out, T* VOLTA_R saved) {                                                  \\
         Py_ssize_t j;                                                                                               \\
+        VOLTA_COLUMNS for (j = 0; j < 4 * n; j++) saved[j] = x[j] + y[j];                                           \\
+        volta_sigmoids_##S(2 * n, saved);                                                                           \\
+        volta_tanhs_##S(n, saved + 2 * n);                                                                          \\
+        volta_sigmoids_##S(n, saved + 3 * n);                                                                       \\
         VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                     \\
-            T i = sigmoid_##S(x[j] + y[j]), f = sigmoid_##S(x[n + j] + y[n + j]);                                   \\
-            T g = tanh_##S(x[2 * n + j] + y[2 * n + j]), o = sigmoid_##S(x[3 * n + j] + y[3 * n + j]);              \\
-            T cell = f * c[j] + i * g, t = tanh_##S(cell);                                                          \\
-            saved[j] = i; saved[n + j] = f; saved[2 * n + j] = g; saved[3 * n + j] = o; saved[4 * n + j] = t;       \\
-            saved[5 * n + j] = c[j]; saved[6 * n + j] = h[j];                                                       \\
-            c[j] = cell;                                                                                            \\
-            out[j] = h[j] = o * t;                                                                                  \\
+            saved[5 * n + j] = c[j];                                                                                \\
+            saved[6 * n + j] = h[j];                                                                                \\
+            saved[4 * n + j] = c[j] = saved[n + j] * c[j] + saved[j] * saved[2 * n + j];                            \\
         }                                                                                                           \\
+        volta_tanhs_##S(n, saved + 4 * n);                                                                          \\
+        VOLTA_COLUMNS for (j = 0; j < n; j++) out[j] = h[j] = saved[3 * n + j] * saved[4 * n + j];                  \\
     }                                                                                                               \\
     static void volta_gru_##S(Py_ssize_t n, const T* VOLTA_R x, const T* VOLTA_R y, T* VOLTA_R h, T* VOLTA_R out,   \\
                               T* VOLTA_R saved) {                                                                   \\
         Py_ssize_t j;                                                                                               \\
+        VOLTA_COLUMNS for (j = 0; j < 2 * n; j++) saved[j] = x[j] + y[j];                                           \\
+        volta_sigmoids_##S(2 * n, saved);                                                                           \\
         VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                     \\
-            T r = sigmoid_##S(x[j] + y[j]), z = sigmoid_##S(x[n + j] + y[n + j]), v = y[2 * n + j];                 \\
-            T m = tanh_##S(x[2 * n + j] + r * v);                                                                   \\
-            saved[j] = r; saved[n + j] = z; saved[2 * n + j] = m; saved[3 * n + j] = v; saved[4 * n + j] = h[j];    \\
-            out[j] = h[j] = m + z * (h[j] - m);                                                                     \\
+            T v = y[2 * n + j];                                                                                     \\
+            saved[2 * n + j] = x[2 * n + j] + saved[j] * v;                                                         \\
+            saved[3 * n + j] = v;                                                                                   \\
+            saved[4 * n + j] = h[j];                                                                                \\
+        }                                                                                                           \\
+        volta_tanhs_##S(n, saved + 2 * n);                                                                          \\
+        VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                     \\
+            T m = saved[2 * n + j];                                                                                 \\
+            out[j] = h[j] = m + saved[n + j] * (h[j] - m);                                                          \\
         }                                                                                                           \\
     }                                                                                                               \\
     static void volta_plain_##S(Py_ssize_t n, const T* VOLTA_R x, const T* VOLTA_R y, T* VOLTA_R h, T* VOLTA_R out, \\
                                 T* VOLTA_R saved, int relu) {                                                       \\
         Py_ssize_t j;                                                                                               \\
-        if (relu) {                                      /* a loop each, or GCC makes no vectors of either */       \\
-            VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                 \\
-                T v = x[j] + y[j];                                                                                  \\
-                saved[n + j] = h[j];                                                                                \\
-                out[j] = h[j] = saved[j] = v < 0 ? 0 : v;                                                           \\
-            }                                                                                                       \\
-        } else {                                                                                                    \\
-            VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                 \\
-                T v = tanh_##S(x[j] + y[j]);                                                                        \\
-                saved[n + j] = h[j];                                                                                \\
-                out[j] = h[j] = saved[j] = v;                                                                       \\
-            }                                                                                                       \\
+        VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                     \\
+            T v = x[j] + y[j];                                                                                      \\
+            saved[n + j] = h[j];                                                                                    \\
+            saved[j] = relu && v < 0 ? 0 : v;                                                                       \\
         }                                                                                                           \\
+        if (!relu) volta_tanhs_##S(n, saved);                                                                       \\
+        VOLTA_COLUMNS for (j = 0; j < n; j++) out[j] = h[j] = saved[j];                                             \\
     }                                                                                                               \\
     /* One row: dh is the gradient of the state; dc that of the cell, or what goes to the state before directly. */ \\
     static void volta_lstm_grad_##S(Py_ssize_t n, const T* VOLTA_R saved, const T* VOLTA_R dh, T* VOLTA_R dc,       \\
@@ -163,37 +179,44 @@ cdef Storage describe(Shape* p, TensorBase weight, str mode, tuple batch_sizes, 
 
 
 cdef struct Product:
-    Py_ssize_t n, k, panels
+    Py_ssize_t n, k, vectors, panels
 
 
 cdef Product product(Py_ssize_t n, Py_ssize_t k, real* kind) noexcept nogil:
     cdef Product q
-    q.n, q.k, q.panels = n, k, (n + 3 * lanes(kind) - 1) // (3 * lanes(kind))
+    q.n, q.k, q.vectors = n, k, (n + lanes(kind) - 1) // lanes(kind)
+    q.panels = (q.vectors + 2) // 3
     return q
 
 
-cdef void pack_all(Product* q, const real* b, Py_ssize_t b_row, Py_ssize_t b_column, real* out) noexcept nogil:
+cdef inline Py_ssize_t panel_start(const Product* q, Py_ssize_t panel, real* kind) noexcept nogil:
+    """First column of a panel: each has two or three vectors, as a single one would take longer."""
+    return q.vectors * panel // q.panels * lanes(kind)
+
+
+cdef void pack_all(const Product* q, const real* b, Py_ssize_t b_row, Py_ssize_t b_column, real* out) noexcept nogil:
     """b[k, n] as panels."""
-    cdef Py_ssize_t width = 3 * lanes(out), panel
+    cdef Py_ssize_t panel, first, last
     for panel in range(q.panels):
-        pack(min(width, q.n - panel * width), width, q.k, b + panel * width * b_column, b_column, b_row, out + panel * width * q.k)
+        first, last = panel_start(q, panel, out), panel_start(q, panel + 1, out)
+        pack(min(last, q.n) - first, last - first, q.k, b + first * b_column, b_column, b_row, out + first * q.k)
 
 
-cdef void product_of(Product* q, Py_ssize_t rows, const real* a, const real* panels, const real* bias, real* out, const real* x,
+cdef void product_of(const Product* q, Py_ssize_t rows, const real* a, const real* panels, const real* bias, real* out, const real* x,
                      Py_ssize_t x_size, const real* y, Py_ssize_t y_size) noexcept nogil:
     """out[rows, n] = a[rows, k] @ b + bias. Meanwhile the caches fetch x and y, which are used next: each tile its share of them."""
-    cdef Py_ssize_t width = 3 * lanes(out), tiles = (rows + TILE_ROWS - 1) // TILE_ROWS, panel, tile, column, i, at = 0
+    cdef Py_ssize_t tiles = (rows + TILE_ROWS - 1) // TILE_ROWS, panel, tile, first, last, i, at = 0
     cdef Py_ssize_t step = FETCH // sizeof(real), fetches = (x_size + y_size) // (step * tiles * q.panels) + 1
     cdef Py_ssize_t stretch = max(q.k // fetches // 4 * 4, 4)
     cdef const real* next
     for panel in range(q.panels):
-        column = panel * width
+        first, last = panel_start(q, panel, out), panel_start(q, panel + 1, out)
         for tile in range(tiles):
             i = rows * tile // tiles
             next = x + at if at < x_size else y + (at - x_size)
-            multiply_ahead(q.k, a + i * q.k, q.k, 1, <int>(rows * (tile + 1) // tiles - i), panels + column * q.k, width, next, step,
-                           stretch, out + i * q.n + column, q.n, <int>min(width, q.n - column), bias + column if bias != NULL else bias,
-                           False, <real*>NULL, False)
+            multiply_ahead(q.k, a + i * q.k, q.k, 1, <int>(rows * (tile + 1) // tiles - i), panels + first * q.k, last - first, next,
+                           step, stretch, out + i * q.n + first, q.n, <int>(min(last, q.n) - first),
+                           bias + first if bias != NULL else bias, False, <real*>NULL, True)
             at += fetches * step
 
 
@@ -216,7 +239,7 @@ cdef void step(Shape* p, const real* x, const real* y, real* h, real* c, real* o
             plain64(p.size, x, y, h, out, saved, p.mode == RELU)
 
 
-cdef void forward_rows(Shape* p, Product* q, Py_ssize_t start, Py_ssize_t stop, const real* x, const real* panels, const real* bias,
+cdef void forward_rows(Shape* p, const Product* q, Py_ssize_t start, Py_ssize_t stop, const real* x, const real* panels, const real* bias,
                        real* h, real* c, real* out, real* saved, real* y) noexcept nogil:
     """All steps of the sequences start .. stop. IN, OUT: their states h and c."""
     cdef Py_ssize_t s, b, last, at
@@ -235,7 +258,7 @@ cdef void forward_rows(Shape* p, Product* q, Py_ssize_t start, Py_ssize_t stop, 
 
 cdef void forward(Shape* p, const real* x, const real* weight, const real* bias, real* h, real* c, real* out, real* saved):
     cdef Product q = product(p.gates, p.size, out)
-    cdef Py_ssize_t packed = q.panels * 3 * lanes(out) * p.size
+    cdef Py_ssize_t packed = q.vectors * lanes(out) * p.size
     cdef int threads = gemm_threads(p.total, p.gates, p.size), t
     cdef Storage held = host_storage((packed + p.batch * p.gates) * sizeof(real))
     cdef real* panels = <real*>held.data
@@ -303,7 +326,7 @@ cdef void step_grad(Shape* p, const real* saved, const real* dh, real* dc, real*
             plain_grad64(p.size, saved, dh, dx, p.mode == RELU)
 
 
-cdef void backward_rows(Shape* p, Product* q, Py_ssize_t start, Py_ssize_t stop, const real* panels, const real* saved, const real* g,
+cdef void backward_rows(Shape* p, const Product* q, Py_ssize_t start, Py_ssize_t stop, const real* panels, const real* saved, const real* g,
                         real* dh, real* dc, real* dx, real* dy) noexcept nogil:
     """All steps of the sequences start .. stop, the last one first. IN, OUT: the gradients of their states. dy is dx but of a GRU."""
     cdef Py_ssize_t s, b, last, at
@@ -326,7 +349,7 @@ cdef void backward_rows(Shape* p, Product* q, Py_ssize_t start, Py_ssize_t stop,
 cdef void backward(Shape* p, const real* weight, const real* saved, const real* g, real* dh, real* dc, real* dx, real* dy):
     cdef Product q = product(p.size, p.gates, dx)
     cdef int threads = gemm_threads(p.total, p.gates, p.size), t
-    cdef Storage held = host_storage(q.panels * 3 * lanes(dx) * p.gates * sizeof(real))
+    cdef Storage held = host_storage(q.vectors * lanes(dx) * p.gates * sizeof(real))
     cdef real* panels = <real*>held.data
     with nogil:
         pack_all(&q, weight, p.size, 1, panels)
