@@ -36,6 +36,23 @@ def test_broadcasting_gradients(data, device):
         np.testing.assert_allclose(leaf.grad.numpy(), wide.sum(axes, dtype=np.float64).reshape(leaf.shape), rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("width", [511, 512, 1029, 4099, 8192, 16400])
+def test_a_row_beside_many_rows(width, dtype, rng):
+    """Rows of many megabytes have a loop of their own on the CPU, for whole groups of vectors; what lies around is left alone."""
+    rows = (1 << 23) // (width * np.dtype(dtype).itemsize) + 1
+    a, row = rng.standard_normal((rows, width + 3)).astype(dtype), rng.standard_normal(width).astype(dtype)
+    x, y, out = volta.tensor(a), volta.tensor(row), volta.zeros(rows, width + 3, dtype=getattr(volta, dtype))
+    for name in ("add", "sub", "mul", "div"):
+        into = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}[name]
+        np.testing.assert_array_equal(getattr(volta, name)(x[:, 1:-2], y).numpy(), into(a[:, 1:-2], row))
+        np.testing.assert_array_equal(getattr(volta, name)(y, x[:, 2:-1]).numpy(), into(row, a[:, 2:-1]))
+        getattr(volta, name)(x[:, 3:], y, out=out[:, 1:-2])
+        np.testing.assert_array_equal(out.numpy(), np.pad(into(a[:, 3:], row), ((0, 0), (1, 2))))
+        getattr(out[:, 1:-2], f"{name}_")(y)
+        np.testing.assert_array_equal(out.numpy(), np.pad(into(into(a[:, 3:], row), row), ((0, 0), (1, 2))))
+
+
 @hypothesis.given(a=strategies.shapes(), b=strategies.shapes())
 def test_shapes_that_do_not_broadcast(a, b):
     x, y = volta.zeros(a), volta.zeros(b)

@@ -2,8 +2,9 @@
 
 Freed blocks are kept by size class, since fresh pages of a large block cost more than most loops over it. Where none of its class is free,
 a large request takes the least of the free blocks up to twice as large: kernels' work space, of many sizes, then lies in few blocks. A
-block is malloc's; the bytes start at its next 64-byte boundary. Its first words are its class and that of the bytes asked for. Knows no
-tensor.
+block is malloc's; the bytes start at its next 64-byte boundary. Its first words are its class and that of the bytes asked for. Blocks that
+lie behind each other are kept apart: where a result starts a few vectors behind an operand, counted modulo 4096 bytes, a loop takes up to two
+fifths longer, since a processor then takes what it loads for what it has just stored. Knows no tensor.
 """
 import os
 
@@ -38,6 +39,8 @@ cdef enum:
     CLASSES = 256
     LARGE = 64                              # class from which on requests take larger blocks: 64 KiB,
     LARGER = 4                              # by at most so many classes
+    SPREAD = 48                             # class from which on blocks are kept apart: 4 KiB,
+    APART = 512                             # by so many bytes
     PAGED = 1 << 22                         # bytes from which blocks are to have large pages
 
 cdef void* _free_blocks[CLASSES]
@@ -76,7 +79,7 @@ cdef void* allocate(Py_ssize_t nbytes) except NULL:
     cdef int size_class = _size_class(nbytes), found = size_class
     if size_class >= CLASSES:
         raise _out_of_memory(nbytes)
-    cdef Py_ssize_t capacity = _class_bytes(size_class)
+    cdef Py_ssize_t capacity = _class_bytes(size_class), room = capacity + 2 * ALIGNMENT + (APART if size_class >= SPREAD else 0)
     block = _free_blocks[size_class]
     if block == NULL and size_class >= LARGE:
         while block == NULL and found < size_class + LARGER and found < CLASSES - 1:
@@ -88,14 +91,14 @@ cdef void* allocate(Py_ssize_t nbytes) except NULL:
     else:
         if capacity > memory_size():
             raise _out_of_memory(nbytes)
-        block = malloc(capacity + 2 * ALIGNMENT)
+        block = malloc(room)
         if block == NULL:
             empty_host_cache()
-            block = malloc(capacity + 2 * ALIGNMENT)
+            block = malloc(room)
             if block == NULL:
                 raise _out_of_memory(nbytes)
         if capacity >= PAGED:
-            large_pages(block, capacity + 2 * ALIGNMENT)
+            large_pages(block, room)
         (<int*>block)[0] = size_class
     (<int*>block)[1] = size_class
     _live_bytes += capacity

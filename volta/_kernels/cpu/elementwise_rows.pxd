@@ -48,6 +48,10 @@ cdef enum:
     STRIDED = 64                                # where elements have to be gathered,
     NARROW = 12                                 # and of those that are laid out column by column
     DIRECT = 256                                # fewest bytes of rows that are given to the loops as they lie
+    ROW = 4                                     # of loops[]: for operands beside a row that all rows repeat, which lies in a cache,
+    SHORTEST = 2048                             # of so many bytes
+    LONGEST = 65536                             # at most, and in all at least
+    MEMORY = 1 << 22                            # so many, which come from memory
     REPEATS = 256                               # fewest rows of 16 bits for which a longer one that they all repeat is
 
 
@@ -309,11 +313,22 @@ cdef inline int direct_mask(const Geometry* g, const Work* w) noexcept nogil:
     return mask if w.loops[mask] != NULL else -1
 
 
+cdef inline bint beside_row(const Geometry* g, const Work* w, int mask) noexcept nogil:
+    """Whether the second operand is a row in a cache and the first comes from memory, and there is a loop for that (which in place takes
+    longer)."""
+    cdef int last = g.rank - 1
+    cdef Py_ssize_t size = w.itemsize[0], row = g.shape[last] * size
+    return (w.count == 3 and mask == 0 and w.loops[ROW] != NULL and g.step[2][last - 1] == 0 and g.step[1][last - 1] != 0
+            and SHORTEST <= row <= LONGEST and g.size * size >= MEMORY)
+
+
 cdef inline Py_ssize_t run_direct(const Geometry* g, const Work* w, Cursor* c, int mask, Py_ssize_t length) noexcept nogil:
     """The same as run_rows, each row as it lies."""
     cdef int last = g.rank - 1, second = 2 if w.swapped[mask] else 1, third = 3 - second
     cdef Py_ssize_t n = g.shape[last], done = 0, rows, i
     cdef loop_t loop = w.loops[mask]
+    if c.at[1] != c.at[0] and beside_row(g, w, mask):
+        loop = w.loops[ROW]
     while length - done >= n:
         rows = min((length - done) // n, g.shape[last - 1] - c.position[last - 1])
         for i in range(rows):

@@ -83,7 +83,7 @@ cdef void extend_lines(Axis* axes, const char* x, char* out, Py_ssize_t first, P
         from_ = plane + axes[0].source[z] * slice + axes[1].source[y] * row
         copy_items(from_, out, w.source, 0, w.first, itemsize)
         if whole > 0:
-            memcpy(out + w.first * itemsize, from_ + w.source[w.first] * itemsize, whole)
+            copy_bytes(out + w.first * itemsize, from_ + w.source[w.first] * itemsize, whole)
         copy_items(from_, out, w.source, w.last, w.outs, itemsize)
         out, y = out + w.outs * itemsize, y + 1
         if y == axes[1].outs:
