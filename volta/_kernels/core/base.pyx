@@ -12,6 +12,7 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM, PyTuple_GET_SIZE
 
 from volta._kernels.core.memory cimport allocate, release, usable
 from volta._kernels.core.size cimport as_size, package, plain
+from volta._kernels.core.switches cimport switched
 
 from volta.errors import CallError, DTypeError, ShapeError
 
@@ -163,11 +164,7 @@ def host_sees(TensorBase t not None, bint anywhere=False):
 
 cdef extern from *:
     """
-    #if defined(_MSC_VER)
-    static __declspec(thread) int volta_inferring = 0;
-    #else
-    static __thread int volta_inferring = 0;
-    #endif
+    VOLTA_PER_THREAD int volta_inferring = 0;
     """
     int volta_inferring                 # whether this thread is in `inference_mode`
 
@@ -178,10 +175,7 @@ cdef long long _INFERRED = INFERRED
 
 def set_inferring(bint enabled):
     """Whether this thread makes tensors that are not to be differentiated; gives the previous setting."""
-    global volta_inferring
-    cdef bint previous = volta_inferring
-    volta_inferring = enabled
-    return previous
+    return switched(&volta_inferring, enabled) != 0
 
 
 def inferring():
