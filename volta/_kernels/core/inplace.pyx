@@ -69,7 +69,7 @@ cdef class InPlace(Op):
     cdef object one
     cdef bint halves, every
 
-    def __init__(self, str name, Op op not None, Primitive record=None, *, bint geometry=False, bint grows=False, object one=None):
+    def __cinit__(self, str name, Op op not None, Primitive record=None, *, bint geometry=False, bint grows=False, object one=None):
         self.name = name
         self.op = op
         self.geometry, self.grows = geometry, grows
