@@ -392,3 +392,24 @@ def test_what_programs_ask_of_views_and_nodes():
     x = volta.ones(2, requires_grad=True) * 2
     y = x * 3
     assert x[:1]._is_view() and not x._is_view() and y.grad_fn._sequence_nr() > x.grad_fn._sequence_nr()
+
+
+def test_what_has_an_index_is_an_integer():
+    """An object of a program's own, by its `__index__`."""
+    class Two:
+        def __index__(self):
+            return 2
+
+    x = volta.arange(12.0).reshape(3, 4)
+    for call in (lambda n: x.triu(n), lambda n: x.topk(n)[0], lambda n: x.diff(n), lambda n: x.rot90(n), lambda n: x.roll(n, 1),
+                 lambda n: x.histc(n), lambda n: x.expand([n, 3, 4])):
+        assert volta.equal(call(Two()), call(2))
+
+
+def test_limits_and_buffers_of_what_has_none():
+    for given in (volta.ones(2), "float32", 3):
+        with pytest.raises(DTypeError, match="finfo: needs a floating point dtype, got"):
+            volta.finfo(given)
+    with pytest.raises(ArgumentError, match=r"Buffer: needs a tensor, got bool; wrap it with volta\.tensor"):
+        volta.nn.Buffer(True)
+    assert volta.nn.Buffer().shape == (0,)

@@ -10,7 +10,7 @@ import volta
 from volta import nn
 from volta.compat import refused
 from volta.copying import rebuild
-from volta.errors import ArgumentError, VoltaError
+from volta.errors import ArgumentError, DTypeError, VoltaError
 
 NAN, INF = math.nan, math.inf
 
@@ -58,6 +58,24 @@ def test_pickles_keep_strides(view, dtype, device):
 def test_a_pickle_that_says_more_than_it_holds_is_refused(place):
     with pytest.raises(VoltaError, match="as_strided|at most 32 dimensions"):
         rebuild(np.zeros(2, np.float32), volta.float32, "cpu", False, place)
+
+
+def test_a_pickle_of_an_element_type_that_is_none_is_refused():
+    kept = pickle.dumps(volta.float32, 2)
+    assert kept.count(b"K\x05") == 1 and pickle.loads(kept) is volta.float32
+    for code in (b"K\x0a", b"K\xff", b"J\xff\xff\xff\xff"):
+        with pytest.raises(DTypeError, match="dtype: there is no element type of code -?[0-9]+; codes are 0 to 9"):
+            pickle.loads(kept.replace(b"K\x05", code))
+
+
+def test_what_no_constructor_has_filled_is_empty():
+    """As in PyTorch."""
+    x = volta.Tensor.__new__(volta.Tensor)
+    assert (x.device, x.dtype, x.shape, x.stride(), x.tolist()) == (volta.device("cpu"), volta.float32, (0,), (1,), [])
+    assert (x + volta.ones(1)).shape == (0,) and x.resize_(3).fill_(2).tolist() == [2] * 3
+    assert volta.Tensor.__new__(volta.Tensor).shape == (0,)
+    storage = type(x.storage)()
+    assert storage.device is x.device and bytes(memoryview(storage)) == b""
 
 
 def test_a_pickle_of_a_row_is_small():

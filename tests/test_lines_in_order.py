@@ -40,6 +40,16 @@ def test_booleans_in_order_and_what_differs_among_them():
             np.testing.assert_equal(a.numpy(), b.reshape(shape) if shape is not None else b)
 
 
+@pytest.mark.parametrize("descending", [False, True])
+def test_booleans_of_other_bits_in_order(descending):
+    """What shares the memory of others, or is new, may hold any bytes: all but 0 are True."""
+    held = np.arange(256, dtype=np.uint8).reshape(4, 64) % 7 * 41
+    values, indices = volta.sort(volta.from_numpy(held.view(bool)), dim=1, descending=descending, stable=True)
+    order = np.argsort((held != 0) ^ descending, axis=1, kind="stable")
+    assert indices.tolist() == order.tolist()
+    assert values.tolist() == np.take_along_axis(held != 0, order, 1).tolist()
+
+
 @pytest.mark.parametrize("dtype, most", [("uint8", 255), ("int8", 127), ("int16", 32767), ("int32", 20), ("int32", 2**31 - 1),
                                          ("int64", 2**24 + 1), ("int64", 2**50), ("int64", 2**63 - 1)])
 def test_integers_at_a_place(dtype, most):

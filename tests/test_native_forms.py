@@ -62,6 +62,19 @@ def test_rows_are_shortened_in_place(device):
     np.testing.assert_allclose(weight.cpu().numpy(), [[0.6, 0.8], [6, 8], [0.3, 0.4]], rtol=1e-5)
 
 
+@pytest.mark.parametrize("sizes, shape", [([2, 100], (3, 3)), ([1, 2], (3, 3)), ([2], (3, 3)), ([3, 2**40], (5, 3)),
+                                          ([2], (2, 1, 3)), ([0], (0, 3))])
+@pytest.mark.parametrize("name", ["lstm", "gru", "rnn_tanh"])
+def test_packed_sequences_whose_steps_do_not_fit_are_refused(name, sizes, shape, device):
+    """Kernels go by them."""
+    h, gates = volta.zeros(1, sizes[0], 4, device=device), {"lstm": 16, "gru": 12, "rnn_tanh": 4}[name]
+    weights = (volta.ones(gates, 3, device=device), volta.ones(gates, 4, device=device))
+    with pytest.raises(ShapeError, match=rf"{name}: batch_sizes of a packed sequence must be positive, never grow, and add up to the "
+                                         rf"{shape[0]} rows of its data, a matrix, got"):
+        getattr(volta, name)(volta.ones(shape, device=device), volta.tensor(sizes), (h, h) if name == "lstm" else h, weights, False, 1, 0.0,
+                             False, False)
+
+
 def test_dropout_with_its_mask(device):
     x = volta.rand(1000, device=device) + 1
     out, kept = volta.native_dropout(x, 0.25, True)

@@ -221,6 +221,25 @@ def test_hooks_may_read_as_numpy():
     assert volta.allclose(x.grad, x.detach().exp() * (x.detach() + 1))
 
 
+@pytest.mark.parametrize("change, copies", [("add_(x)", 0), ("mul_(2)", 0), ("mul_(x)", 1), ("sin_()", 1), ("exp_()", 0), ("sub_(y)", 0)])
+def test_a_change_in_place_copies_what_it_changes_only_where_that_is_kept(change, copies, device):
+    """With hooks and without; `exp` keeps its result."""
+    copied = []
+
+    class Counting(volta._kernels.core.call.Observer):
+        def after(self, op, device, inputs, params, out, result):
+            copied.extend([op.name] if op.name == "contiguous" else [])
+
+    x = volta.tensor([1.0, 2.0, 3.0], device=device, requires_grad=True)
+    for around in (graph.saved_tensors_hooks(lambda t: t, lambda t: t), volta.enable_grad()):
+        y = x * 2
+        copied.clear()
+        with around, Counting():
+            eval("y." + change, {"x": x, "y": y})
+        assert len(copied) == copies
+        y.sum().backward()
+
+
 def test_an_identical_hook_keeps_the_check_of_versions():
     class Square(volta.autograd.Function):
         @staticmethod

@@ -114,7 +114,7 @@ class finfo:
 
     def __init__(self, type: dtype | None = None) -> None:
         found = _default if type is None else type
-        if not getattr(found, "is_floating_point", False):
+        if getattr(found, "is_floating_point", False) is not True:         # of a tensor it is a method
             raise DTypeError(f"finfo: needs a floating point dtype, got {found!r}; use iinfo for integers")
         if found not in _LIMITS:
             limits = _BRAIN if found is bfloat16 else getattr(found, "limits", None) or np.finfo(to_numpy(found))

@@ -82,11 +82,15 @@ class Buffer(Tensor, metaclass=_Kind):
     _mark = "_is_buffer"
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
-        if data is not None and (self := _of_own_class(data, cls._mark)) is not None:
+        if data is None:
+            data = empty(0)
+        if not isinstance(data, core.TensorBase):
+            raise ArgumentError(f"Buffer: needs a tensor, got {type(data).__name__}; wrap it with volta.tensor(...)")
+        if (self := _of_own_class(data, cls._mark)) is not None:
             self.persistent = persistent
             return self
         self = super().__new__(cls)
-        core.assign(self, empty(0) if data is None else data)
+        core.assign(self, data)
         self.persistent = persistent
         return self.requires_grad_(self.requires_grad)
 

@@ -8,7 +8,7 @@ from volta._kernels.core import overriding
 from volta._kernels.core.order import owned
 from volta.errors import ArgumentError, CallError, DTypeError, ShapeError
 from volta.nn import init
-from volta.nn.functional.recurrent import CELLS, SEQUENCES, layers, recurrence, under_autocast
+from volta.nn.functional.recurrent import CELLS, SEQUENCES, check_steps, layers, recurrence, under_autocast
 from volta.nn.module import Module
 from volta.nn.parameter import Parameter
 from volta.nn.utils.rnn import PackedSequence
@@ -116,9 +116,7 @@ class RNNBase(_Recurrent):
         if isinstance(input, PackedSequence):
             x, sizes, order, back = input
             sizes = tuple(sizes.tolist())
-            if not sizes or sizes[-1] < 1 or any(a < b for a, b in zip(sizes, sizes[1:])) or sum(sizes) != x.shape[0]:
-                raise ShapeError(f"{self._name()}: batch_sizes of a packed sequence must be positive, never grow, and add up to the "
-                                 f"{x.shape[0]} rows of its data, got {list(sizes)}; make it by pack_padded_sequence")
+            check_steps(self._name(), x, sizes)
             states = self._ordered(states, order)
             out, last = self._run(x, states, sizes, sizes[0], 2)
             last = self._ordered(last, back)

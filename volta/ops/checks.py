@@ -212,12 +212,15 @@ def settled(function: Callable, args: tuple, options: dict) -> tuple[tuple, dict
 
 
 def _plain(value, whole):
-    """A number of NumPy's, and with `whole` a tensor's, or those in a list or tuple, as Python's; of bools in these, integers."""
+    """A number of NumPy's, and with `whole` a tensor's or what has `__index__`, or those in a list or tuple, as Python's; of bools in
+    these, integers."""
     if type(value) in (tuple, list):
         return type(value)([int(v) if whole and v is True or whole and v is False else _plain(v, whole) for v in value])
     if whole and _is_tensor(value):
         return int(value) if value._size == 1 else value.tolist()
-    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    return operator.index(value) if whole and type(value) is not bool and hasattr(type(value), "__index__") else value
 
 
 def _is_beyond(value):

@@ -12,6 +12,7 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM, PyTuple_GET_SIZE
 
 from volta._kernels.core.memory cimport allocate, release, usable
 from volta._kernels.core.size cimport as_size, package, plain
+from volta._kernels.core.switches cimport switched
 
 from volta.errors import CallError, DTypeError, ShapeError
 
@@ -63,7 +64,9 @@ STORED = STORED_MASK                    # for Python
 
 
 def dtype_from_code(int code):
-    """The element type with this code."""
+    """The element type with this code, which a damaged pickle may say. Raises: DTypeError where there is none."""
+    if not 0 <= code < len(_DTYPES):
+        raise DTypeError(f"dtype: there is no element type of code {code}; codes are 0 to {len(_DTYPES) - 1}")
     return _DTYPES[code]
 
 
@@ -163,11 +166,7 @@ def host_sees(TensorBase t not None, bint anywhere=False):
 
 cdef extern from *:
     """
-    #if defined(_MSC_VER)
-    static __declspec(thread) int volta_inferring = 0;
-    #else
-    static __thread int volta_inferring = 0;
-    #endif
+    VOLTA_PER_THREAD int volta_inferring = 0;
     """
     int volta_inferring                 # whether this thread is in `inference_mode`
 
@@ -178,10 +177,7 @@ cdef long long _INFERRED = INFERRED
 
 def set_inferring(bint enabled):
     """Whether this thread makes tensors that are not to be differentiated; gives the previous setting."""
-    global volta_inferring
-    cdef bint previous = volta_inferring
-    volta_inferring = enabled
-    return previous
+    return switched(&volta_inferring, enabled) != 0
 
 
 def inferring():
@@ -198,6 +194,7 @@ cdef class Storage:
     """The bytes under one or more tensors."""
 
     def __cinit__(self):
+        self.device = _CPU
         if volta_inferring:
             self.version = _INFERRED
 
@@ -232,7 +229,6 @@ cdef Storage host_storage(Py_ssize_t nbytes):
     storage.block = allocate(nbytes)
     storage.data = usable(storage.block)
     storage.nbytes = nbytes
-    storage.device = _CPU
     return storage
 
 
@@ -259,7 +255,11 @@ def array_storage(object array):
 # ---------------------------------------------------------------- tensors
 
 cdef class TensorBase:
-    """A strided view of a storage, with its place in the autograd graph."""
+    """A strided view of a storage, with its place in the autograd graph. What `Tensor.__new__(Tensor)` gives is empty, as in PyTorch."""
+
+    def __cinit__(self):
+        self.storage, self.shape, self._strides, self.dtype = _nothing, (0,), (1,), _FLOAT32
+        self.contiguous = self.usual = True
 
     @property
     def device(self):
@@ -294,6 +294,8 @@ cdef class TensorBase:
         return <Py_ssize_t>address(self)
 
 
+cdef Storage _nothing = host_storage(0)
+cdef DType _FLOAT32 = dtype_of(FLOAT32)
 cdef object _tensor_type = TensorBase
 
 

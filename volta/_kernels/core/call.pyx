@@ -14,14 +14,11 @@ from volta._kernels.core.base cimport (
 from volta._kernels.core.order cimport pixel_strides, pixelwise
 from volta._kernels.core.record cimport EACH, FLOATING, MAY_BE_WIDE, WIDE, Primitive, set_check, set_composed
 from volta._kernels.core.rounding cimport rounded, unrounded
+from volta._kernels.core.switches cimport switched
 
 cdef extern from *:
     """
-    #if defined(_MSC_VER)
-    static __declspec(thread) int volta_adapting = 1;
-    #else
-    static __thread int volta_adapting = 1;
-    #endif
+    VOLTA_PER_THREAD int volta_adapting = 1;
     """
     int volta_adapting
 
@@ -92,10 +89,7 @@ cdef _count_observers():
 
 cdef int switch_adapting(int enabled) noexcept:
     """Whether observers may adapt the calls of this thread; gives the previous setting."""
-    global volta_adapting
-    cdef int previous = volta_adapting
-    volta_adapting = enabled
-    return previous
+    return switched(&volta_adapting, enabled)
 
 
 def set_adapting(bint enabled):

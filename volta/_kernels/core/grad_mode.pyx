@@ -8,13 +8,11 @@ unwinds the stack, and restores what it switched.
 """
 cimport cython
 
+from volta._kernels.core.switches cimport switched
+
 cdef extern from *:
     """
-    #if defined(_MSC_VER)
-    static __declspec(thread) int volta_grad_mode = 1;
-    #else
-    static __thread int volta_grad_mode = 1;
-    #endif
+    VOLTA_PER_THREAD int volta_grad_mode = 1;
 
     static int volta_unwinding = 0;                 /* does the object die because of an exception? under the GIL */
     static destructor volta_dealloc_of_cython = NULL;
@@ -42,10 +40,7 @@ cdef int grad_mode() noexcept:
 
 cdef int switch_grad_mode(int enabled) noexcept:
     """Switch recording in this thread; gives the previous setting."""
-    global volta_grad_mode
-    cdef int previous = volta_grad_mode
-    volta_grad_mode = enabled
-    return previous
+    return switched(&volta_grad_mode, enabled)
 
 
 def set_grad_mode(bint enabled):

@@ -356,17 +356,6 @@ cdef class Node:
         self.after = {} if self.after is None else self.after
         return hooks.handle(self.after, fn)
 
-    def replace_saved(self, TensorBase old not None, TensorBase new not None):
-        """Let the derivative see `new` wherever it would see `old`, whose data is about to change."""
-        cdef Py_ssize_t i
-        if self.saved is None:
-            return
-        saved, versions = list(self.saved), list(self.versions) if self.versions is not None else []
-        for i in range(len(saved)):
-            if saved[i] is old:
-                saved[i], versions[i] = new, new.storage.version
-        self.saved, self.versions = tuple(saved), tuple(versions)
-
     def __repr__(self):
         return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
 

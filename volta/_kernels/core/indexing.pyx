@@ -223,6 +223,21 @@ cdef bint _stands_for_tuple(list key):
     return False
 
 
+cdef tuple _items(TensorBase x, object key):
+    """A subscript as the tuple of its items, which are ints, slices, None, ..., bools and tensors."""
+    cdef object item
+    if not PyTuple_CheckExact(key):
+        if isinstance(key, list) and _stands_for_tuple(<list>key):
+            warnings.warn("indexing: a list with sequences, slices or tensors is read as a tuple, which is deprecated; write x[tuple(key)]",
+                          UserWarning, 3)
+            key = tuple(key)
+        key = tuple(key) if isinstance(key, tuple) else (key,)
+    for item in <tuple>key:
+        if not _is_plain(item):
+            return tuple([item if _is_plain(item) else _as_index(item, x) for item in <tuple>key])
+    return <tuple>key
+
+
 cdef Py_ssize_t _covered(object item):
     """How many dimensions an item of a subscript takes."""
     if isinstance(item, TensorBase) and (<TensorBase>item).dtype.code == BOOL:
@@ -261,17 +276,8 @@ def parse(TensorBase x not None, key, bint quick=False):
     if (rank and isinstance(key, TensorBase) and (<TensorBase>key).dtype.code != BOOL and (<TensorBase>key).dtype.code != UINT8
             and len((<TensorBase>key).shape)):
         return None
-    if not PyTuple_CheckExact(key) and (isinstance(key, tuple) or isinstance(key, list) and _stands_for_tuple(<list>key)):
-        if isinstance(key, list):
-            warnings.warn("indexing: a list with sequences, slices or tensors is read as a tuple, which is deprecated; write x[tuple(key)]",
-                          UserWarning, 3)
-        key = tuple(key)
-    cdef tuple items = <tuple>key if PyTuple_CheckExact(key) else (key,)
+    cdef tuple items = _items(x, key)
     count = PyTuple_GET_SIZE(items)
-    for i in range(count):
-        if not _is_plain(<object>items[i]):
-            items = tuple([item if _is_plain(item) else _as_index(item, x) for item in items])
-            break
     for i in range(count):
         item = <object>items[i]
         if PyLong_CheckExact(item) or PySlice_Check(item):

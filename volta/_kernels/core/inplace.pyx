@@ -13,14 +13,14 @@ from volta._kernels import core as _core
 from volta._kernels.core.base cimport BFLOAT16, BOOL, FLOAT32, FLOAT64, PLAIN_MASK, DType, TensorBase, dtype_of, is_half, same_bytes
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted, refuse_dtype
 from volta._kernels.core.grad_mode cimport grad_mode
-from volta._kernels.core.graph cimport Node, apply
+from volta._kernels.core.graph cimport apply
 from volta._kernels.core.graph import custom_node
 from volta._kernels.core.histories cimport Shown, check_alone, heard, wants
 from volta._kernels.core.histories import of_recorded, replay
-from volta._kernels.core.hooks cimport hooked, retain_after
+from volta._kernels.core.hooks cimport retain_after
 from volta._kernels.core.order cimport dense
 from volta._kernels.core.overriding cimport overridden, overriding
-from volta._kernels.core.record cimport Op, Primitive
+from volta._kernels.core.record cimport INPUT, Op, Plan, Primitive
 from volta._kernels.core.shapes cimport fits
 
 # Set by volta.ops.
@@ -69,7 +69,7 @@ cdef class InPlace(Op):
     cdef object one
     cdef bint halves, every
 
-    def __init__(self, str name, Op op not None, Primitive record=None, *, bint geometry=False, bint grows=False, object one=None):
+    def __cinit__(self, str name, Op op not None, Primitive record=None, *, bint geometry=False, bint grows=False, object one=None):
         self.name = name
         self.op = op
         self.geometry, self.grows = geometry, grows
@@ -221,7 +221,7 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
 
 cdef object run_into(Primitive op, TensorBase target, tuple inputs):
     """target = op(*inputs) in place, wherever it is among these tensors and numbers."""
-    cdef object x, source, result
+    cdef object x, source
     cdef TensorBase t
     cdef DType dtype = target.dtype
     cdef bint recorded, plain = PLAIN_MASK >> dtype.code & 1, alike = True      # nothing to promote; of one shape
@@ -256,11 +256,10 @@ cdef object run_into(Primitive op, TensorBase target, tuple inputs):
         refuse_shape(op, broadcast(op, inputs), target)
     if recorded and grad_mode() and not op.unrecorded:
         check_inplace(op.name, target)
-        source = _copied(as_before(target)) if hooked else as_before(target)        # hooks are given what is saved, once
-        result = apply(op, tuple([source if x is target else x for x in inputs]), {})
-        if not hooked and (<TensorBase>result)._node is not None and _keeps(<Node>(<TensorBase>result)._node, source):
-            (<Node>(<TensorBase>result)._node).replace_saved(source, _copied(<TensorBase>source))
-        return overwrite(target, result)
+        source = as_before(target)
+        if _keeps(op, inputs, target):
+            source = _copied(<TensorBase>source)
+        return overwrite(target, apply(op, tuple([source if x is target else x for x in inputs]), {}))
     check_elements(op.name, target)
     if dtype is target.dtype:
         call_kernel(op, target.storage.device, inputs if plain else promoted(op, inputs), None, target)
@@ -326,9 +325,18 @@ def write(Primitive op not None, TensorBase out not None, tuple inputs not None)
     return True
 
 
-cdef bint _keeps(Node node, object source):
-    """Whether a node keeps this very tensor for its derivative."""
-    return node.saved is not None and any([x is source for x in node.saved])
+cdef bint _keeps(Primitive op, tuple inputs, TensorBase target) except -1:
+    """Whether op(*inputs), recorded, keeps `target` for its derivative. What is composed of other ops may."""
+    cdef Py_ssize_t i
+    cdef unsigned long long mask = 0
+    cdef Plan plan
+    if op.vjp is None:
+        return op.reference is not None
+    for i in range(PyTuple_GET_SIZE(inputs)):
+        if (op.joint or op.vjp[i] is not None) and isinstance(<object>inputs[i], TensorBase) and wants(<TensorBase>inputs[i]):
+            mask |= <unsigned long long>1 << i
+    plan = op.plan(mask)
+    return any([plan.kinds[i] == INPUT and inputs[plan.places[i]] is target for i in range(plan.count)])
 
 
 cpdef int check_stored(str name, DType dtype, TensorBase target) except -1:

@@ -1,14 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """Calls that a mode or an argument takes over by `__torch_function__`. `ops/taking_over.py` says what becomes of them."""
 from volta._kernels.core.base cimport TensorBase
+from volta._kernels.core.switches cimport switched
 
 cdef extern from *:
     """
-    #if defined(_MSC_VER)
-    static __declspec(thread) int volta_modes = 0, volta_as_tensors = 0;
-    #else
-    static __thread int volta_modes = 0, volta_as_tensors = 0;
-    #endif
+    VOLTA_PER_THREAD int volta_modes = 0, volta_as_tensors = 0;
     """
     int volta_modes                     # how many modes this thread is in
     int volta_as_tensors                # whether tensors of all classes are computed with in this thread
@@ -49,10 +46,7 @@ cdef bint in_mode() noexcept:
 
 
 cdef int switch_as_tensors(int enabled) noexcept:
-    global volta_as_tensors
-    cdef int previous = volta_as_tensors
-    volta_as_tensors = enabled
-    return previous
+    return switched(&volta_as_tensors, enabled)
 
 
 def as_tensors(bint enabled):

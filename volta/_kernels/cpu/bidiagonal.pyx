@@ -202,6 +202,31 @@ cdef void wait(bint shared, Sweeps* p, Py_ssize_t first, Py_ssize_t length, bint
         finish(shared, p, angles, u, u_row, u_width, v, v_row, v_width)
 
 
+cdef double least_of(Py_ssize_t n, const double* d, const double* e) noexcept nogil:
+    """About the least singular value."""
+    cdef double size = fabs(d[0]), least = size
+    cdef Py_ssize_t i
+    for i in range(1, n):
+        if size == 0:
+            break
+        size = fabs(d[i]) * (size / (size + fabs(e[i - 1])))
+        least = min(least, size)
+    return least
+
+
+cdef inline void make_positive(Py_ssize_t n, double* d, real* u, real* v, Py_ssize_t v_row, Py_ssize_t v_width) noexcept nogil:
+    """Values that are negative, or -0, change signs with their vectors."""
+    cdef Py_ssize_t i, k
+    for i in range(n):
+        if d[i] < 0 or d[i] == 0 and copysign(1, d[i]) < 0:
+            d[i] = -d[i]
+            if n == 1:
+                u[0] = -u[0]
+            else:
+                for k in range(v_width):
+                    v[i * v_row + k] = -v[i * v_row + k]
+
+
 cdef bint diagonalise(bint shared, Py_ssize_t n, double* d, double* e, real* u, Py_ssize_t u_row, Py_ssize_t u_width, real* v,
                       Py_ssize_t v_row, Py_ssize_t v_width, real* angles) noexcept nogil:
     """d: the singular values, not in order; u and v: what their rows were in terms of the vectors. False where that does not converge.
@@ -218,13 +243,7 @@ cdef bint diagonalise(bint shared, Py_ssize_t n, double* d, double* e, real* u, 
     if real is float and n > ALIKE:                     # else in as many steps, and so with the same signs, as in float64
         eps = 5.9604644775390625e-08
         limit = 10 * eps
-    size = least = fabs(d[0])
-    for i in range(1, n):
-        if size == 0:
-            break
-        size = fabs(d[i]) * (size / (size + fabs(e[i - 1])))
-        least = min(least, size)
-    threshold = max(limit * least / sqrt(<double>n), MOST * (n * (n * 2.3e-308)))
+    threshold = max(limit * least_of(n, d, e) / sqrt(<double>n), MOST * (n * (n * 2.3e-308)))
     while m > 0:
         most = fabs(d[m])
         low = m - 1
@@ -271,14 +290,7 @@ cdef bint diagonalise(bint shared, Py_ssize_t n, double* d, double* e, real* u, 
         if fabs(e[i]) <= threshold:
             e[i] = 0
     finish(shared, &waiting, angles, u, u_row, u_width, v, v_row, v_width)
-    for i in range(n):
-        if d[i] < 0 or d[i] == 0 and copysign(1, d[i]) < 0:
-            d[i] = -d[i]
-            if n == 1:
-                u[0] = -u[0]
-            else:
-                for m in range(v_width):
-                    v[i * v_row + m] = -v[i * v_row + m]
+    make_positive(n, d, u, v, v_row, v_width)
     return True
 
 

@@ -13,7 +13,8 @@ cdef struct Lines:
 
 cdef inline void sort_flags(const Lines* p, const uint8_t* x, uint8_t* values, int64_t* indices, Py_ssize_t first,
                             Py_ssize_t last) noexcept nogil:
-    """Lines first .. last of booleans: those that come first are counted, which says where each goes."""
+    """Lines first .. last of booleans, which may have other bits than the lowest: those that come first are counted, which says where
+    each goes."""
     cdef Py_ssize_t line, at, i, before, after, place, inner = p.inner
     cdef const uint8_t* source
     cdef uint8_t late
@@ -22,11 +23,11 @@ cdef inline void sort_flags(const Lines* p, const uint8_t* x, uint8_t* values, i
         at = line // inner * p.count * inner + line % inner
         before, after = 0, p.length             # where the next ones of both kinds go
         for i in range(p.length):
-            after -= source[i * inner] ^ <uint8_t>p.descending
+            after -= (source[i * inner] != 0) ^ <uint8_t>p.descending
         for i in range(p.count):
             values[at + i * inner] = (i >= after) ^ <uint8_t>p.descending
         for i in range(p.length):
-            late = source[i * inner] ^ <uint8_t>p.descending
+            late = (source[i * inner] != 0) ^ <uint8_t>p.descending
             place = after if late else before
             if place < p.count:
                 indices[at + place * inner] = i

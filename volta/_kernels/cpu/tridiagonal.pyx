@@ -141,11 +141,33 @@ cdef void two(double a, double b, double c, double* large, double* small, double
         sine[0] = t
 
 
+cdef inline void shifted(Py_ssize_t first, Py_ssize_t m, Py_ssize_t step, double* d, double* e, real* cosines, real* sines) noexcept nogil:
+    """A step from row m to row `first`, with a shift by the values there: of QL where m is below (step 1), else of QR (step -1)."""
+    cdef Py_ssize_t i = first if step > 0 else first - 1, row = m        # e[i] is between two rows
+    cdef double p = 0, g = (d[first + step] - d[first]) / (2 * e[i]), r = 0, c = 1, s = 1, f, b
+    g = d[m] - d[first] + e[i] / (g + copysign(sqrt(g * g + 1), g))
+    while row != first:
+        i = row - 1 if step > 0 else row
+        f, b = s * e[i], c * e[i]
+        rotation(g, f, &c, &s, &r)
+        if row != m:
+            e[i + step] = r
+        g = d[row] - p
+        row -= step
+        r = (d[row] - g) * s + 2 * c * b
+        p = s * r
+        d[row + step] = g + p
+        g = c * r - b
+        cosines[i], sines[i] = <real>c, <real>(-s if step > 0 else s)
+    d[first] -= p
+    e[i] = g
+
+
 cdef bint iterate(Py_ssize_t n, double* d, double* e, real* z, Py_ssize_t ld, Py_ssize_t width, real* cosines, real* sines) noexcept nogil:
     """d: the values, not in order; z: what its rows were in terms of the vectors. IN: cosines[n], sines[n]; e[n] of room."""
     cdef double eps = 1.1102230246251565e-16            # for float32 too: as many steps, and so the same signs, as in float64
     cdef Py_ssize_t begin = 0, end, first, last, m, step, i, left = MOST * n
-    cdef double p, g, r, c, s, f, b, large = 0, small = 0, least = 2.3e-308 if real is double else 1.2e-38
+    cdef double c = 0, s = 0, large = 0, small = 0, least = 2.3e-308 if real is double else 1.2e-38
     cdef bint back
     while begin < n:
         end = begin
@@ -171,7 +193,6 @@ cdef bint iterate(Py_ssize_t n, double* d, double* e, real* z, Py_ssize_t ld, Py
                 first += step
                 continue
             i = first if back else first - 1
-            p = d[first]
             if m == first + step:
                 two(d[i], e[i], d[i + 1], &large, &small, &c, &s)
                 cosines[i], sines[i] = <real>c, <real>s
@@ -182,40 +203,9 @@ cdef bint iterate(Py_ssize_t n, double* d, double* e, real* z, Py_ssize_t ld, Py
             left -= 1
             if left < 0:
                 return False
-            g = (d[first + step] - p) / (2 * e[i])
-            g = d[m] - p + e[i] / (g + copysign(sqrt(g * g + 1), g))
-            s = c = 1
-            p = 0
-            if back:
-                for i in range(m - 1, first - 1, -1):
-                    f, b = s * e[i], c * e[i]
-                    rotation(g, f, &c, &s, &r)
-                    if i != m - 1:
-                        e[i + 1] = r
-                    g = d[i + 1] - p
-                    r = (d[i] - g) * s + 2 * c * b
-                    p = s * r
-                    d[i + 1] = g + p
-                    g = c * r - b
-                    cosines[i], sines[i] = <real>c, <real>(-s)
-                sweep(m - first, True, cosines + first, sines + first, z + first * ld, ld, width)
-                d[first] -= p
-                e[first] = g
-            else:
-                for i in range(m, first):
-                    f, b = s * e[i], c * e[i]
-                    rotation(g, f, &c, &s, &r)
-                    if i != m:
-                        e[i - 1] = r
-                    g = d[i] - p
-                    r = (d[i + 1] - g) * s + 2 * c * b
-                    p = s * r
-                    d[i] = g + p
-                    g = c * r - b
-                    cosines[i], sines[i] = <real>c, <real>s
-                sweep(first - m, False, cosines + m, sines + m, z + m * ld, ld, width)
-                d[first] -= p
-                e[first - 1] = g
+            shifted(first, m, step, d, e, cosines, sines)
+            i = min(first, m)
+            sweep((m - first) * step, back, cosines + i, sines + i, z + i * ld, ld, width)
     return True
 
 

@@ -93,6 +93,15 @@ def layers(mode: str, x: Tensor, states: tuple[Tensor, ...] | None, weights: lis
     return x, tuple(stack(each) for each in zip(*last))
 
 
+def check_steps(name: str, rows: Tensor, batch_sizes: tuple[int, ...]) -> None:
+    """Raises: ShapeError unless these are the steps of a packed sequence with these rows; kernels rely on it."""
+    if rows.ndim != 2 or not batch_sizes or batch_sizes[-1] < 1 or any(a < b for a, b in zip(batch_sizes, batch_sizes[1:])) or (
+            sum(batch_sizes) != rows.shape[0]):
+        raise ShapeError(f"{name}: batch_sizes of a packed sequence must be positive, never grow, and add up to the "
+                         f"{rows.shape[0] if rows.ndim else 0} rows of its data, a matrix, got {list(batch_sizes)} and data of shape "
+                         f"{rows.shape}; make it by pack_padded_sequence")
+
+
 # ---------------------------------------------------------------- as functions of `torch`
 _UNTESTED = "tests/test_native_forms.py: by the layers"
 
@@ -142,7 +151,8 @@ def _make_layer(name, mode, pair):
             rest = bool(num_layers), dropout, train, bidirectional, batch_first
             if hx.ndim != 1 or hx.dtype.is_floating_point:
                 raise ShapeError(f"{name}: batch_sizes must be a vector of integers, got {hx.dtype} of shape {hx.shape}")
-            return _packed(mode, input, tuple(hx.tolist()), states, has_biases, *rest)
+            check_steps(name, input, batch_sizes := tuple(hx.tolist()))
+            return _packed(mode, input, batch_sizes, states, has_biases, *rest)
         return _sequence(mode, input, states, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""`nn.{"LSTM" if pair else "GRU" if mode == "gru" else "RNN"}` as a function of its weights:
