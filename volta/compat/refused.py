@@ -56,7 +56,6 @@ _REASONS = {
     "torch.utils.data._utils.worker": {"_generate_state": _WORKERS},
     "torch.utils.cpp_extension": {"BuildExtension CUDAExtension CppExtension load load_inline": "kernels of a program's own are written in "
                                                                                                "WGSL: volta.kernel"},
-    "torch.utils.data.dataloader": {"_MultiProcessingDataLoaderIter _SingleProcessDataLoaderIter": _WORKERS},
 }
 
 
