@@ -20,7 +20,7 @@ from volta.device import as_device
 from volta.dtypes import get_default_dtype, to_numpy
 from volta.errors import ArgumentError, AutogradError, CallError, DTypeError, IndexRangeError, ShapeError, warn_once
 from volta.facts import install as install_facts
-from volta.layout import contiguous_format, strided
+from volta.layout import contiguous_format
 from volta.methods import install
 from volta.ops import copy as copies
 from volta.ops import sparse, subscript
@@ -87,9 +87,6 @@ class Tensor(operators.Operators):
         return self.device.is_meta
 
     is_cuda = is_gpu
-    is_sparse = is_quantized = False
-    is_xpu = is_mps = False                 # GPUs of any maker are "gpu"
-    layout = strided
 
     @property
     def data(self) -> Tensor:
