@@ -95,6 +95,7 @@ PLACES = {
     "torch.nn.attention": "volta.backends.attention",
     "torch.nn.attention.bias": "volta.nn.causal",
     "torch.nn.utils._named_member_accessor": "volta.compat.members",
+    "torch.nn.utils._per_sample_grad": "volta.compat.per_sample",
     "torch.nn.utils.init": "volta.nn.utils",
     "torch.nn.utils.memory_format": "volta.nn.utils",
     "torch.nn.parallel.": "volta.nn.parallel",
