@@ -32,7 +32,8 @@ for module, given, options in ((images, x, {}), (Words(), torch.tensor([[1, 2], 
             p.grad = None
     (call_for_per_sample_grads(module, loss_reduction="mean")(given, **options) ** 2).mean().backward()
     size = found.numel() // 3
-    assert all(torch.allclose(p.grad_sample, g / size, atol=1e-4) for p, g in zip((p for p in module.parameters() if p.requires_grad), apart))
+    for p, g in zip((p for p in module.parameters() if p.requires_grad), apart):
+        assert torch.allclose(p.grad_sample, g / size, atol=1e-4)
 
 for asked, text in ((lambda: call_for_per_sample_grads(images)(x), "grad_sample"),
                     (lambda: call_for_per_sample_grads(3), "Module passed must be nn.Module, got int"),
