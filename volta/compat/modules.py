@@ -93,6 +93,7 @@ PLACES = {
     "torch.compiler": "volta.compat.compiler",
     "torch._dynamo": "volta.compat.compiler",
     "torch._dynamo.": "volta.compat.compiler",
+    "torch._dynamo.utils": "volta.compat.compiler",
     "torch._inductor": "volta.compat.compiler",
     "torch._inductor.": "volta.compat.compiler",
     "torch.utils._pytree": "volta.compat.pytree",
