@@ -39,4 +39,62 @@ x = torch.ones(2)
 for name in ("is_sparse", "is_quantized", "is_mps", "is_xpu", "is_nested", "is_mkldnn", "layout", "name", "is_leaf"):
     assert getattr(torch.Tensor, name).__get__(x) == getattr(x, name)
 assert x.layout is torch.strided and x.name is None and not x.is_mps
+
+
+# tensors of a class that makes them itself, with arguments of its own
+class Tagged(torch.Tensor):
+    def __new__(cls, data, tag=None):
+        made = torch.Tensor._make_subclass(cls, data)
+        made.tag = tag
+        return made
+
+
+class Named(torch.Tensor):
+    def __new__(cls, data, name):
+        return torch.as_tensor(data).as_subclass(cls)
+
+    def __init__(self, data, name):
+        super().__init__()
+        self.called = name
+
+
+for x in (torch.arange(3), torch.ones(2, 3).t(), torch.tensor(2.0)):
+    tagged = Tagged(x, tag="a")
+    assert type(tagged) is Tagged and tagged.tag == "a" and tagged.stride() == x.stride() and tagged.data_ptr() == x.data_ptr()
+    assert tagged.dtype is x.dtype and torch.equal(tagged, x)
+x = torch.ones(2, requires_grad=True)
+named = Named(x * 3, name="n")
+named.sum().backward()
+assert named.called == "n" and named.tolist() == [3, 3] and x.grad.tolist() == [3, 3]
+try:
+    torch.Tensor(2, other=3)
+except TypeError:
+    pass
+else:
+    raise AssertionError("other")
+
+# layers call what is in nn.functional
+counts, before = {}, {}
+
+
+def count(name):
+    function = before[name] = getattr(F, name)
+
+    def counted(*args, **options):
+        counts[name] = counts.get(name, 0) + 1
+        return function(*args, **options)
+    setattr(F, name, counted)
+    assert getattr(F, name) is counted
+
+
+for name in ("linear", "conv2d", "relu", "dropout", "batch_norm", "max_pool2d"):
+    count(name)
+layers = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2), torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Dropout(),
+                             torch.nn.Flatten(), torch.nn.Linear(8, 2), torch.nn.ReLU())
+layers(torch.ones(2, 1, 6, 6))
+assert counts == {"linear": 1, "conv2d": 1, "relu": 2, "dropout": 1, "batch_norm": 1, "max_pool2d": 1}, counts
+for name, function in before.items():
+    setattr(F, name, function)
+layers(torch.ones(2, 1, 6, 6))
+assert counts["relu"] == 2
 print("done")

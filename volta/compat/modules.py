@@ -221,9 +221,11 @@ class View(ModuleType):
             raise _missing(self.__name__, name) from None
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Settings, as of `torch.backends.cudnn`, are those of the module here."""
-        if not name.startswith("__") and self._target.__name__.startswith("volta.backends."):
+        """Settings, as of `torch.backends.cudnn`, are those of the module here; layers call what a program puts into nn.functional."""
+        target = self._target.__name__
+        if not name.startswith("__") and (target.startswith("volta.backends.") or target == "volta.nn.functional"):
             setattr(self._target, name, value)
+            self.__dict__.pop(name, None)
         elif not isinstance(value, View) or not callable(getattr(self, name, None)):      # alexnet is a module and its function
             super().__setattr__(name, value)
 
