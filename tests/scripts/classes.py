@@ -62,6 +62,17 @@ for x in (torch.arange(3), torch.ones(2, 3).t(), torch.tensor(2.0)):
     tagged = Tagged(x, tag="a")
     assert type(tagged) is Tagged and tagged.tag == "a" and tagged.stride() == x.stride() and tagged.data_ptr() == x.data_ptr()
     assert tagged.dtype is x.dtype and torch.equal(tagged, x)
+class Held(Tagged, torch.nn.Parameter):
+    def __new__(cls, data, tag=None, requires_grad=True):
+        made = torch.Tensor._make_subclass(cls, Tagged(data), requires_grad)
+        made.tag = tag
+        return made
+
+
+held = Held(torch.ones(2), tag="h")
+module = torch.nn.Module()
+module.held = held
+assert isinstance(held, torch.nn.Parameter) and held.tag == "h" and held.requires_grad and dict(module.named_parameters()) == {"held": held}
 x = torch.ones(2, requires_grad=True)
 named = Named(x * 3, name="n")
 named.sum().backward()
