@@ -44,7 +44,7 @@ REASONS = (
      r"empty_(quantized|permuted)|segment_reduce|slice_inverse|sym_constrain.*|.*embedding_renorm.*|^conv_tbc$|norm_except_dim|"
      r"(nuclear|frobenius)_norm",
      "an inner form of a function that is here under its public name"),
-    (r"^(const_data_ptr|storage.*|untyped_storage|set_|share_memory_|is_shared|pin_memory|record_stream|from_file|"
+    (r"^(const_data_ptr|storage.*|untyped_storage|set_|share_memory_|is_shared|pin_memory|record_stream|"
      r"prepare_multiprocessing.*|get_file_path|is_distributed|storage_type|dim_order|output_nr)$",
      "memory is not shown as addresses, nor pinned: transfers take any"),
     (r"^(eig|eigvals)$", "eigenvalues of matrices that are not symmetric are complex"),

@@ -43,7 +43,7 @@ def test_a_module_runs(tmp_path):
 
 
 @pytest.mark.parametrize("line, named", [
-    ("torch.fft.fft(torch.ones(2))", "torch.fft"), ("torch.fft.bogus", "torch.fft"), ("import torch.quantization", "torch.quantization"),
+    ("torch.fft.fft(torch.ones(2))", "torch.fft"), ("torch.fft.bogus", "torch.fft"), ("import torch.nested", "torch.nested"),
     ("from torch.optim import Bogus", "'Bogus' from 'torch.optim'"), ("torch.gpu", "torch.gpu"),
     ("torch.optim.Bogus", "torch.optim.Bogus"), ("import torchvision as t; t.transforms.Bogus", "torchvision.transforms.Bogus"),
     ("from torch.nn import Bogus", "'Bogus' from 'torch.nn'"), ("torch.nn.Bogus", "torch.nn.Bogus"),
@@ -56,7 +56,7 @@ def test_missing_names_are_named(tmp_path, line, named):
 
 def test_a_probe_for_a_missing_name_finds_none(tmp_path):
     done = run_script("import torch\nprint(hasattr(torch, 'bogus'), getattr(torch.nn, 'Bogus', None))\n"
-                      "try:\n    import torch.quantization\nexcept ImportError:\n    print('none')", tmp_path)
+                      "try:\n    import torch.nested\nexcept ImportError:\n    print('none')", tmp_path)
     assert done.stdout.split() == ["False", "None", "none"], done.stderr
 
 

@@ -166,3 +166,22 @@ def test_outs_of_one_result_are_refused_before_anything_else_is_looked_at(call, 
         args = ([x, x],) if call is volta.cat else (x, x) if call in (volta.add, volta.mm) else (x,)
         with pytest.raises(TypeError, match=f"out must be a tensor, got {len(outs)} in a {kind.__name__}"):
             call(*args, out=outs)
+
+
+def test_factors_by_position_may_be_tensors_without_dimensions(device):
+    x, half = volta.tensor([1.0, 2.0], device=device), volta.tensor(0.5, device=device)
+    assert x.add(half, x).tolist() == [1.5, 3.0]
+    assert x.clone().add_(half, x).tolist() == [1.5, 3.0] and volta.sub(x, half, x).tolist() == [0.5, 1.0]
+    assert x.addcmul(half, x, x).tolist() == [1.5, 4.0] and volta.addcdiv(x, half, x, x).tolist() == [1.5, 2.5]
+    with pytest.raises(TypeError, match="2 positional arguments but 3"):
+        volta.add(x, volta.tensor(0.5, device=device, requires_grad=True), x)
+    with pytest.raises(TypeError, match="2 positional arguments but 3"):
+        volta.add(x, x, x)
+
+
+def test_limits_of_pythons_numbers_are_those_of_64_bits():
+    assert volta.finfo(float) == volta.finfo(volta.float64) and volta.iinfo(int) == volta.iinfo(volta.int64)
+    with pytest.raises(DTypeError, match="needs a floating point dtype, got <class 'int'>"):
+        volta.finfo(int)
+    with pytest.raises(DTypeError, match="needs an integer dtype, got <class 'bool'>"):
+        volta.iinfo(bool)

@@ -135,3 +135,18 @@ def test_dirty_inputs_are_refused(data):
 
     with pytest.raises(AutogradError, match="mark_dirty"):
         vmap(lambda a: Doubled.apply(a * 1))(data[0])
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum(),
+    lambda x: (x * x * x).sum() + (x.sin() * x.exp()).sum() + x.prod(),
+    lambda x: (x[0] * x[1] ** 2 * x[2]).sum() + (x[1:] ** 3).sum() + x[::2].prod(),
+    lambda x: sum((part ** 2).prod() for part in x.split(2)) + x.cumsum(0).pow(2).sum()])
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_gradients_that_differ_from_sample_to_sample_are_added_up(function, create_graph, device):
+    x = volta.tensor([1.0, 0.5, 2.0, 1.5], device=device, requires_grad=True)
+    g, = volta.autograd.grad(function(x), x, create_graph=True)
+    found = volta.func.vmap(lambda v: volta.autograd.grad(g, x, v, retain_graph=True, create_graph=create_graph)[0])(
+        volta.eye(4, device=device))
+    rows = [volta.autograd.grad(part, x, retain_graph=True)[0] for part in g]
+    assert volta.allclose(found, volta.stack(rows), atol=1e-3)

@@ -51,7 +51,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _GradMode(GradMode):
-    """What the functions below give: a context manager, which may be entered again and nested, and a decorator."""
+    """A context manager, which may be entered again and nested, and a decorator."""
 
     __slots__ = ()
 
@@ -98,38 +98,47 @@ def _generating(entered: Callable[[], Any], function: F) -> F:
     return wrapped
 
 
-@overload
-def no_grad(function: F) -> F: ...
-@overload
-def no_grad(function: None = None) -> _GradMode: ...
-def no_grad(function=None):
+_make = GradMode.__new__
+
+
+class no_grad(_GradMode):
     """Context manager and decorator: nothing inside is recorded."""
-    return _GradMode(False) if function is None else _under(False, function)
+
+    __slots__ = ()
+
+    @overload
+    def __new__(cls, function: F) -> F: ...                     # type: ignore[misc]
+    @overload
+    def __new__(cls, function: None = None) -> no_grad: ...
+    def __new__(cls, function=None):
+        return _make(cls, False) if function is None else _under(False, function)
 
 
-@overload
-def enable_grad(orig_func: F) -> F: ...
-@overload
-def enable_grad(orig_func: None = None) -> _GradMode: ...
-def enable_grad(orig_func=None):
+class enable_grad(_GradMode):
     """Context manager and decorator: recording inside, also within `no_grad`."""
-    return _GradMode(True) if orig_func is None else _under(True, orig_func)
+
+    __slots__ = ()
+
+    @overload
+    def __new__(cls, orig_func: F) -> F: ...                    # type: ignore[misc]
+    @overload
+    def __new__(cls, orig_func: None = None) -> enable_grad: ...
+    def __new__(cls, orig_func=None):
+        return _make(cls, True) if orig_func is None else _under(True, orig_func)
 
 
-@overload
-def inference_mode(mode: F) -> F: ...
-@overload
-def inference_mode(mode: bool = True) -> _GradMode: ...
-def inference_mode(mode=True):
+class inference_mode(_GradMode):
     """`no_grad`, or with mode=False `enable_grad`, which `is_inference_mode_enabled` tells. Tensors made inside are for no derivative: what
     is recorded outside may not save them, and they may be changed in place inside alone."""
-    return _InferenceMode(False)(mode) if callable(mode) else _InferenceMode(not mode)
-
-
-class _InferenceMode(_GradMode):
-    """What `inference_mode` gives."""
 
     __slots__ = ("_outer",)
+
+    @overload
+    def __new__(cls, mode: F) -> F: ...                         # type: ignore[misc]
+    @overload
+    def __new__(cls, mode: bool = True) -> inference_mode: ...
+    def __new__(cls, mode=True):
+        return inference_mode()(mode) if callable(mode) else _make(cls, not mode)
 
     def __enter__(self) -> None:
         super().__enter__()
@@ -142,11 +151,11 @@ class _InferenceMode(_GradMode):
 
     def __call__(self, function: F) -> F:
         if inspect.isgeneratorfunction(function):
-            return _generating(lambda: _InferenceMode(self.mode), function)
+            return _generating(lambda: inference_mode(not self.mode), function)
 
         @functools.wraps(function)
         def wrapped(*args, **kwargs):
-            with _InferenceMode(self.mode):
+            with inference_mode(not self.mode):
                 return function(*args, **kwargs)
         return wrapped
 
@@ -156,9 +165,13 @@ def is_inference_mode_enabled() -> bool:
     return core.inferring()
 
 
-def set_grad_enabled(mode: bool) -> _GradMode:
-    """Switch recording on or off at once; what it gives is a context manager, which ends that, and a decorator."""
-    return _GradMode(mode, at_once=True)
+class set_grad_enabled(_GradMode):
+    """Switch recording on or off at once; as a context manager, until its end. Decorates, too."""
+
+    __slots__ = ()
+
+    def __new__(cls, mode: bool) -> set_grad_enabled:
+        return _make(cls, mode, at_once=True)
 
 
 class set_detect_anomaly:

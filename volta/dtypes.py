@@ -112,8 +112,8 @@ class finfo:
     bits: int
     dtype: str
 
-    def __init__(self, type: dtype | None = None) -> None:
-        found = _default if type is None else type
+    def __init__(self, type: dtype | type[float] | None = None) -> None:
+        found = _default if type is None else float64 if type is float else type
         if getattr(found, "is_floating_point", False) is not True:         # of a tensor it is a method
             raise DTypeError(f"finfo: needs a floating point dtype, got {found!r}; use iinfo for integers")
         if found not in _LIMITS:
@@ -140,7 +140,8 @@ class iinfo:
     Raises: DTypeError for another dtype.
     """
 
-    def __init__(self, type: dtype) -> None:
+    def __init__(self, type: dtype | type[int]) -> None:
+        type = int64 if type is int else type
         if getattr(type, "is_floating_point", True) or type is bool_:
             raise DTypeError(f"iinfo: needs an integer dtype, got {type!r}")
         limits = np.iinfo(to_numpy(type))

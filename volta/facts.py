@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from volta._kernels.core import DType
 from volta.errors import AutogradError, DTypeError, GradientTypeError, ShapeError, warn_once
+from volta.layout import strided
 from volta.ops.records.view import permute_op
 
 if TYPE_CHECKING:
@@ -24,8 +25,10 @@ class GradientDType:
 class Facts:
     """Attributes that the class of tensors takes over."""
 
-    is_sparse_csr = is_mkldnn = is_nested = is_xla = is_ipu = is_maia = is_mtia = is_vulkan = False
-    name = None                             # only what PyTorch's own code makes has one
+    is_sparse = is_quantized = is_sparse_csr = is_mkldnn = is_nested = property(lambda self: False)
+    is_xla = is_ipu = is_maia = is_mtia = is_vulkan = is_xpu = is_mps = property(lambda self: False)   # a GPU is "gpu"
+    layout = property(lambda self: strided)
+    name = property(lambda self: None)      # only what PyTorch's own code makes has one
 
     @property
     def is_cpu(self) -> bool:

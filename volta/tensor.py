@@ -20,7 +20,7 @@ from volta.device import as_device
 from volta.dtypes import get_default_dtype, to_numpy
 from volta.errors import ArgumentError, AutogradError, CallError, DTypeError, IndexRangeError, ShapeError, warn_once
 from volta.facts import install as install_facts
-from volta.layout import contiguous_format, strided
+from volta.layout import contiguous_format
 from volta.methods import install
 from volta.ops import copy as copies
 from volta.ops import sparse, subscript
@@ -47,8 +47,12 @@ class Tensor(operators.Operators):
     __hash__ = object.__hash__
     __array_priority__ = 1000
 
-    def __init__(self, *data: Any, device: DeviceLike = None) -> None:
+    def __init__(self, *data: Any, device: DeviceLike = None, **options: Any) -> None:
         """PyTorch's legacy constructor: of sizes, contents undefined; of data as the default dtype. `volta.tensor` is the better one."""
+        if type(self).__new__ is not Tensor.__new__:        # a class of a program's own, which has made the tensor
+            return
+        if options:
+            raise CallError(f"Tensor: takes sizes or data, and device, got {', '.join(options)}")
         core.assign(self, legacy_tensor("Tensor", data, get_default_dtype(), device))
 
     # ------------------------------------------------------------ facts
@@ -87,9 +91,6 @@ class Tensor(operators.Operators):
         return self.device.is_meta
 
     is_cuda = is_gpu
-    is_sparse = is_quantized = False
-    is_xpu = is_mps = False                 # GPUs of any maker are "gpu"
-    layout = strided
 
     @property
     def data(self) -> Tensor:

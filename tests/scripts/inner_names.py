@@ -2,16 +2,27 @@
 import torch
 from torch import nn
 from torch._ops import HigherOrderOperator
-from torch._utils import _element_size, _get_available_device_type, _get_device_module
+from torch._utils import _element_size, _get_available_device_type, _get_device_module, _take_tensors
+from torch._vmap_internals import _vmap
+from torch.amp.grad_scaler import OptState
 from torch.autograd import forward_ad
 from torch.distributed.elastic.multiprocessing.errors import record
+from torch.distributions.constraints import _IndependentConstraint
 from torch.distributions.kl import _KL_REGISTRY
+from torch.nn import _reduction as _Reduction
+from torch.nn.common_types import _size_2_t
+from torch.nn.modules.conv import _ConvTransposeMixin
 from torch.nn.modules.module import _global_parameter_registration_hooks, register_module_parameter_registration_hook
+from torch.nn.modules.pooling import _AdaptiveAvgPoolNd
+from torch.nn.modules.utils import _reverse_repeat_tuple
 from torch.nn.parameter import _ParameterMeta
 from torch.nn.utils._named_member_accessor import swap_tensor
+from torch.optim.lbfgs import _cubic_interpolate, _strong_wolfe
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import is_structseq_instance
+from torch.utils.tensorboard.writer import SummaryWriter
+from torchvision.datasets.folder import default_loader
 
 x = torch.tensor([[3.0, 1.0], [2.0, 5.0]])
 
@@ -67,6 +78,22 @@ assert (torch.distributions.Normal, torch.distributions.Normal) in _KL_REGISTRY 
 assert isinstance(torch.distributions.constraints.real, torch.distributions.constraints._Real)
 assert _element_size(torch.float16) == 2 and _get_available_device_type() == ("cuda" if torch.cuda.is_available() else None)
 assert _get_device_module("cuda").is_available() == torch.cuda.is_available() and _get_device_module("cpu").is_available()
+
+# steps of searches, reductions, groups of tensors, annotations
+for size, expected in ((1.0, 1.0), (0.1, 0.5)):
+    step = _strong_wolfe(lambda x, t, d: (float(((x + t * d) ** 2).sum()), 2 * (x + t * d)), torch.ones(2), size, torch.full((2,), -2.0),
+                         2.0, torch.full((2,), 2.0), -8.0)
+    assert abs(step[2] - expected) < 0.51 and step[0] < 2 and step[3] >= 1, step
+assert _cubic_interpolate(0.0, 1.0, -2.0, 2.0, 1.0, 2.0) == 1.0
+assert [_Reduction.get_enum(name) for name in ("none", "mean", "sum")] == [0, 1, 2]
+assert [_Reduction.legacy_get_string(*two, emit_warning=False) for two in ((None, None), (False, None), (True, False))] == [
+    "mean", "sum", "none"] and _Reduction.legacy_get_enum(False, True, False) == 2
+groups = list(_take_tensors([torch.ones(2), torch.ones(2).int(), torch.ones(3), torch.ones(1)], 16))
+assert [[x.numel() for x in group] for group in groups] == [[2], [2], [3, 1]]
+assert torch.equal(_vmap(lambda a: a.sum())(x), x.sum(1)) and _reverse_repeat_tuple((1, 2), 2) == (2, 2, 1, 1)
+assert isinstance(nn.ConvTranspose2d(1, 1, 1), _ConvTransposeMixin) and isinstance(nn.AdaptiveAvgPool2d(1), _AdaptiveAvgPoolNd)
+assert _size_2_t and OptState.STEPPED.value == 2 and SummaryWriter and default_loader
+assert isinstance(torch.distributions.constraints.independent(torch.distributions.constraints.real, 1), _IndependentConstraint)
 
 
 @record

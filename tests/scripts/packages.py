@@ -80,6 +80,8 @@ assert torch._shape_as_tensor(torch.ones(2, 3)).tolist() == [2, 3] and torch.dsm
 assert torch.jit.isinstance({"a": torch.ones(1)}, dict[str, torch.Tensor]) and not torch.jit.isinstance([1.0], list[int])
 assert torch.jit.isinstance((1, "a"), tuple[int, str]) and torch.jit.isinstance(None, int | None)
 torch._dynamo.mark_static_address(torch.ones(1))
+with torch._dynamo.utils.disable_cache_limit() as nothing:
+    assert nothing is None
 assert "indexing" in torch.meshgrid.__kwdefaults__
 assert not isinstance(layer, torch._dynamo.eval_frame.OptimizedModule) and not isinstance(layer, torch.distributed.fsdp.FSDPModule)
 for kind in ("mps", "xpu", "cpu"):

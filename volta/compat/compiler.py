@@ -28,6 +28,11 @@ class TransformGetItemToIndex(nullcontext[None]):
     """A context for subscripts by tensors under `vmap`, which need none here."""
 
 
+def disable_cache_limit() -> nullcontext[None]:
+    """A context in which as much may be compiled as a function needs."""
+    return nullcontext()
+
+
 def is_compiling() -> bool:
     """False: nothing is compiled."""
     return False

@@ -1,8 +1,9 @@
 """torch._utils: many tensors as one vector, which packages send, sum or step as a whole, and back; modules of devices."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
+from typing import Any
 
 from volta import cuda
 from volta._kernels.core import DType
@@ -19,6 +20,18 @@ def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:
 def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Views of such a vector in the shapes of `tensors`."""
     return tuple(part.view(each.shape) for part, each in zip(flat.split([each.numel() for each in tensors]), tensors, strict=True))
+
+
+def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[Tensor]]:
+    """The tensors in groups of one dtype and device, a group ending where the next tensor would take it beyond `size_limit` bytes; those
+    that were not full come last."""
+    groups: dict[Any, list[Tensor]] = {}
+    for x in tensors:
+        kind = (x.dtype, x.device)
+        if kind in groups and sum(each.nbytes for each in [*groups[kind], x]) > size_limit:
+            yield groups.pop(kind)
+        groups.setdefault(kind, []).append(x)
+    yield from groups.values()
 
 
 def _element_size(dtype: DType) -> int:

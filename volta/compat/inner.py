@@ -2,14 +2,15 @@
 from __future__ import annotations
 
 import copy
+import enum
 import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from volta.data.workers import Pass
+from volta.data.position import Batches
 from volta.nn import functional
 from volta.nn.container import ModuleList
-from volta.nn.conv import _Convolution
+from volta.nn.conv import _Convolution, _ConvTranspose
 from volta.nn.dropouts import _Dropout
 from volta.nn.hooks import (
     _registrations,
@@ -26,7 +27,7 @@ from volta.nn.loss import _Loss
 from volta.nn.module import Module
 from volta.nn.norm import _BatchNorm, _InstanceNorm
 from volta.nn.parameter import Parameter, Uninitialized
-from volta.nn.pool import _AvgPool, _MaxPool
+from volta.nn.pool import _AdaptiveAvgPool, _AdaptiveMaxPool, _AvgPool, _MaxPool
 from volta.nn.state import LoadResult, consume_prefix_in_state_dict_if_present
 from volta.optim.lr_scheduler import LRScheduler
 from volta.tensor import Tensor
@@ -62,6 +63,11 @@ class _RequiredParameter:
         return "<required parameter>"
 
 
+class OptState(enum.Enum):
+    """How far a GradScaler is with an optimizer."""
+    READY, UNSCALED, STEPPED = range(3)
+
+
 def _get_clones(module: Module, N: int) -> ModuleList:
     return ModuleList([copy.deepcopy(module) for _ in range(N)])
 
@@ -90,12 +96,16 @@ NAMES = {
     "_T_co": TypeVar("_T_co", covariant=True),
     "UninitializedTensorMixin": Uninitialized, "_ParameterMeta": type(Parameter),
     "ParamsT": Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
-    "_AvgPoolNd": _AvgPool, "_BaseDataLoaderIter": Pass, "_IncompatibleKeys": LoadResult, "is_lazy": is_lazy,
-    "_BatchNorm": _BatchNorm, "_ConvNd": _Convolution, "_DropoutNd": _Dropout, "_InstanceNorm": _InstanceNorm,
+    "_AdaptiveAvgPoolNd": _AdaptiveAvgPool, "_AdaptiveMaxPoolNd": _AdaptiveMaxPool, "_AvgPoolNd": _AvgPool,
+    "_BaseDataLoaderIter": Batches, "_IncompatibleKeys": LoadResult, "is_lazy": is_lazy,
+    "_BatchNorm": _BatchNorm, "_ConvNd": _Convolution, "_ConvTransposeMixin": _ConvTranspose,
+    "_ConvTransposeNd": _ConvTranspose, "_DropoutNd": _Dropout, "_InstanceNorm": _InstanceNorm,
     "_LRScheduler": LRScheduler, "_Loss": _Loss, "_MaxPoolNd": _MaxPool, "_NormBase": _BatchNorm, "_WeightedLoss": _Loss,
     "_calculate_correct_fan": _calculate_correct_fan, "_calculate_fan_in_and_fan_out": _calculate_fan_in_and_fan_out,
-    "_EXTRA_STATE_KEY_SUFFIX": "_extra_state", "_collate_fn_t": Callable[[list[Any]], Any], "_worker_init_fn_t": Callable[[int], None],
+    "OptState": OptState, "_EXTRA_STATE_KEY_SUFFIX": "_extra_state",
+    "_collate_fn_t": Callable[[list[Any]], Any], "_worker_init_fn_t": Callable[[int], None],
     "np_str_obj_array_pattern": re.compile(r"[SaUO]"),
+    "_reverse_repeat_tuple": lambda t, n: tuple(x for x in reversed(t) for _ in range(n)),
     "_get_activation_fn": _get_activation_fn, "_get_clones": _get_clones,
     "_no_grad_trunc_normal_": trunc_normal_, "_ntuple": _ntuple, "required": _RequiredParameter(),
     **{hook.__name__: hook for hook in (
@@ -107,6 +117,7 @@ NAMES = {
     **{name: _ntuple(n, name) for n, name in enumerate(("_single", "_pair", "_triple", "_quadruple"), 1)}}
 # Names of one module, one of which is also that of a module in it, and where they are.
 OWN = {"torch._subclasses.fake_tensor": {"is_fake": "volta.compat.internal"},
+       "torch.optim.lbfgs": dict.fromkeys(("_cubic_interpolate", "_strong_wolfe"), "volta.compat.steps"),
        "torch._guards": {"active_fake_mode": "volta.compat.internal"},
        "torch.utils._python_dispatch": {"is_traceable_wrapper_subclass": "volta.compat.internal"},
        "torch.fx.experimental.proxy_tensor": {"get_proxy_mode": "volta.compat.internal"},
@@ -115,6 +126,8 @@ OWN = {"torch._subclasses.fake_tensor": {"is_fake": "volta.compat.internal"},
            ("_batch_mahalanobis", "_batch_mv", "_precision_to_scale_tril"), "volta.distributions.joint"),
        "torch.distributed.rpc": {"is_available": "volta.distributed"},
        "torch.distributed.autograd": {"is_available": "volta.distributed"},
+       "torch.utils.data.dataloader": dict.fromkeys(
+           ("_DatasetKind", "_MultiProcessingDataLoaderIter", "_SingleProcessDataLoaderIter"), "volta.compat.iterators"),
        "torch.distributions.kl": {"_KL_REGISTRY": "volta.distributions.kl"},
        "torch.distributions.transforms": {"_clipped_sigmoid": "volta.distributions.elementwise_transforms"},
        "torch.autograd": dict.fromkeys(("gradcheck", "gradgradcheck"), "volta.testing"),

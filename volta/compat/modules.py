@@ -42,6 +42,7 @@ PLACES = {
     "torch.ops": "volta.compat.operators",
     "torch.storage": "volta.storage",
     "torch.utils._python_dispatch": "volta.compat.unused",
+    "torch.utils.tensorboard.writer": "volta.utils.tensorboard",
     "torch.utils._contextlib": "volta.compat.decorating",
     "torch.utils.cpp_extension": "volta.compat.cpp_extension",
     "torch.utils.flop_counter": "volta.compat.flop_counter",
@@ -60,6 +61,8 @@ PLACES = {
     "torch.futures": "volta.compat.futures",
     "torch.fx.experimental": "volta.compat.unused",
     "torch.fx.experimental.": "volta.compat.unused",
+    "torch.nn._reduction": "volta.compat.reductions",
+    "torch.nn.common_types": "volta.compat.sizes",
     "torch.nn.parallel.scatter_gather": "volta.compat.unused",
     "torch._subclasses": "volta.compat.unused",
     "torch._subclasses.": "volta.compat.unused",
@@ -72,6 +75,10 @@ PLACES = {
     "torch.distributed._composable.": "volta.compat.unused",
     "torch.distributed._tensor": "volta.compat.unused",
     "torch.distributed._tensor.": "volta.compat.unused",
+    "torch.ao": "volta.compat.unused",
+    **{f"torch.{name}": "volta.compat.unused" for above in ("ao.", "") for name in (
+        f"{above}quantization", f"{above}quantization.observer", f"{above}quantization.qconfig")},
+    "torchvision.datasets.utils": "volta.compat.unused",
     "torch.fft": "volta.compat.unused",
     "torch.utils.dlpack": "volta",
     "torch.utils._foreach_utils": "volta.compat.foreach",
@@ -80,11 +87,13 @@ PLACES = {
     "torch._C._functorch": "volta.compat.samples",
     "torch._guards": "volta.compat.unused",
     "torch._ops": "volta.compat.unused",
+    "torch._vmap_internals": "volta.compat.samples",
     "torch._functorch": "volta.compat.unused",
     "torch._functorch.vmap": "volta.compat.samples",
     "torch.compiler": "volta.compat.compiler",
     "torch._dynamo": "volta.compat.compiler",
     "torch._dynamo.": "volta.compat.compiler",
+    "torch._dynamo.utils": "volta.compat.compiler",
     "torch._inductor": "volta.compat.compiler",
     "torch._inductor.": "volta.compat.compiler",
     "torch.utils._pytree": "volta.compat.pytree",
@@ -95,6 +104,7 @@ PLACES = {
     "torch.nn.attention": "volta.backends.attention",
     "torch.nn.attention.bias": "volta.nn.causal",
     "torch.nn.utils._named_member_accessor": "volta.compat.members",
+    "torch.nn.utils._per_sample_grad": "volta.compat.per_sample",
     "torch.nn.utils.init": "volta.nn.utils",
     "torch.nn.utils.memory_format": "volta.nn.utils",
     "torch.nn.parallel.": "volta.nn.parallel",
@@ -124,6 +134,7 @@ PLACES = {
     "torchvision.transforms.v2": "volta.vision.transforms.v2",
     "torchvision.transforms.v2.functional": "volta.vision.transforms.functional",
     "torchvision.datasets.": "volta.vision.datasets",
+    "torchvision.datasets.folder": "volta.vision.datasets.folder",
     "torchvision.ops.": "volta.vision.ops",
     "torchvision.utils": "volta.vision.utils",
     "torchvision.models.segmentation.": "volta.vision.models.segmentation",
@@ -210,9 +221,11 @@ class View(ModuleType):
             raise _missing(self.__name__, name) from None
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Settings, as of `torch.backends.cudnn`, are those of the module here."""
-        if not name.startswith("__") and self._target.__name__.startswith("volta.backends."):
+        """Settings, as of `torch.backends.cudnn`, are those of the module here; layers call what a program puts into nn.functional."""
+        target = self._target.__name__
+        if not name.startswith("__") and (target.startswith("volta.backends.") or target == "volta.nn.functional"):
             setattr(self._target, name, value)
+            self.__dict__.pop(name, None)
         elif not isinstance(value, View) or not callable(getattr(self, name, None)):      # alexnet is a module and its function
             super().__setattr__(name, value)
 

@@ -18,13 +18,15 @@ _COMPLEX = "there is no complex dtype"
 _COMPILER = "nothing is compiled"
 _PROCESSES = "Volta trains in one process"
 _WORKERS = "an iterator of a DataLoader is of one kind, whoever fetches the samples"
+_QUANTIZED = "there are no quantized dtypes; bfloat16 and float16 take half the memory of float32"
 # The names by module, and why they are not here.
 _REASONS = {
-    "torch": {"PyTorchFileReader TypedStorage": _MEMORY, "SymBool SymFloat SymInt": _COMPILER,
+    "torch": {"PyTorchFileReader TypedStorage": _MEMORY, "complex": _COMPLEX,
+              "lobpcg": "torch.linalg.eigh finds all eigenvalues of a symmetric matrix", "SymBool SymFloat SymInt": _COMPILER,
               "AggregationType AnyType Argument AwaitType Block BoolType ClassType ComplexType ConcreteModuleType DeviceObjType DictType "
               "EnumType FloatType FutureType Graph InferredType IntType InterfaceType ListType Node NoneType NumberType OptionalType "
               "PyObjectType RRefType StreamObjType StringType SymBoolType SymIntType TensorType TupleType Type UnionType Value": _COMPILER},
-    "torch._C": {"Block Graph Node Value": _COMPILER},
+    "torch._C": {"Block Graph Node ScriptMethod Value": _COMPILER},
     "torch._ops": {"HigherOrderOperator OpOverload OpOverloadPacket": _COMPILER},
     "torch._dynamo": {"OptimizedModule": _COMPILER},
     "torch._dynamo.eval_frame": {"OptimizedModule": _COMPILER},
@@ -54,19 +56,32 @@ _REASONS = {
     "torch.storage": {"TypedStorage": _MEMORY},
     "torch.utils._python_dispatch": {"TorchDispatchMode": _MODES},
     "torch.utils.data._utils.worker": {"_generate_state": _WORKERS},
+    **dict.fromkeys(("torch.ao.quantization", "torch.quantization"), {
+        "DeQuantStub FakeQuantizeBase ObserverBase QConfig QuantStub convert default_qconfig fuse_modules get_default_qconfig prepare "
+        "prepare_qat quantize_dynamic": _QUANTIZED}),
+    **dict.fromkeys(("torch.ao.quantization.observer", "torch.quantization.observer"), {
+        "HistogramObserver MinMaxObserver MovingAverageMinMaxObserver ObserverBase PerChannelMinMaxObserver": _QUANTIZED}),
+    **dict.fromkeys(("torch.ao.quantization.qconfig", "torch.quantization.qconfig"), {"QConfig": _QUANTIZED}),
+    **dict.fromkeys(("torch.nn", "torch.nn.modules", "torch.nn.modules.normalization"), {
+        "CrossMapLRN2d": "torch.nn.LocalResponseNorm is what it was to be: it does not leave out the first channel again"}),
+    "torch.library": {"Library triton_op wrap_triton": "operations are declared by torch.library.custom_op"},
+    "torch.autograd.functional": {"_as_tuple _construct_standard_basis_for _grad_postprocess _tuple_postprocess":
+                                  "a step of PyTorch's own jacobian; torch.func and torch.autograd.functional have whole ones"},
+    "torchvision.datasets.utils": {"check_integrity download_and_extract_archive download_file_from_google_drive download_url "
+                                   "extract_archive": "the datasets of volta.vision fetch their own files"},
+    "torchvision.models.vision_transformer": {"ConvStemConfig": "patches are cut by one convolution"},
     "torch.utils.cpp_extension": {"BuildExtension CUDAExtension CppExtension load load_inline": "kernels of a program's own are written in "
                                                                                                "WGSL: volta.kernel"},
-    "torch.utils.data.dataloader": {"_MultiProcessingDataLoaderIter _SingleProcessDataLoaderIter": _WORKERS},
 }
 
 
 # Names that do not exist, so that packages which ask do without, but whose absence has a reason.
-_QUANTIZED = "there are no quantized dtypes; bfloat16 and float16 take half the memory of float32"
 _PADDED = "pad the sequences by nn.utils.rnn.pad_sequence, and mask the padding"
 _PROGRAMS = "nothing is compiled or exported but to ONNX: volta.onnx.export; weights are saved as a state_dict"
 ABSENT = {f"{module}.{name}": reason for module, names, reason in (
-    ("torch", "complex istft polar stft view_as_complex view_as_real", _COMPLEX), ("torch.linalg", "eig eigvals", _COMPLEX),
-    ("torch", "ao quantization quantize_per_channel quantize_per_tensor", _QUANTIZED),
+    ("torch", "istft polar stft view_as_complex view_as_real", _COMPLEX), ("torch.linalg", "eig eigvals", _COMPLEX),
+    ("torch", "quantize_per_channel quantize_per_tensor", _QUANTIZED),
+    ("torch.ao", "nn ns pruning", _QUANTIZED), ("torch.quantization", "FakeQuantize", _QUANTIZED),
     ("torch.nn", "intrinsic qat quantizable quantized", _QUANTIZED), ("torch", "nested", _PADDED), ("torch", "export package", _PROGRAMS))
     for name in names.split()}
 

@@ -1,8 +1,10 @@
 """torch._C._functorch and torch._functorch.vmap: what packages ask of `vmap` from inside, whether a tensor is a sample and of what."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from volta.batching import vmap
 from volta.batching_rules import Call, Sample, running, sample
 from volta.compat.pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
 from volta.ops.view import movedim
@@ -43,6 +45,11 @@ def _maybe_remove_batch_dim(name: str, batched_output: Any, vmap_level: int, bat
     if not isinstance(batched_output, Tensor):
         raise ValueError(f"vmap: {name} must give tensors where out_dims is not None, got {type(batched_output).__name__}")
     return _remove_batch_dim(batched_output, vmap_level, batch_size, out_dim)
+
+
+def _vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, allow_none_pass_through: bool = False) -> Callable[..., Any]:
+    """`vmap`, under the name that it had."""
+    return vmap(func, in_dims, out_dims)
 
 
 def _get_name(func: Any) -> str:

@@ -2,7 +2,7 @@
 optimizers do, by the same kernels."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from volta._kernels import core
@@ -10,6 +10,7 @@ from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import zeros_like
 from volta.ops.records import update
 from volta.ops.update import run
+from volta.optim import lbfgs
 from volta.tensor import Tensor
 
 __all__ = ["adadelta", "adagrad", "adam", "adamax", "adamw", "radam", "rmsprop", "sgd"]
@@ -148,3 +149,12 @@ def radam(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp
     _step(update.RADAM, [params, grads, exp_avgs, exp_avg_sqs], state_steps, _counts("radam", state_steps),
           {"lr": lr, "beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": weight_decay, "decoupled": decoupled_weight_decay,
            "maximize": maximize})
+
+
+def _strong_wolfe(obj_func: Callable[..., Any], x: Any, t: float, d: Any, f: float, g: Any, gtd: Any, c1: float = 1e-4, c2: float = 0.9,
+                  tolerance_change: float = 1e-9, max_ls: int = 25) -> tuple[Any, Any, float, int]:
+    """The step that `LBFGS` takes from x along d, of a function that gives loss and gradient at `(x, t, d)`: these, t and the calls."""
+    return lbfgs._strong_wolfe(lambda t, d: obj_func(x, t, d), t, d, f, g, gtd, max_ls, c1, c2, tolerance_change)
+
+
+_cubic_interpolate = lbfgs._cubic

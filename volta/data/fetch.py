@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 
 from volta._kernels import core
-from volta.data.dataset import IterableDataset
 from volta.data.workers import END, Epoch, WorkerInfo, be, get_worker_info
 
 
 @dataclass
 class Fetcher:
-    """What a DataLoader was told of its batches; `arrays` says that whole arrays are indexed, `batched` that samples are collated."""
+    """What a DataLoader was told of its batches; `stream` says that samples come in the dataset's own order, `arrays` that whole arrays are
+    indexed, `batched` that samples are collated: a task then has a place for each."""
     dataset: Any
     num_workers: int
     worker_init_fn: Callable[[int], Any] | None
     collate_fn: Callable[[Any], Any]
     transform: Callable[[Any, np.random.Generator], Any] | None
-    batch_size: int | None
+    stream: bool
     drop_last: bool
     arrays: bool
     single: bool
@@ -32,7 +32,7 @@ class Fetcher:
         """What fetches the batch of a task, its number and indices, in this epoch. Called by the worker that will fetch, which is `new`
         in its first epoch."""
         mine = self._of_worker(worker, epoch, new) if self.num_workers else self
-        samples = mine._rows() if self.arrays else mine._stream() if isinstance(self.dataset, IterableDataset) else mine._map
+        samples = mine._rows() if self.arrays else mine._following() if self.stream else mine._map
 
         def fetch(task):
             batch = samples(task[1])
@@ -47,7 +47,7 @@ class Fetcher:
         """This with the worker's own dataset. Workers are threads that share one; where each may change its part of it, a stream or by
         worker_init_fn, each has a copy, as PyTorch's processes have. Of what the dataset holds there is one."""
         dataset = self.dataset if new else get_worker_info().dataset
-        if new and (self.worker_init_fn is not None or isinstance(dataset, IterableDataset)):
+        if new and (self.worker_init_fn is not None or self.stream):
             dataset = copy.copy(dataset)
         be(WorkerInfo(worker, self.num_workers, epoch.seed + worker, dataset))
         if new and self.worker_init_fn is not None:
@@ -64,12 +64,12 @@ class Fetcher:
         whole = getattr(self.dataset, "__getitems__", None)
         return self.collate_fn([self.dataset[i] for i in task] if whole is None else whole(task))
 
-    def _stream(self):
-        stream = iter(self.dataset)
+    def _following(self):
+        samples = iter(self.dataset)
 
-        def following(_):
-            taken = list(itertools.islice(stream, self.batch_size if self.batched else 1))
-            if not taken or self.batched and self.drop_last and len(taken) < self.batch_size:
+        def following(task):
+            taken = list(itertools.islice(samples, len(task) if self.batched else 1))
+            if not taken or self.batched and self.drop_last and len(taken) < len(task):
                 return END
             return self.collate_fn(taken if self.batched else taken[0])
         return following

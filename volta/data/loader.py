@@ -162,7 +162,7 @@ class DataLoader(Generic[B]):
         self._small = prefetch is None and self._arrays and transform is None and not (self.device and self.device.is_gpu) and _bytes_of(
             dataset.tensors, batch_size or 1) < 1 << 16
         self.collate_fn = collate_fn or (default_convert if self.batch_sampler is None else default_collate)
-        self._fetcher = Fetcher(dataset, self.num_workers, self.worker_init_fn, self.collate_fn, transform, self.batch_size, self.drop_last,
+        self._fetcher = Fetcher(dataset, self.num_workers, self.worker_init_fn, self.collate_fn, transform, self._stream, self.drop_last,
                                 self._arrays, self._single, self.batch_sampler is not None)
         self._workers = self._running = self._resumed = None
         self._ready = True
@@ -175,10 +175,19 @@ class DataLoader(Generic[B]):
     def __len__(self) -> int:
         """Batches in an epoch. Raises: TypeError where the dataset or the sampler has no length."""
         if not self._stream:
-            return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
+            return len(self._index_sampler)
         samples = len(self.dataset)
         return samples if self.batch_size is None else samples // self.batch_size if self.drop_last else math.ceil(
             samples / self.batch_size)
+
+    @property
+    def _auto_collation(self):
+        """Packages ask for this, and for the next one."""
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self):
+        return self.batch_sampler if self._auto_collation else self.sampler
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch that the next iteration is, for orders by `seed`; it counts on from there."""
@@ -225,6 +234,10 @@ class DataLoader(Generic[B]):
             return None
 
     def __iter__(self) -> Iterator[B]:
+        return self._get_iterator()
+
+    def _get_iterator(self) -> Iterator[B]:
+        """What packages' loaders change."""
         if self.timeout and not self.num_workers:
             raise AssertedError(f"DataLoader: timeout={self.timeout} is for workers; give num_workers > 0, or leave it out")
         resumed, self._resumed = self._resumed, None
@@ -244,7 +257,7 @@ class DataLoader(Generic[B]):
             order = self.order(self.epoch).tolist()
             plan = iter(order if self.batch_size is None else BatchSampler(order, self.batch_size, self.drop_last))
         else:
-            plan = iter(self.sampler if self.batch_sampler is None else self.batch_sampler)
+            plan = iter(self._index_sampler)
         plan = enumerate(plan)
         begun = list(itertools.islice(plan, epoch.skipped + 1))
         plan = itertools.chain(begun[epoch.skipped:], plan)

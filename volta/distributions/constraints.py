@@ -309,6 +309,7 @@ def _definite(x):
 dependent = _Dependent()
 real = _single("Real", "be numbers", lambda x: x == x)
 _Real = type(real)
+_IndependentConstraint = independent
 real_vector = independent(real, 1)
 positive, nonnegative = greater_than(0.0), greater_than_eq(0.0)
 unit_interval = interval(0.0, 1.0)

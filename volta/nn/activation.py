@@ -22,6 +22,7 @@ class Activation(Module):
     """A function of one tensor. Its settings are those of the function, under the same names and with the same defaults."""
 
     _function: Callable[..., Tensor]
+    _called: str                        # its name in nn.functional, where a program may have put another
     _settings: inspect.Signature
 
     def __init_subclass__(cls, **options) -> None:
@@ -29,6 +30,7 @@ class Activation(Module):
         if "_function" in cls.__dict__:
             parameters = list(inspect.signature(cls._function).parameters.values())[1:]
             cls._settings = inspect.Signature([p for p in parameters if p.name not in ("_stacklevel", "dtype", "training")])
+            cls._called = cls._function.__name__
             if "__init__" not in cls.__dict__:
                 cls.__signature__ = cls._settings       # what help() shows
 
@@ -43,7 +45,7 @@ class Activation(Module):
             setattr(self, name, value)
 
     def forward(self, input: Tensor) -> Tensor:
-        return type(self)._function(input, **{name: getattr(self, name) for name in self._settings.parameters})
+        return getattr(functional, self._called)(input, **{name: getattr(self, name) for name in self._settings.parameters})
 
     def extra_repr(self) -> str:
         shown = [f"{name}={getattr(self, name)}" for name in self._settings.parameters if name != "inplace"]

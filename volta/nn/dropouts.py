@@ -24,7 +24,7 @@ class _Dropout(Module):
         self.p, self.inplace = p, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return self._function(input, self.p, self.training, self.inplace)
+        return getattr(functional, self._function.__name__)(input, self.p, self.training, self.inplace)
 
 
 class Dropout(_Dropout):

@@ -54,9 +54,6 @@ class Parameter(Tensor, metaclass=_Kind):
         core.assign(self, data)
         return self.requires_grad_(requires_grad)
 
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
-        """Everything is done by `__new__`."""
-
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
@@ -93,9 +90,6 @@ class Buffer(Tensor, metaclass=_Kind):
         core.assign(self, data)
         self.persistent = persistent
         return self.requires_grad_(self.requires_grad)
-
-    def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
-        """Everything is done by `__new__`."""
 
 
 class Uninitialized:
@@ -149,9 +143,6 @@ class UninitializedParameter(Uninitialized, Parameter, start=False):
         with as_tensors():
             return super().__new__(cls, empty(0, device=device, dtype=dtype), requires_grad)
 
-    def __init__(self, requires_grad: bool = True, device: DeviceLike = None, dtype: DTypeLike = None) -> None:
-        """Everything is done by `__new__`."""
-
 
 class UninitializedBuffer(Uninitialized, Buffer, start=False):
     """A buffer whose shape is not known yet. Raises: UninitializedError where it is used before."""
@@ -164,9 +155,6 @@ class UninitializedBuffer(Uninitialized, Buffer, start=False):
         core.overriding.start()
         with as_tensors():
             return super().__new__(cls, empty(0, device=device, dtype=dtype), persistent=persistent).requires_grad_(requires_grad)
-
-    def __init__(self, requires_grad: bool = False, device: DeviceLike = None, dtype: DTypeLike = None, persistent: bool = True) -> None:
-        """Everything is done by `__new__`."""
 
     def to(self, device: DeviceLike = None, dtype: DTypeLike = None) -> UninitializedBuffer:
         """One of another device or dtype, without a shape too."""

@@ -1,6 +1,7 @@
 """Tensors from data: numbers, nested sequences, NumPy arrays."""
 from __future__ import annotations
 
+import os
 import warnings
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from volta._kernels.core.direct import unwatched
 from volta._kernels.core.values import of_numbers
 from volta.device import as_device
 from volta.dtypes import as_dtype, bfloat16, float32, float64, from_numpy_dtype, get_default_dtype, int64, to_numpy
-from volta.errors import ArgumentError, CallError, DTypeError, NumberError, ShapeError, warn_once
+from volta.errors import ArgumentError, CallError, DeviceError, DTypeError, NumberError, ShapeError, warn_once
 from volta.ops.copy import clone, to
 from volta.ops.records.copy import cast, from_array, upload
 from volta.ops.records.create import full_op
@@ -312,6 +313,40 @@ def frombuffer(buffer: object, *, dtype: DTypeLike, count: int = -1, offset: int
     if not array.size:
         raise ArgumentError(f"frombuffer: needs at least one element, got a buffer of {memoryview(buffer).nbytes} bytes and count={count}")
     return finish(from_numpy(array), requires_grad)
+
+
+@_made
+def from_file(filename: str, shared: bool | None = None, size: int = 0, *, dtype: DTypeLike = None, device: DeviceLike = None,
+              requires_grad: bool = False) -> Tensor:
+    """A vector of `size` elements that are read from a file when they are asked for. With `shared` what is written to it is written to the
+    file, which is made or enlarged where it is too small; else it stays in the process.
+
+    Raises: ArgumentError for a file that cannot be opened or is too small, and for a negative size; DeviceError for another device than
+    the CPU; DTypeError for bool.
+
+    >>> volta.from_file("numbers", shared=True, size=3)[1] = 2.0            # doctest: +SKIP
+    >>> volta.from_file("numbers", size=3).tolist()                         # doctest: +SKIP
+    [0.0, 2.0, 0.0]
+    """
+    dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
+    nbytes = size * dtype.itemsize
+    if as_device(device) is not core.CPU:
+        raise DeviceError(f"from_file: a file is read into the memory of the host, device={device} is not; move the tensor there")
+    if dtype.name == "bool":
+        raise DTypeError("from_file: a bool is stored as 0 or 1, which a file's bytes need not be; read uint8 and compare with != 0")
+    if size < 0:
+        raise ArgumentError(f"from_file: size must be at least 0, got {size}")
+    try:
+        with open(filename, "a+b" if shared else "rb") as file:
+            length = os.fstat(file.fileno()).st_size
+            if shared and length < nbytes:
+                file.truncate(length := nbytes)
+    except OSError as error:
+        raise ArgumentError(f"from_file: unable to open file {filename}: {error.strerror}") from error
+    if length < nbytes:
+        raise ArgumentError(f"from_file: file {filename} of {length} bytes is smaller than the {nbytes} of {size} elements of {dtype}")
+    array = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(nbytes,)) if nbytes else np.empty(0, np.uint8)
+    return finish(core.tensor(from_numpy.function(array).storage, (size,), (1,), 0, dtype), requires_grad)
 
 
 @_made

@@ -22,11 +22,12 @@ def reordered(name: str, args: tuple, options: dict) -> tuple[tuple, dict] | Non
     if place and "dtype" not in options and (len(args) == place + 1 or len(args) == place + 2 and args[place] is None):
         return args[:place], {**options, "dtype": args[-1]}
     keyword, count = _FACTOR.get(name, ("", 0))
-    if keyword and len(args) + ("other" in options) == count and keyword not in options and not isinstance(args[1], TensorBase):
+    if keyword and len(args) + ("other" in options) == count and keyword not in options and _is_factor(args[1]):
         if len(args) == 3 == count and not isinstance(args[2], TensorBase):         # two numbers: the second is the factor
             return args[:2], {**options, keyword: args[2]}
         warn_once(f"{name}: {keyword} by position is deprecated; write {keyword}=", _KEY, 4)
-        return (args[0], *args[2:]), {**options, keyword: args[1]}
+        factor = args[1].item() if isinstance(args[1], TensorBase) else args[1]
+        return (args[0], *args[2:]), {**options, keyword: factor}
     tensors = tuple([x for x in args if isinstance(x, TensorBase)])
     factors = [x for x in args if isinstance(x, (int, float))]
     if name in _PRODUCTS and len(tensors) == 3 and 4 <= len(args) <= 5 and len(factors) == len(args) - 3:
@@ -37,3 +38,8 @@ def reordered(name: str, args: tuple, options: dict) -> tuple[tuple, dict] | Non
     if name in _SEVERAL and len(args) > 2 and all(hasattr(x, "__index__") for x in args[1:]):
         return (args[0], args[1:]), options
     return None
+
+
+def _is_factor(x):
+    """Whether x is a number, or a tensor that PyTorch takes for one."""
+    return not isinstance(x, TensorBase) or not x._shape and not x.requires_grad

@@ -21,7 +21,7 @@ from volta._kernels.core.grad_mode cimport switch_grad_mode
 from volta._kernels.core.graph cimport Node, as_input, unpacked
 from volta._kernels.core.heap cimport pop, push
 from volta._kernels.core.hooks cimport anomalies, before_hooks, recorded_at
-from volta._kernels.core.leaves cimport accumulate, after_hooks, is_alone, set_gradient, sum_of
+from volta._kernels.core.leaves cimport accumulate, after_hooks, is_alone, is_sample, set_gradient, sum_of
 from volta._kernels.core.order cimport pixelwise
 from volta._kernels.core.overriding cimport switch_as_tensors
 from volta._kernels.core.record cimport (
@@ -160,11 +160,11 @@ cdef class _Engine:
             self._join(slot)
         if slot.gradient is None:
             slot.gradient = gradient
-        elif slot.owned and not self.create_graph:
+        elif slot.owned and not self.create_graph and not is_sample(gradient):
             accumulate(<TensorBase>slot.gradient, gradient)
         else:
             slot.gradient = sum_of(slot.gradient, gradient)
-            slot.owned = not self.create_graph and isinstance(slot.gradient, TensorBase)
+            slot.owned = not self.create_graph and isinstance(slot.gradient, TensorBase) and not is_sample(slot.gradient)
 
     cdef bint _add_part(self, Node node, object parent, object g) except -1:
         """Add the gradient of a slice into that part of what has arrived, instead of placing it among zeros first, or keep it until all
@@ -176,7 +176,8 @@ cdef class _Engine:
                 if isinstance(parent, Node):
                     push(self.heap, <Node>parent)
             slot.parts.append((node, g))
-        elif slot.owned and isinstance(slot.gradient, TensorBase) and (<TensorBase>slot.gradient).shape == node.shapes[0]:
+        elif slot.owned and isinstance(slot.gradient, TensorBase) and (<TensorBase>slot.gradient).shape == node.shapes[0] and not (
+                is_sample(g)):
             _add_slice(slot.gradient, node, g)
         else:
             return False
@@ -194,13 +195,13 @@ cdef class _Engine:
         if slot.owned:
             return
         for node, g in parts:
-            if slot.owned:
+            if slot.owned and not is_sample(g):
                 _add_slice(slot.gradient, node, g)
             elif slot.gradient is not None:
                 self._add_to(slot, self._call(_slice.vjp[0], node, (), <tuple>node.plan.sources[0], g))
             else:
                 slot.gradient = self._call(_slice.vjp[0], node, (), <tuple>node.plan.sources[0], g)
-                slot.owned = (<TensorBase>slot.gradient).storage is not (<TensorBase>g).storage         # its derivative has made it
+                slot.owned = not is_sample(g) and (<TensorBase>slot.gradient).storage is not (<TensorBase>g).storage        # made for this
 
     cdef _arrive(self, object leaf, object gradient):
         """One consumer of a leaf has been taken; its contribution may be None. After the last one the gradient is complete."""

@@ -52,6 +52,7 @@ cdef class Plan:
 cdef class Primitive
 
 cdef class Op:
+    cdef dict __dict__                      # what programs hang on functions
     cdef readonly str name
     cdef public object details              # what tests and docs need: ops.table.Details
     cdef public object label                # of a composed op: how its nodes are called (`node_names`), or None

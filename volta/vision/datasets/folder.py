@@ -71,6 +71,9 @@ def pil_loader(path: str | os.PathLike[str]) -> Any:
         return Image.open(file).convert("RGB")
 
 
+default_loader = pil_loader             # its name in programs
+
+
 class ImageFolder(DatasetFolder):
     """Image files in `root`/class/..., read by Pillow, or by another `loader`."""
 
