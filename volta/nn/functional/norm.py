@@ -142,8 +142,8 @@ def _move(running_mean, running_var, mean, rstd, momentum, eps, count):
     momentum = cast(momentum, running_mean.dtype) if isinstance(momentum, core.TensorBase) else momentum
     var = fused(variance, rstd, eps, count / (count - 1))
     mean, var = (mean, var) if mean.ndim == 1 else (mean_op(v, dim=(0,), keepdim=False) for v in (mean, var))
-    running_mean.lerp_(mean, momentum)
-    running_var.lerp_(var, momentum)
+    running_mean.lerp_(cast(mean, running_mean.dtype), momentum)           # both may be kept in 16 bits
+    running_var.lerp_(cast(var, running_var.dtype), momentum)
 
 
 # ---------------------------------------------------------------- rows
