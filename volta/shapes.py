@@ -45,7 +45,7 @@ def as_shape(*sizes: object) -> tuple[int, ...]:
 def per_dim(op: str, name: str, value: object, rank: int, least: int = 1, one: bool = True) -> tuple[int, ...]:
     """An int for each of `rank` dimensions, from one int or as many; with `one` also from a sequence of one.
 
-    Raises: ArgumentError for anything else or a value below `least`.
+    Raises: ArgumentError for another number of them or a value below `least`; CallError for what is no int.
     """
     if type(value) is int and least <= value < 1 << 31:         # most are
         return (value,) * rank
@@ -59,7 +59,9 @@ def per_dim(op: str, name: str, value: object, rank: int, least: int = 1, one: b
     values = values * rank if len(values) == 1 and (one or hasattr(value, "__index__")) else values
     if len(values) != rank or not all(hasattr(v, "__index__") and least <= v < 1 << 31 for v in values):
         several = {1: "", 2: " or a pair of ints"}.get(rank, f" or {rank} ints")
-        raise ArgumentError(f"{op}: {name} must be an int{several} >= {least}, got {value!r}")
+        given = value if isinstance(value, (tuple, list)) else (value,)
+        error = ArgumentError if all(hasattr(v, "__index__") for v in given) else CallError
+        raise error(f"{op}: {name} must be an int{several} >= {least}, got {value!r}")
     return tuple(map(int, values))
 
 

@@ -16,7 +16,7 @@ from volta.types import DeviceLike, DTypeLike
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 
 
-class _Result(NamedTuple):
+class _ASMoutput(NamedTuple):
     """Log-probabilities of the targets, and minus their mean."""
     output: Tensor
     loss: Tensor
@@ -74,7 +74,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             raise IndexRangeError(f"AdaptiveLogSoftmaxWithLoss: targets must be in [0, {self.n_classes}), got values in "
                                   f"[{int(wanted.min())}, {int(wanted.max())}]")
         output = output + log_softmax(self.head(rows), 1).gather(1, places.unsqueeze(1)).squeeze(1)
-        return _Result(output.reshape(target_.shape), -output.mean())
+        return _ASMoutput(output.reshape(target_.shape), -output.mean())
 
     def log_prob(self, input: Tensor) -> Tensor:
         """Log-probabilities of all classes. Shape: (N, in_features) -> (N, n_classes)."""

@@ -44,7 +44,7 @@ class MultiheadAttention(Module):
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
         self.dropout, self.batch_first, self.add_zero_attn = dropout, batch_first, add_zero_attn
-        same = self.kdim == self.vdim == embed_dim
+        self._qkv_same_embed_dim = same = self.kdim == self.vdim == embed_dim
 
         def parameter(wanted, *shape):
             return Parameter(empty(*shape, device=device, dtype=dtype)) if wanted else None
@@ -157,7 +157,7 @@ class TransformerEncoder(Module):
         super().__init__()
         self.layers = ModuleList(copy.deepcopy(encoder_layer) for _ in range(num_layers))
         self.num_layers, self.norm = num_layers, norm
-        self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
+        self.enable_nested_tensor, self.use_nested_tensor, self.mask_check = enable_nested_tensor, False, mask_check
 
     def forward(self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
                 is_causal: bool | None = None) -> Tensor:

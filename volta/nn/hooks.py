@@ -8,7 +8,7 @@ from typing import Any
 
 from volta._kernels import core
 from volta.autograd import Function, is_grad_enabled
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, CallError
 from volta.saved import RemovableHandle, hooked
 
 _TABLES = ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks",
@@ -27,7 +27,7 @@ class _EverywhereHandle(RemovableHandle):
 
 def _register(name: str, table: str, hook: Any, **marks: bool) -> RemovableHandle:
     if not callable(hook):
-        raise ArgumentError(f"{name}: a hook must be a function, got {hook!r}")
+        raise CallError(f"{name}: a hook must be a function, got {hook!r}")
     return _enter(_EverywhereHandle, _everywhere.setdefault, table, hook, marks)
 
 
@@ -66,7 +66,7 @@ _registrations: dict[str, dict[object, Any]] = {"parameter": {}, "buffer": {}, "
 
 def _register_registration(kind, hook):
     if not callable(hook):
-        raise ArgumentError(f"register_module_{kind}_registration_hook: a hook must be a function, got {hook!r}")
+        raise CallError(f"register_module_{kind}_registration_hook: a hook must be a function, got {hook!r}")
     return hooked(_registrations[kind], hook)
 
 
@@ -167,7 +167,7 @@ class HookMethods:
     def _hook(self, name, hook, prepend=False, **marks):
         """Enter a hook in a table; gives its handle."""
         if not callable(hook):
-            raise ArgumentError(f"{type(self).__name__}: a hook must be a function, got {hook!r}")
+            raise CallError(f"{type(self).__name__}: a hook must be a function, got {hook!r}")
         self.__dict__["_hooked"] = True
         handle = _enter(RemovableHandle, self.__dict__.setdefault, name, hook, marks)
         table = getattr(self, name)

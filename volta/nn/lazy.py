@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from volta.autograd import no_grad
-from volta.errors import ShapeError
+from volta.errors import CallError, RankError, ShapeError
 from volta.nn.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from volta.nn.linear import Linear
 from volta.nn.module import Module
@@ -108,6 +108,8 @@ class _LazyConvolution(LazyModuleMixin):
         names = ("dilation", "groups", "bias", "padding_mode", "device", "dtype")
         if self.transposed:
             names = ("output_padding", "groups", "bias", "dilation", "padding_mode", "device", "dtype")
+        if len(args) > len(names) or not kwargs.keys().isdisjoint(names[:len(args)]):
+            raise CallError(f"{type(self).__name__}: takes (out_channels, kernel_size, stride, padding, {', '.join(names)}), each once")
         options = dict(zip(names, args)) | kwargs
         bias, place = options.pop("bias", True), {name: options.pop(name, None) for name in ("device", "dtype")}
         super().__init__(0, 0, kernel_size, stride, padding, bias=False, **options)
@@ -154,15 +156,20 @@ class _LazyNorm(LazyModuleMixin):
             self.running_mean, self.running_var = UninitializedBuffer(**place), UninitializedBuffer(**place)
             self.num_batches_tracked = zeros((), dtype="int64", device=device)
 
+    def reset_parameters(self) -> None:
+        """Scale 1, shift 0, statistics forgotten, where they have a shape."""
+        if not self.has_uninitialized_params() and self.num_features:
+            super().reset_parameters()
+
     @no_grad
     def initialize_parameters(self, input: Tensor) -> None:
         """Shapes for this input, and values.
 
-        Raises: ShapeError for an input without a dimension of channels.
+        Raises: RankError for an input without a dimension of channels.
         """
         rank = self.letters.count(",") + 2 if hasattr(self, "letters") else 0
         if input.ndim not in ((rank, rank + 1) if rank else self.ranks):
-            raise ShapeError(f"{type(self).__name__}: cannot take the number of channels from an input {input.shape}")
+            raise RankError(f"{type(self).__name__}: cannot take the number of channels from an input {input.shape}")
         if self.has_uninitialized_params():
             self.num_features = input.shape[1]
             for tensor in _uninitialized(self).values():

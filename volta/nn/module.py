@@ -293,11 +293,12 @@ class Module(HookMethods, StateMethods):
         return self._found("get_parameter", "_parameters", target)
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer under a dotted name.
+        """The buffer under a dotted name, None where the name is reserved.
 
         Raises: AttributeError where there is none.
         """
-        return self._found("get_buffer", "_buffers", target)
+        path, _, name = target.rpartition(".")
+        return None if self.get_submodule(path)._buffers.get(name, self) is None else self._found("get_buffer", "_buffers", target)
 
     def _found(self, op, table, target):
         path, _, name = target.rpartition(".")

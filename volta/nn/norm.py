@@ -145,6 +145,7 @@ class SyncBatchNorm(_BatchNorm):
                  track_running_stats: bool = True, process_group: None = None, device=None, dtype=None, *, bias: bool = True) -> None:
         _one_process(process_group)
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: None = None) -> Module:

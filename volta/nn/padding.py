@@ -1,7 +1,8 @@
 """Layers that extend their input along its last one to three dimensions."""
 from __future__ import annotations
 
-from volta.errors import ShapeError
+from volta._kernels.core import TensorBase
+from volta.errors import UnsupportedShapeError
 from volta.nn import functional
 from volta.nn.module import Module
 from volta.shapes import per_dim
@@ -25,8 +26,9 @@ class _Pad(Module):
         self.padding = per_dim(type(self).__name__, "padding", padding, 2 * self.rank, -(1 << 31))
 
     def forward(self, input: Tensor) -> Tensor:
-        if self.mode != "constant" and input.ndim not in (self.rank + 1, self.rank + 2):
-            raise ShapeError(f"{type(self).__name__}: needs an input of {self.rank + 1} or {self.rank + 2} dimensions, got {input.shape}")
+        if self.mode != "constant" and isinstance(input, TensorBase) and input.ndim not in (self.rank + 1, self.rank + 2):
+            raise UnsupportedShapeError(f"{type(self).__name__}: needs an input of {self.rank + 1} or {self.rank + 2} dimensions, got "
+                                        f"{input.shape}")
         return functional.pad(input, self.padding, self.mode, self.value)
 
     def extra_repr(self) -> str:

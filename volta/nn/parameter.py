@@ -148,7 +148,7 @@ class UninitializedBuffer(Uninitialized, Buffer, start=False):
     """A buffer whose shape is not known yet. Raises: UninitializedError where it is used before."""
 
     __slots__ = ()
-    cls_to_become = Buffer
+    cls_to_become = Tensor              # as in PyTorch, a plain one
 
     def __new__(cls, requires_grad: bool = False, device: DeviceLike = None, dtype: DTypeLike = None,
                 persistent: bool = True) -> UninitializedBuffer:

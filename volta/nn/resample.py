@@ -17,6 +17,7 @@ class Upsample(Module):
     def __init__(self, size=None, scale_factor=None, mode: str = "nearest", align_corners: bool | None = None,
                  recompute_scale_factor: bool | None = None) -> None:
         super().__init__()
+        self.name = type(self).__name__             # as PyTorch's have it
         self.size, self.mode, self.align_corners, self.recompute_scale_factor = size, mode, align_corners, recompute_scale_factor
         several = isinstance(scale_factor, tuple)
         self.scale_factor = tuple(map(float, scale_factor)) if several else float(scale_factor) if scale_factor else None

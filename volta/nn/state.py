@@ -173,6 +173,7 @@ class StateMethods:
                     holders[path]._buffers[name] = value
                 elif assign:
                     core.assign(own[key], value)
+                    own[key].grad = None
                 else:
                     own[key].copy_(value)
         for key, module in extra.items():

@@ -9,8 +9,9 @@ from volta._kernels.core import TensorBase
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.records import update
 from volta.optim.checks import at_least_zero, below_one, flag, implementation, number, positive, several, within
-from volta.optim.optimizer import Optimizer, as_stored
+from volta.optim.optimizer import Optimizer
 from volta.optim.rows import descend, descend_by_squares
+from volta.optim.state import Kept, as_stored
 
 __all__ = ["ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"]
 
@@ -221,8 +222,7 @@ class NAdam(Optimizer):
     def _advance(self, settings, batch):
         momentum = settings["beta1"] * (1.0 - 0.5 * 0.96 ** (batch.step * settings["momentum_decay"]))
         settings["mu_product"] = as_stored((1.0 if batch.carried is None else float(batch.carried)) * as_stored(momentum))
-        for state in batch.states:
-            state["mu_product"] = settings["mu_product"]
+        batch.put("mu_product", Kept(settings["mu_product"]))
 
 
 class RAdam(Optimizer):
@@ -257,7 +257,7 @@ class ASGD(Optimizer):
     update = update.ASGD
     rules = {"lr": at_least_zero, "lambd": number, "alpha": number, "t0": number, "weight_decay": at_least_zero, "maximize": flag}
     counts_steps = True
-    carried, numbers = "eta", ("eta", "mu")
+    carried, numbers, starts = "eta", ("eta", "mu"), {"eta": "lr"}
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
                  weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
@@ -267,13 +267,10 @@ class ASGD(Optimizer):
                                   "maximize": maximize, "differentiable": differentiable, "capturable": capturable})
 
     def _advance(self, settings, batch):
-        def scheduled(step):
-            return (as_stored(settings["lr"] / (1 + settings["lambd"] * settings["lr"] * step) ** settings["alpha"]),
-                    as_stored(1 / max(1, step - settings["t0"])))
         state = batch.states[0]
-        settings["eta"], settings["mu"] = (float(state["eta"]), float(state["mu"])) if "eta" in state else (as_stored(settings["lr"]), 1.0)
-        for state in batch.states:
-            state["eta"], state["mu"] = scheduled(batch.step)
+        settings["eta"], settings["mu"] = float(dict.get(state, "eta")), float(dict.get(state, "mu"))
+        batch.put("eta", Kept(as_stored(settings["lr"] / (1 + settings["lambd"] * settings["lr"] * batch.step) ** settings["alpha"])))
+        batch.put("mu", Kept(as_stored(1 / max(1, batch.step - settings["t0"]))))
 
 
 class Rprop(Optimizer):

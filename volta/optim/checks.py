@@ -45,7 +45,7 @@ def below_one(owner: str, name: str, value: object) -> tuple[float, ...]:
     """A pair of numbers in [0, 1)."""
     pair = [_real(b) for b in value] if isinstance(value, (tuple, list)) else []
     if len(pair) != 2 or not all(b is not None and 0.0 <= b < 1.0 for b in pair):
-        error = ArgumentError if isinstance(value, (tuple, list)) else CallError
+        error = ArgumentError if pair and None not in pair else CallError
         raise error(f"{owner}: {name} must be two numbers in [0, 1), got {value!r}")
     return tuple(pair)
 
@@ -86,16 +86,16 @@ def function(owner: str, name: str, value: object):
 def integer(owner: str, name: str, value: object) -> int:
     """An integer; no bool."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise ArgumentError(f"{owner}: {name} must be an integer, got {value!r}")
+        raise CallError(f"{owner}: {name} must be an integer, got {value!r}")
     return operator.index(value)
 
 
 def flag(owner: str, name: str, value: object) -> bool:
-    """True or False."""
+    """True or False; None is False, as in PyTorch."""
     if type(value) is bool:
         return value
-    if not isinstance(value, Real):
-        raise ArgumentError(f"{owner}: {name} must be True or False, got {value!r}")
+    if not (value is None or isinstance(value, Real)):
+        raise CallError(f"{owner}: {name} must be True or False, got {value!r}")
     return bool(value)
 
 
@@ -109,18 +109,18 @@ def one_of(owner: str, name: str, value: object, choices: tuple[str, ...]) -> st
 def sequence(owner: str, name: str, value: object, of: str) -> list:
     """The elements of an iterable that is no text, as a list."""
     if not isinstance(value, Iterable) or isinstance(value, (str, bytes)):
-        raise ArgumentError(f"{owner}: {name} must be a list of {of}, got {value!r}")
+        raise CallError(f"{owner}: {name} must be a list of {of}, got {value!r}")
     return list(value)
 
 
 def implementation(owner: str, **options: object) -> None:
     """Check PyTorch's choices among its implementations of a step, which have no meaning here: a step is one launch, or one threaded pass.
 
-    Raises: ArgumentError for what is no bool, and for differentiable=True, since steps are not recorded.
+    Raises: CallError for what is neither a bool, None nor 0 or 1, ArgumentError for differentiable=True, since steps are not recorded.
     """
     for name, value in options.items():
-        if not (isinstance(value, bool) or value is None and name in ("foreach", "fused")):
-            raise ArgumentError(f"{owner}: {name} must be True or False, got {value!r}")
+        if not (isinstance(value, bool) or value is None or type(value) is int and value in (0, 1)):
+            raise CallError(f"{owner}: {name} must be True or False, got {value!r}")
     if options.get("foreach") and options.get("fused"):
         raise ArgumentError(f"{owner}: foreach and fused cannot both be True")
     if options.get("differentiable"):

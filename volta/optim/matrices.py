@@ -14,6 +14,7 @@ from volta.ops.linalg import matmul
 from volta.ops.records.chain import fused
 from volta.optim.checks import at_least_zero, flag, implementation, integer, number, positive, several
 from volta.optim.optimizer import Optimizer
+from volta.optim.state import Count, count, put
 from volta.tensor import Tensor
 
 __all__ = ["Adafactor", "Muon"]
@@ -135,15 +136,16 @@ class Adafactor(_Composed):
     def _update(self, p, g, state, values):
         g = -g if values["maximize"] else g
         if not state:
-            state["step"] = 0
+            state["step"] = Count(0)
             with gpu.lasting():
                 if p.ndim > 1:
                     state["row_var"] = zeros((*p.shape[:-1], 1), dtype=p.dtype, device=p.device)
                     state["col_var"] = zeros((*p.shape[:-2], 1, p.shape[-1]), dtype=p.dtype, device=p.device)
                 else:
                     state["variance"] = zeros_like(p)
-        state["step"] += 1
-        step, small = state["step"], 2.0 ** (-52 if p.dtype.itemsize == 8 else -23) if values["small"] is None else values["small"]
+        step = count(state) + 1
+        put(state, "step", Count(step))
+        small = 2.0 ** (-52 if p.dtype.itemsize == 8 else -23) if values["small"] is None else values["small"]
         kept = step ** values["beta2_decay"]
         root, size = math.sqrt(max(p.numel(), 1)), _norm(p)
         p.mul_(1 - values["lr"] * values["weight_decay"])

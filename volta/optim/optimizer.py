@@ -8,20 +8,18 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import Any, TypeVar, overload
 
-import numpy as np
-
 from volta import gpu
 from volta._kernels import core
 from volta.autograd import enable_grad, no_grad
-from volta.dtypes import float32, float64, get_default_dtype
-from volta.errors import ArgumentError, CallError, DTypeError, MissingError, ShapeError, StateDictError
+from volta.errors import ArgumentError, AssertedError, CallError, DTypeError, MissingError, ShapeError, StateDictError
 from volta.ops import update
-from volta.ops.creation import full, full_like
+from volta.ops.creation import full_like
 from volta.ops.records.update import Update
 from volta.ops.records.view import clone_op
 from volta.ops.sparse import SparseTensor
 from volta.optim.checks import sequence
 from volta.optim.hooks import Hooks
+from volta.optim.state import Count, Kept, State, as_stored, as_tensor, count, put
 from volta.tensor import Tensor
 
 T = TypeVar("T")
@@ -41,7 +39,8 @@ class Optimizer(Hooks):
     rules: dict[str, Callable] = {}
     counts_steps = False                # whether a parameter's state holds its "step"
     carried: str | None = None          # another number that a parameter's state holds, by which kernel calls are told apart
-    numbers: tuple[str, ...] = ()       # all such numbers; PyTorch's files hold them as tensors
+    numbers: tuple[str, ...] = ()       # all such numbers; PyTorch holds them as tensors
+    counter: type = Count               # what holds the "step": one that users see as a tensor, or a plain int
     leading: tuple[str, ...] = ()       # states that PyTorch's files have before the others
     shaped: tuple[str, ...] = ()        # states of another shape than their parameter
     _repeats = False                    # whether a group holds a parameter twice
@@ -53,7 +52,7 @@ class Optimizer(Hooks):
         self.defaults = defaults
         super().__init__()
         self.param_groups: list[dict[str, Any]] = []
-        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        self.state: defaultdict[Tensor, dict[str, Any]] = self._no_state()
         if not hasattr(params, "__iter__") or isinstance(params, (str, bytes)):
             raise CallError(f"{type(self).__name__}: params must be a list of tensors or of groups, got {type(params).__name__}")
         groups = list(params)
@@ -62,6 +61,9 @@ class Optimizer(Hooks):
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
         gpu.begin_steps()
+
+    def _no_state(self):
+        return defaultdict(State if self.rules else dict)       # those of users hold what they put there
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with hyperparameters of their own; what is not given takes the defaults.
@@ -98,7 +100,7 @@ class Optimizer(Hooks):
                 raise ArgumentError(f"{name}: a parameter of shape {p.shape} is in another group, too")
         given = {**param_group, "params": params, **names}
         group = {**given, **{key: value for key, value in self.defaults.items() if key not in given}}
-        self._check_group(group)
+        (self._held_group if "lr" in given else self._check_group)(group)       # a group's own rate may be below 0, as in PyTorch
         self.param_groups.append(group)
 
     def _check_group(self, group):
@@ -187,7 +189,7 @@ class Optimizer(Hooks):
 
     def _check_capturable(self, params):
         if any(p.grad is not None and p.device.type == "cpu" for p in params):
-            raise ArgumentError(f"{type(self).__name__}: capturable=True needs parameters on a GPU, as in PyTorch; leave it out on the CPU")
+            raise AssertedError(f"{type(self).__name__}: capturable=True needs parameters on a GPU, as in PyTorch; leave it out on the CPU")
 
     def _sparse_step(self, values):
         """The function of a parameter, its sparse gradient and its state that updates it. Raises: DTypeError where there is none."""
@@ -199,7 +201,7 @@ class Optimizer(Hooks):
         names = self._states(values) if self.counts_steps else ()
         state = self._begin([p, p.grad, *map(self.state[p].get, names)], names, values)
         if self.counts_steps:
-            state["step"] += 1
+            put(state, "step", self.counter(count(state) + 1))
         step(p, p.grad, state)
 
     def _gather(self, params, names, sparse):
@@ -208,7 +210,8 @@ class Optimizer(Hooks):
 
         Raises: ShapeError where a gradient or a state does not fit its parameter.
         """
-        batches, held, counted = {}, self.state, self.counts_steps
+        batches, held, counted, carried = {}, self.state, self.counts_steps, self.carried
+        step, kept, seen = 0, None, False
         for p in params:
             g = p.grad
             if g is None:
@@ -219,22 +222,34 @@ class Optimizer(Hooks):
             state = held.get(p)
             row = [p, g]
             if state:
+                if type(state) is not State:        # a user put it there
+                    state = held[p] = State(state)
                 for name in names:
-                    row.append(state.get(name))
+                    row.append(state.held(name))
+                if counted:
+                    step = state.held("step", 0)
+                    if carried is not None:
+                        kept = state.held(carried)
+                    if type(step) is not Count or kept is not None and type(kept) is not Kept:
+                        step, kept, seen = int(step), kept if kept is None else float(kept), True
             else:
                 row += [None] * len(names)
+                step, kept = 0, None
             shape, dtype, device, new = p.shape, p.dtype, p.storage.device, False
             for t in row:
                 if t is None:
                     new = True
                 elif t.dtype is not dtype or t.storage.device is not device or t.shape != shape:
                     self._refuse(p, row, names)
-            key = device, dtype, new, state.get("step", 0) if counted and state else 0, state.get(self.carried) if state else None
+            key = device, dtype, new, step, kept
             batch = batches.get(key)
             if batch is None:
                 batch = batches[key] = _Batch(names, key)
             batch.rows.append(row)
             batch.states.append(state)
+        if seen:
+            for batch in batches.values():
+                batch.seen = True
         return batches
 
     def _refuse(self, p, row, names):
@@ -249,8 +264,7 @@ class Optimizer(Hooks):
             batch.states = [self._begin(row, batch.names, values) for row in batch.rows]
         if self.counts_steps:
             batch.step += 1
-            for state in batch.states:
-                state["step"] = batch.step
+            batch.put("step", self.counter(batch.step))
         settings = self._settings(values)
         for name, value in (("step", batch.step), ("first", batch.new)):
             if name in self.update.changing:
@@ -265,8 +279,12 @@ class Optimizer(Hooks):
     def _begin(self, row, names, values):
         """A parameter's state, with what it lacks as at the start, in memory that stays out of the way of the training steps' own."""
         state = self.state[row[0]]
+        if type(state) is not State:                    # a user put it there
+            state = self.state[row[0]] = State(state)
         if self.counts_steps:
-            state.setdefault("step", 0)
+            dict.setdefault(state, "step", self.counter(0))
+        for name in self.numbers:
+            dict.setdefault(state, name, Kept(as_stored(values.get(self.starts.get(name), 1.0))))
         for place, name in enumerate(names, 2):
             if row[place] is None:
                 with gpu.lasting():
@@ -287,12 +305,15 @@ class Optimizer(Hooks):
     def _shown(self, values, made):
         """A parameter's state with its numbers as tensors, which PyTorch has. `made` holds those of other parameters, of which copies
         take less time."""
-        own = ("step", *self.numbers) if self.rules else ()
-        found = {**{name: values[name] for name in (*own, *self.leading) if name in values}, **values}      # as in PyTorch
-        for name in own:
-            if type(value := found.get(name)) in (int, float):
+        if not isinstance(values, State):
+            return values.copy()
+        first = [name for name in ("step", *self.numbers, *self.leading) if name in values]      # as in PyTorch
+        held = dict(dict.items(values))
+        found = {**{name: held[name] for name in first}, **held}
+        for name, value in found.items():
+            if type(value) in (Count, Kept):
                 if (name, value) not in made:
-                    made[name, value] = full((), float(value), dtype=_number_dtype(), device="cpu")
+                    made[name, value] = as_tensor(value)
                 found[name] = clone_op(made[name, value])
         return found
 
@@ -311,13 +332,13 @@ class Optimizer(Hooks):
         groups = self._loaded_groups(state_dict["param_groups"])
         numbers = [i for group in state_dict["param_groups"] for i in group["params"]]
         own_params = [p for group in self.param_groups for p in group["params"]]
-        state = defaultdict(dict)
+        state = self._no_state()
         for number, p in zip(numbers, own_params):
             values = state_dict["state"].get(number, state_dict["state"].get(str(number)))
             if values is not None and not isinstance(values, dict):
                 raise StateDictError(f"{name}: the state of parameter {number} must be a dict, got {type(values).__name__}")
             if values is not None:
-                state[p] = {key: self._placed(number, key, v, p) for key, v in values.items()}
+                state[p].update((key, self._placed(number, key, v, p)) for key, v in values.items())
         for own, group in zip(self.param_groups, groups):
             own.update(group)
         self.state = state
@@ -328,11 +349,11 @@ class Optimizer(Hooks):
         name = type(self).__name__
         if key == "step" and self.rules:
             try:
-                return int(value)
+                return self.counter(value)
             except (TypeError, ValueError):
                 raise StateDictError(f"{name}: the step of parameter {number} must be a number, got {value!r}") from None
         if self.rules and key in self.numbers and getattr(value, "shape", ()) == ():
-            return float(value)
+            return Kept(value)
         if self.rules and isinstance(value, core.TensorBase) and value.shape != p.shape and key not in self.shaped:
             raise StateDictError(f"{name}: {key} of parameter {number} has shape {value.shape}, the parameter has {p.shape}")
         return _moved(key, value, p)
@@ -364,24 +385,24 @@ class Optimizer(Hooks):
 class _Batch:
     """Parameters that one kernel call updates: rows of the parameter, its gradient and the tensors of its state."""
 
-    __slots__ = ("names", "new", "step", "carried", "rows", "states")
+    __slots__ = ("names", "new", "step", "carried", "rows", "states", "seen")
 
     def __init__(self, names: tuple, key: tuple) -> None:
         self.names, (_, _, self.new, self.step, self.carried), self.rows, self.states = names, key, [], []
+        self.seen = False               # whether a number of these states may be a tensor
+
+    def put(self, name: str, value: float) -> None:
+        """Hold a number in all these states."""
+        if self.seen:
+            for state in self.states:
+                put(state, name, value)
+        else:
+            for state in self.states:
+                state[name] = value
 
 
 def _keys(value):
     return f"the keys {sorted(map(str, value))}" if isinstance(value, dict) else type(value).__name__
-
-
-def _number_dtype():
-    """The dtype of the numbers of a state in its tensors."""
-    return float64 if get_default_dtype() is float64 else float32
-
-
-def as_stored(value: float) -> float:
-    """A number of a state as it comes back from a state dict."""
-    return float(value) if _number_dtype() is float64 else float(np.float32(value))
 
 
 def _moved(key, value, p):

@@ -15,6 +15,7 @@ from volta.ops.sparse import SparseTensor
 from volta.ops.view import reshape
 from volta.optim.checks import at_least_zero, below_one, flag, positive
 from volta.optim.optimizer import Optimizer
+from volta.optim.state import count
 from volta.tensor import Tensor
 
 __all__ = ["SparseAdam"]
@@ -53,7 +54,7 @@ def descend_by_squares(p: Tensor, gradient: SparseTensor, state: dict, values: d
     """A step of Adagrad."""
     rows = Rows(gradient, values["maximize"])
     total = rows.of(state["sum"]) + rows.gradient ** 2
-    rate = values["lr"] / (1 + (state["step"] - 1) * values["lr_decay"])
+    rate = values["lr"] / (1 + (count(state) - 1) * values["lr_decay"])
     rows.put(state["sum"], total)
     rows.put(p, rows.of(p) - rate * rows.gradient / (total.sqrt() + values["eps"]))
 
@@ -67,6 +68,7 @@ class SparseAdam(Optimizer):
     update = update.ADAM
     rules = {"lr": at_least_zero, "betas": below_one, "eps": positive, "maximize": flag}      # a schedule may end in 0
     counts_steps = True
+    counter = int                       # as in PyTorch
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
                  maximize: bool = False) -> None:
@@ -87,7 +89,7 @@ class SparseAdam(Optimizer):
 
 
 def _adam_of_rows(p, gradient, state, values):
-    rows, (beta1, beta2), step = Rows(gradient, values["maximize"]), values["betas"], state["step"]
+    rows, (beta1, beta2), step = Rows(gradient, values["maximize"]), values["betas"], count(state)
     mean, square = rows.of(state["exp_avg"]), rows.of(state["exp_avg_sq"])
     mean, square = mean + (rows.gradient - mean) * (1 - beta1), square + (rows.gradient ** 2 - square) * (1 - beta2)
     rows.put(state["exp_avg"], mean)

@@ -250,7 +250,7 @@ def _check_mha(query, key, value, width, heads, weights, bias_k, bias_v, static_
         raise AssertedShapeError(f"{op}: needs query (L, N, E), key (S, N, K) and value (S, N, V), or all without N, got {query.shape}, "
                          f"{key.shape} and {value.shape}")
     if query.shape[2] != width or heads < 1 or width % heads:
-        raise ShapeError(f"{op}: query must have width {width}, a multiple of {heads} heads, got {query.shape}")
+        raise AssertedShapeError(f"{op}: query must have width {width}, a multiple of {heads} heads, got {query.shape}")
     if any(w is None for w in weights):
         raise ArgumentError(f"{op}: give in_proj_weight, or with use_separate_proj_weight q_proj_weight, k_proj_weight and v_proj_weight")
     if (bias_k is None) != (bias_v is None) or bias_k is not None and (static_k is not None or static_v is not None):

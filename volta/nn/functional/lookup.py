@@ -156,6 +156,8 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
     """
     if mode not in ("sum", "mean", "max"):
         raise ArgumentError(f"embedding_bag: mode must be sum, mean or max, got {mode!r}")
+    if input.ndim not in (1, 2):
+        raise RankError(f"embedding_bag: input must have 1 or 2 dimensions, got {input.shape}")
     if mode == "max" and scale_grad_by_freq:
         raise ArgumentError("embedding_bag: mode='max' does not take scale_grad_by_freq")
     if mode == "max" and sparse:

@@ -156,7 +156,7 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     """
     reduction = reduction_of("cross_entropy", size_average, reduce, reduction)
     if target.dtype.is_floating_point:
-        if target.ndim == input.ndim > 1 and target.shape[0] != input.shape[0]:
+        if target.ndim and input.ndim > 1 and target.shape[0] != input.shape[0]:
             raise ShapeError(f"cross_entropy: input {input.shape} and target {target.shape} are batches of different sizes")
         if target.shape != input.shape:
             raise DTypeError(f"cross_entropy: target must hold class indices (int64), or probabilities of the input's shape {input.shape}, "
