@@ -210,6 +210,14 @@ def test_a_parameter_that_is_there_twice_steps_twice(device, name):
     assert stepped(2, 2) == stepped(1, 4)
 
 
+def test_the_gradient_of_a_variance_that_is_cut(device):
+    var = volta.tensor([0.0, 0.01, 2.0], device=device, requires_grad=True)
+    losses = F.gaussian_nll_loss(volta.tensor([1.0, 2.0, 3.0], device=device), volta.tensor([0.0, 2.0, 5.0], device=device), var, eps=0.1,
+                                 reduction="sum")
+    losses.backward()
+    np.testing.assert_allclose(var.grad.tolist(), [-45.0, 5.0, -0.25], rtol=1e-5)       # of 0.5 * (log(v) + d / v) at 0.1, 0.1 and 2
+
+
 def test_the_gradient_of_a_product_of_one_number_that_is_infinite(device):
     x = volta.tensor(float("inf"), device=device, requires_grad=True)
     (3 * x.prod()).backward()

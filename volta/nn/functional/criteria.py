@@ -9,6 +9,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core import TensorBase
+from volta.autograd import no_grad
 from volta.dtypes import HALVES, as_integer, float32, get_default_dtype, int64, result_type
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.nn.functional.formulas import both_sides, divergence, gap, gaussian, hinge, nearer, nearer_of, poisson, ranked, soft_margin
@@ -230,7 +231,10 @@ def gaussian_nll_loss(input: Tensor, target: Tensor | float, var: Tensor | float
         elif var.ndim != input.ndim or [n for m, n in zip(input.shape, var.shape) if m != n] != [1]:
             raise ShapeError(f"gaussian_nll_loss: var {var.shape} must have the shape of input {input.shape}, with 1 in place of one size, "
                              "or without the last")
-    values = fused(gaussian, input, _as_tensor(target, input), var, +eps, flags={"full": bool(full)})             # True is 1
+    var = var.clone()                                                       # the gradient of what is cut passes, too
+    with no_grad():
+        var.clamp_(min=+eps)                                                # True is 1
+    values = fused(gaussian, input, _as_tensor(target, input), var, flags={"full": bool(full)})
     return _reduce("gaussian_nll_loss", values, reduction)
 
 

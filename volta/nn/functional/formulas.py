@@ -39,8 +39,7 @@ def poisson(input, target, eps, *, log_input, full):
     return values + where_op(target > 1, target * log(target) - target + 0.5 * log(target * (2 * math.pi)), 0.0)
 
 
-def gaussian(input, target, var, eps, *, full):
-    var = where_op(var < eps, var + (eps - var).detach(), var)
+def gaussian(input, target, var, *, full):
     values = (log(var) + squared_difference(input, target) / var) * 0.5
     return values + 0.5 * math.log(2 * math.pi) if full else values
 

@@ -140,8 +140,8 @@ def chain_of(function: Callable, tensors: int, numbers: int, **flags: object) ->
 
 def fused(function: Callable, *operands: object, flags: dict | None = None) -> object:
     """function(*operands, **flags) of tensors and behind them numbers: a function of a module, which calls nothing but elementwise records
-    and is recorded as one of tensors of float32 on a GPU, unless a tensor stands behind a number. `flags` are what it decides by; its
-    numbers take no part in that."""
+    detaches nothing, and is recorded as one of tensors of float32 on a GPU, unless a tensor stands behind a number. `flags` are what it
+    decides by; its numbers take no part in that."""
     first = operands[0]
     if isinstance(first, TensorBase) and first.storage.device.is_gpu:
         count = sum(isinstance(x, TensorBase) for x in operands)
