@@ -80,13 +80,20 @@ cdef extern from *:
     static void volta_plain_##S(Py_ssize_t n, const T* VOLTA_R x, const T* VOLTA_R y, T* VOLTA_R h, T* VOLTA_R out, \\
                                 T* VOLTA_R saved, int relu) {                                                       \\
         Py_ssize_t j;                                                                                               \\
-        VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                     \\
-            T v = x[j] + y[j];                                                                                      \\
-            saved[n + j] = h[j];                                                                                    \\
-            saved[j] = relu && v < 0 ? 0 : v;                                                                       \\
+        if (relu) {                                      /* a loop of its own, or GCC makes no vectors of it */       \\
+            VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                 \\
+                T v = x[j] + y[j];                                                                                  \\
+                saved[n + j] = h[j];                                                                                \\
+                out[j] = h[j] = saved[j] = v < 0 ? 0 : v;                                                           \\
+            }                                                                                                       \\
+        } else {                                                                                                    \\
+            VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                 \\
+                saved[n + j] = h[j];                                                                                \\
+                h[j] = x[j] + y[j];                                                                                 \\
+            }                                                                                                       \\
+            volta_tanhs_##S(n, h);                                                                                  \\
+            VOLTA_COLUMNS for (j = 0; j < n; j++) out[j] = saved[j] = h[j];                                         \\
         }                                                                                                           \\
-        if (!relu) volta_tanhs_##S(n, saved);                                                                       \\
-        VOLTA_COLUMNS for (j = 0; j < n; j++) out[j] = h[j] = saved[j];                                             \\
     }                                                                                                               \\
     /* One row: dh is the gradient of the state; dc that of the cell, or what goes to the state before directly. */ \\
     static void volta_lstm_grad_##S(Py_ssize_t n, const T* VOLTA_R saved, const T* VOLTA_R dh, T* VOLTA_R dc,       \\
