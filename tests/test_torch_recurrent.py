@@ -49,6 +49,7 @@ def same(theirs, ours):
 
 @pytest.mark.parametrize("name, size, options", [
     ("LSTM", 6, {}), ("GRU", 6, {"bias": False}), ("RNN", 6, {"nonlinearity": "relu"}), ("LSTM", 70, {}), ("GRU", 67, {}), ("RNN", 5, {}),
+    ("LSTM", 16, {}), ("RNN", 100, {}),                 # whose panels of weights have two vectors and three
     ("LSTM", 6, {"num_layers": 2, "bidirectional": True, "batch_first": True}), ("GRU", 5, {"num_layers": 2, "bidirectional": True}),
     ("LSTM", 6, {"proj_size": 4, "bidirectional": True, "num_layers": 2}), ("LSTM", 6, {"proj_size": 1, "bias": False})])
 @pytest.mark.parametrize("form", ["batch", "single", "packed"])

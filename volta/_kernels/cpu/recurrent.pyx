@@ -32,17 +32,21 @@ cdef extern from *:
       #define VOLTA_COLUMNS
     #endif
     /* Of a line in place: the vectors of vectors.pxd, where there are such, and loops. */
-    #define VOLTA_GATES(T, S, SIGMOIDS, TANHS)                                                                      \\
+    #define VOLTA_SIGMOIDS_f32(n, x) volta_sigmoid_line(x, x, n)
+    #define VOLTA_SIGMOIDS_f64(n, x) 0
+    #define VOLTA_TANHS_f32(n, x) volta_tanh_line(x, x, n)
+    #define VOLTA_TANHS_f64(n, x) 0
+    #define VOLTA_GATES(T, S)                                                                                       \\
     static void volta_sigmoids_##S(Py_ssize_t n, T* x) {                                                            \\
-        Py_ssize_t j, done = SIGMOIDS;                                                                              \\
+        Py_ssize_t j, done = VOLTA_SIGMOIDS_##S(n, x);                                                              \\
         VOLTA_COLUMNS for (j = done; j < n; j++) x[j] = sigmoid_##S(x[j]);                                          \\
     }                                                                                                               \\
     static void volta_tanhs_##S(Py_ssize_t n, T* x) {                                                               \\
-        Py_ssize_t j, done = TANHS;                                                                                 \\
+        Py_ssize_t j, done = VOLTA_TANHS_##S(n, x);                                                                 \\
         VOLTA_COLUMNS for (j = done; j < n; j++) x[j] = tanh_##S(x[j]);                                             \\
     }
-    VOLTA_GATES(float, f32, volta_sigmoid_line(x, x, n), volta_tanh_line(x, x, n))
-    VOLTA_GATES(double, f64, 0, 0)
+    VOLTA_GATES(float, f32)
+    VOLTA_GATES(double, f64)
     /* One row: x and y are what the input and the state give to the gates, h and c the state before, and then after. */
     #define VOLTA_RECURRENT(T, S)                                                                                   \\
     static void volta_lstm_##S(Py_ssize_t n, const T* VOLTA_R x, const T* VOLTA_R y, T* VOLTA_R h, T* VOLTA_R c,    \\
@@ -79,14 +83,22 @@ cdef extern from *:
     }                                                                                                               \\
     static void volta_plain_##S(Py_ssize_t n, const T* VOLTA_R x, const T* VOLTA_R y, T* VOLTA_R h, T* VOLTA_R out, \\
                                 T* VOLTA_R saved, int relu) {                                                       \\
-        Py_ssize_t j;                                                                                               \\
-        VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                     \\
-            T v = x[j] + y[j];                                                                                      \\
-            saved[n + j] = h[j];                                                                                    \\
-            saved[j] = relu && v < 0 ? 0 : v;                                                                       \\
+        Py_ssize_t j, done;                                                                                         \\
+        if (relu) {                                      /* a loop of its own, or GCC makes no vectors of it */       \\
+            VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                 \\
+                T v = x[j] + y[j];                                                                                  \\
+                saved[n + j] = h[j];                                                                                \\
+                out[j] = h[j] = saved[j] = v < 0 ? 0 : v;                                                           \\
+            }                                                                                                       \\
+        } else {                                                                                                    \\
+            VOLTA_COLUMNS for (j = 0; j < n; j++) {                                                                 \\
+                saved[n + j] = h[j];                                                                                \\
+                h[j] = x[j] + y[j];                                                                                 \\
+            }                                                                                                       \\
+            done = VOLTA_TANHS_##S(n, h);                                                                           \\
+            VOLTA_COLUMNS for (j = 0; j < done; j++) out[j] = saved[j] = h[j];                                      \\
+            VOLTA_COLUMNS for (j = done; j < n; j++) out[j] = h[j] = saved[j] = tanh_##S(h[j]);                     \\
         }                                                                                                           \\
-        if (!relu) volta_tanhs_##S(n, saved);                                                                       \\
-        VOLTA_COLUMNS for (j = 0; j < n; j++) out[j] = h[j] = saved[j];                                             \\
     }                                                                                                               \\
     /* One row: dh is the gradient of the state; dc that of the cell, or what goes to the state before directly. */ \\
     static void volta_lstm_grad_##S(Py_ssize_t n, const T* VOLTA_R saved, const T* VOLTA_R dh, T* VOLTA_R dc,       \\
