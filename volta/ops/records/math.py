@@ -100,10 +100,11 @@ def _np_sinc_grad(g, x):
 def _sinc_grad(g, x):
     angle = x * math.pi
     square = angle * angle
-    near = square < 0.01                # by the series, where the difference has lost its digits, and at 0 its derivatives
-    angle = where_op(near, 1.0, angle)
-    series = x * math.pi * (((square * (1 / 45360) - 1 / 840) * square + 1 / 30) * square - 1 / 3)
-    return g * where_op(near, series, (cos(angle) - sin(angle) / angle) / angle) * math.pi
+    near, series = square < 1.0, 0.0        # by the series, where the difference has lost its digits, and at 0 its derivatives
+    for k in range(9, 0, -1):
+        series = series * square + (-1) ** k * 2 * k / math.factorial(2 * k + 1)
+    away = where_op(near, 1.0, angle)
+    return g * where_op(near, series * angle, (cos(away) - sin(away) / away) / away) * math.pi
 
 
 abs_grad = gradient("abs_grad", "x", (lambda gg, x: abs_grad(gg, x), zero), numpy=lambda g, x: g * np.sign(x))
