@@ -22,7 +22,8 @@ def test_several_views_of_one_call_are_changed_one_by_one_under_no_grad(device):
                 part.mul_(2)
             assert (parts[1] + parts[2]).tolist() == [[20.0, 20.0], [6.0, 6.0]]
         assert whole.detach().sum().item() == 72 and parts[1].detach().tolist() == [[10.0, 10.0], [2.0, 2.0]] and parts[0].requires_grad
-        for use in (lambda part: part + 1, lambda part: part.add_(1), lambda part: part.is_leaf):
+        assert parts[1].requires_grad_() is parts[1]
+        for use in (lambda part: part + 1, lambda part: part.add_(1), lambda part: part.is_leaf, lambda part: part.register_hook(print)):
             with pytest.raises(AutogradError, match="output 1 of chunk.*it, or another view of its base, was changed in place"):
                 use(parts[1])
 
