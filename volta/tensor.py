@@ -222,10 +222,10 @@ class Tensor(operators.Operators):
         if requires_grad and core.is_inferred(self) and not core.inferring():
             raise AutogradError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. You can make a clone "
                                 "to get a normal tensor.")
-        if self.grad_fn is not None:
-            if not requires_grad:
-                raise AutogradError("requires_grad_: only leaves can be switched off; use detach()")
+        if requires_grad and self.requires_grad:
             return self
+        if self.grad_fn is not None:
+            raise AutogradError("requires_grad_: only leaves can be switched off; use detach()")
         if requires_grad:
             self._base = self._view = None      # a leaf has no other history
         self._requires_grad = requires_grad
@@ -267,11 +267,12 @@ class Tensor(operators.Operators):
         `remove()`."""
         autograd.check_hook("register_hook", self, hook)
         hook = autograd.checked_hook(hook, self.shape)
-        if self._node is None:
+        node = self.grad_fn
+        if node is None:
             self._hooks = {} if self._hooks is None else self._hooks
             return hooked(self._hooks, hook)
-        self._node.hooks = {} if self._node.hooks is None else self._node.hooks
-        return hooked(self._node.hooks, (self._index, hook))
+        node.hooks = {} if node.hooks is None else node.hooks
+        return hooked(node.hooks, (self._index, hook))
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call `hook(tensor)` as soon as a backward pass has added all that this leaf gets to its `.grad`, while the pass goes on with

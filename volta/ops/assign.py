@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, graph, inplace
+from volta._kernels.core import TensorBase, graph, inplace, same_memory
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import bare
 from volta.dtypes import check_held, finfo
@@ -41,6 +41,10 @@ def copy_(input: Tensor, src: Tensor | Number, non_blocking: bool = False) -> Te
     """
     source = src if isinstance(src, TensorBase) else tensor(src)
     inplace.check_apart("copy_", input, source)
+    if inplace.repeated(input) and same_memory(input, source) and input.dtype is source.dtype and (
+            input._shape, input._strides, input.offset) == (source._shape, source._strides, source.offset) and not (
+            graph.is_grad_enabled() and input.requires_grad):
+        return input                                                    # what is expanded by itself, as in PyTorch
     if source._shape != input._shape and not broadcasts_to(source._shape, input._shape):
         raise ShapeError(f"copy_: shape {source.shape} cannot be repeated to the {input.shape} of the tensor written to")
     plain = bare(input, source)

@@ -17,7 +17,7 @@ from volta.ops.copy import pixels_as
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast, cat_op
 from volta.ops.records.join import extend_op, roll_op, triangle_op
-from volta.ops.records.view import clone_op, contiguous_op, place, reshape_op
+from volta.ops.records.view import clone_op, contiguous_op, place, reshape_op, tied
 from volta.ops.table import Many, case, composed
 from volta.ops.view import movedim
 from volta.shapes import as_dim
@@ -271,6 +271,8 @@ def _extended(x, pad, mode):
             out = run_kernel(extend_op, x.device, (given,), {"mode": mode, **window})
             out = out if planes is None else reshaped(out, shape)
         return out if mode == "circular" else pixels_as(x, out)
+    if mode != "circular":              # which in PyTorch is made of copies alone
+        out = tied(out)
     for planes, window, shape in steps:
         out = extend_op(out if planes is None else reshape_op(out, shape=planes), mode=mode, **window)
         out = out if planes is None else reshape_op(out, shape=shape)

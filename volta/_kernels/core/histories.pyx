@@ -83,6 +83,8 @@ cdef bint renew(TensorBase t) except -1:
     if t._node_version == t.storage.version:        # a view that was made before its base became a leaf is one itself, as in PyTorch
         t._requires_grad = t._requires_grad or t._base._requires_grad
     elif t._base._requires_grad:
+        if not grad_mode() and _one_of_several(t) is not None:      # as it is, since nothing is recorded
+            return True
         check_alone(t, "it, or another view of its base, was")
         previous = switch_grad_mode(1)
         try:
@@ -112,13 +114,19 @@ cdef bint heard(TensorBase view) except -1:
     return False
 
 
+cdef Shown _one_of_several(TensorBase t):
+    """How that of several views of one call was made which this is or shows a part of; None for others."""
+    cdef Shown shown = t._view
+    while shown is not None and shown.call is None:
+        shown = shown.before
+    return shown
+
+
 cdef int check_alone(TensorBase t, str what) except -1:
     """Raise for a view that one call gave with others, or a view of one."""
-    cdef Shown shown = t._view
-    while shown is not None:
-        if shown.call is not None:
-            raise AutogradError(f"view: output {shown.place} of {shown.call}, of shape {t.shape}, is one of several views that one call "
-                                f"gave; {what} changed in place, of which the others would not know. Call clone() before, or change it "
-                                "under no_grad()")
-        shown = shown.before
+    cdef Shown shown = _one_of_several(t)
+    if shown is not None:
+        raise AutogradError(f"view: output {shown.place} of {shown.call}, of shape {t.shape}, is one of several views that one call "
+                            f"gave; {what} changed in place, of which the others would not know. Call clone() before, or change it "
+                            "under no_grad()")
     return 0

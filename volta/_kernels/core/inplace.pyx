@@ -460,7 +460,8 @@ def as_viewed(str name, TensorBase target not None):
     """What a change of the geometry of `target` (`x.squeeze_()`) is to be a view of: `target`, or, where that is no view itself, a
     tensor that stands for it as it was and takes its place as the base of its views.
 
-    Raises: AutogradError for a leaf that wants a gradient and views of it, and under no_grad for what has a history.
+    Raises: AutogradError for a leaf that wants a gradient and views of it, one of several views of one call, and under no_grad for what
+    has a history.
     """
     cdef TensorBase base
     _check_inferred(target)
@@ -468,6 +469,8 @@ def as_viewed(str name, TensorBase target not None):
         return target
     if wants(target):
         base = target if target._base is None else target._base
+        if base is not target and grad_mode():
+            check_alone(target, "it is")
         if base._node is None and base._requires_grad and grad_mode():
             raise AutogradError(f"{name}: {'' if base is target else 'a view of '}a leaf tensor that requires grad (shape {base.shape}) "
                                 f"cannot change its shape in place; do it under no_grad(), or use the out-of-place op")

@@ -329,7 +329,7 @@ def _make_adaptive_avg_pool(rank):
         if 0 in window["size"] or not x._size:
             out = _none(x, window["size"])
         elif max(window["size"]) == 1:
-            out = mean_op(tied(x), dim=tuple(range(2, rank + 2)), keepdim=True)
+            out = mean_op(x, dim=tuple(range(2, rank + 2)), keepdim=True)
         else:
             out = avg_pool_op(x if rank < 3 else row_major(x), count_padding=True, divisor=None, **window)
         return _unbatched(out, batched, x if rank < 3 or max(window["size"]) == 1 else None)

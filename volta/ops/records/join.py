@@ -30,7 +30,7 @@ _CASES = (((3, 1, 4, 5), (1, 7, 9), (0, 2, 1)), ((2, 3, 4, 3), (5, 5, 4), (2, -1
           ((2, 4), (7,), (1,)), ((2, 3, 4), (3, 6), (0, 2)))
 _MODES = ("reflect", "replicate", "circular")
 extend_op = register(
-    "extend", ("x",), family="movement", takes="fib", tied=True, kinds="fib", numpy=_np_extend,
+    "extend", ("x",), family="movement", takes="fib", kinds="fib", numpy=_np_extend,
     vjp=(lambda g, x_shape, before, mode: extend_grad(g, size=x_shape[1:], before=before, mode=mode),),
     cases=tuple(case(shape, outs=outs, before=before, mode=mode) for shape, outs, before in _CASES for mode in _MODES
                 if mode != "circular" or min(before) >= 0))

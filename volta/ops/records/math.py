@@ -99,13 +99,16 @@ def _np_sinc_grad(g, x):
 
 def _sinc_grad(g, x):
     angle = x * math.pi
-    zero = angle * angle == 0
-    angle = where_op(zero, 1.0, angle)
-    return where_op(zero, 0.0, g * (cos(angle) - sin(angle) / angle) * math.pi / angle)
+    square = angle * angle
+    near, series = square < 1.0, 0.0        # by the series, where the difference has lost its digits, and at 0 its derivatives
+    for k in range(9, 0, -1):
+        series = series * square + (-1) ** k * 2 * k / math.factorial(2 * k + 1)
+    away = where_op(near, 1.0, angle)
+    return g * where_op(near, series * angle, (cos(away) - sin(away) / away) / away) * math.pi
 
 
 abs_grad = gradient("abs_grad", "x", (lambda gg, x: abs_grad(gg, x), zero), numpy=lambda g, x: g * np.sign(x))
-clamp_grad = gradient("clamp_grad", "x", (lambda gg, x, low, high: clamp_grad(gg, x, low, high), zero, None, None),
+clamp_grad = gradient("clamp_grad", "x", (lambda gg, x, low, high: clamp_grad(gg, x, low, high), None, None, None),
                       numpy=lambda g, x, low, high: np.where((x >= low) & (x <= high), g, 0.0), numbers={"low": -0.7, "high": 0.7})
 relu_grad = gradient("relu_grad", "out", (lambda gg, out: relu_grad(gg, out), zero),
                          numpy=lambda g, out: np.where(out > 0, g, 0.0))

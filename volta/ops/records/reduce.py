@@ -58,6 +58,8 @@ def _prod_vjp(g, x, out, dim, keepdim):
     if not x.ndim:
         return g                                        # of an infinite element, too
     g, whole = _expanded(g, x.shape, dim, keepdim), _expanded(out, x.shape, dim, keepdim)
+    if not x.ndim:
+        return g
     if not x._size:
         return g * x
     every = all_op(x, dim=tuple(range(x.ndim)), keepdim=False)
@@ -70,9 +72,10 @@ def _prod_vjp(g, x, out, dim, keepdim):
 
 
 def _beside_zeros(x, dim):
-    """`_others`, but for a product of all elements of which two are 0: there NaN and infinity do not count, as in PyTorch."""
+    """`_others`, but for a product of all elements of which two are 0: there NaN and infinity do not count, as in PyTorch, unless the
+    gradient is to be differentiated."""
     others = _others(x, dim)
-    if len(dim) < x.ndim or x.ndim == 0:
+    if len(dim) < x.ndim or is_grad_enabled():
         return others
     several = sum_op(cast(x == 0, core.dtype_from_code(3)), dim=dim, keepdim=False) > 1
     return where_op(logical_and(several, others != others), 0.0, others)
