@@ -49,9 +49,9 @@ class Tensor(operators.Operators):
 
     def __new__(cls, *data: Any, device: DeviceLike = None) -> Self:
         """PyTorch's legacy constructor: of sizes, contents undefined; of data as the default dtype. `volta.tensor` is the better one."""
-        self = super().__new__(cls)
-        core.assign(self, legacy_tensor("Tensor", data, get_default_dtype(), device))
-        return self
+        made = legacy_tensor("Tensor", data, get_default_dtype(), device)
+        made.__class__ = cls
+        return made
 
     # ------------------------------------------------------------ facts
     shape = core.TensorBase._sizes
