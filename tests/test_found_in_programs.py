@@ -1,10 +1,12 @@
 """What random programs and calls made from PyTorch's own declarations found, each with PyTorch's answer."""
+import copy
+
 import numpy as np
 import pytest
 
 import volta
 import volta.nn.functional as F
-from volta.errors import ArgumentError, AutogradError, DTypeError, RankError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, RankError, RegistrationError, ShapeError
 
 
 @pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod", "nansum"])
@@ -185,3 +187,15 @@ def test_limits_of_pythons_numbers_are_those_of_64_bits():
         volta.finfo(int)
     with pytest.raises(DTypeError, match="needs an integer dtype, got <class 'bool'>"):
         volta.iinfo(bool)
+
+
+def test_a_sparse_tensor_may_be_a_buffer_that_is_not_saved(device):
+    layer, mask = volta.nn.Linear(2, 2, device=device), volta.tensor([[True, False], [True, True]], device=device)
+    layer.register_buffer("mask", mask.to_sparse(), persistent=False)
+    layer.register_buffer("scale", volta.eye(2, device=device).to_sparse(), persistent=False)
+    assert list(layer.state_dict()) == ["weight", "bias"] and [name for name, _ in layer.named_buffers()] == ["mask", "scale"]
+    half = copy.deepcopy(layer).half()
+    assert half.scale.dtype is volta.float16 and half.mask.dtype is volta.bool and volta.equal(half.mask.to_dense(), mask)
+    assert layer.to("cpu").mask.to_dense().tolist() == mask.tolist() and layer.scale.device.type == "cpu"
+    with pytest.raises(RegistrationError, match="got SparseTensor; a sparse one cannot be saved: persistent=False"):
+        layer.register_buffer("kept", volta.eye(2).to_sparse())

@@ -25,10 +25,10 @@ class GradientDType:
 class Facts:
     """Attributes that the class of tensors takes over."""
 
-    is_sparse = is_quantized = is_sparse_csr = is_mkldnn = is_nested = property(lambda self: False)
-    is_xla = is_ipu = is_maia = is_mtia = is_vulkan = is_xpu = is_mps = property(lambda self: False)   # a GPU is "gpu"
-    layout = property(lambda self: strided)
-    name = property(lambda self: None)      # only what PyTorch's own code makes has one
+    is_sparse = is_quantized = is_sparse_csr = is_mkldnn = is_nested = property(lambda self: False, doc="False: each element is stored.")
+    is_xla = is_ipu = is_maia = is_mtia = is_vulkan = is_xpu = is_mps = property(lambda self: False, doc="False: any GPU is 'gpu'.")
+    layout = property(lambda self: strided, doc="How elements are stored: all of them, at equal steps.")
+    name = property(lambda self: None, doc="None: only what PyTorch's own code makes has one.")
 
     @property
     def is_cpu(self) -> bool:

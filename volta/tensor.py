@@ -7,7 +7,7 @@ import copy
 import importlib
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
@@ -47,13 +47,11 @@ class Tensor(operators.Operators):
     __hash__ = object.__hash__
     __array_priority__ = 1000
 
-    def __init__(self, *data: Any, device: DeviceLike = None, **options: Any) -> None:
+    def __new__(cls, *data: Any, device: DeviceLike = None) -> Self:
         """PyTorch's legacy constructor: of sizes, contents undefined; of data as the default dtype. `volta.tensor` is the better one."""
-        if type(self).__new__ is not Tensor.__new__:        # a class of a program's own, which has made the tensor
-            return
-        if options:
-            raise CallError(f"Tensor: takes sizes or data, and device, got {', '.join(options)}")
-        core.assign(self, legacy_tensor("Tensor", data, get_default_dtype(), device))
+        made = legacy_tensor("Tensor", data, get_default_dtype(), device)
+        made.__class__ = cls
+        return made
 
     # ------------------------------------------------------------ facts
     shape = core.TensorBase._sizes

@@ -12,6 +12,7 @@ from volta.errors import ArgumentError, DTypeError, TypeNameError, warn_once
 from volta.ops.creation import empty
 from volta.ops.from_data import as_tensor, tensor
 from volta.shapes import Size
+from volta.subclasses import as_tensors
 
 __all__ = ["BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",
            "ShortTensor", "set_default_tensor_type"]
@@ -27,7 +28,8 @@ def legacy_tensor(name: str, arguments: tuple, dtype: Any, device: Any = "cpu") 
     elif len(arguments) == 1 and isinstance(arguments[0], TensorBase):
         if arguments[0].dtype is not dtype and name != "Tensor":        # which takes a tensor over as it is
             raise DTypeError(f"{name}: needs a tensor of {dtype}, got one of {arguments[0].dtype}; write x.to({dtype})")
-        return arguments[0].detach()
+        with as_tensors():
+            return arguments[0][...]                    # with its graph, as in PyTorch
     elif len(arguments) == 1 and isinstance(arguments[0], (float, str, np.floating)):
         raise DTypeError(f"{name}: the data must be a sequence, got {type(arguments[0]).__name__}; write tensor() of a number")
     elif len(arguments) == 1 and isinstance(arguments[0], np.ndarray):

@@ -69,14 +69,34 @@ class Held(Tagged, torch.nn.Parameter):
         return made
 
 
+class Labelled(torch.Tensor):
+    def __new__(cls, data, labels):
+        return super().__new__(cls, data)
+
+    def __init__(self, data, labels):
+        assert self.shape == data.shape
+        self.labels = labels
+
+
 held = Held(torch.ones(2), tag="h")
 module = torch.nn.Module()
 module.held = held
 assert isinstance(held, torch.nn.Parameter) and held.tag == "h" and held.requires_grad and dict(module.named_parameters()) == {"held": held}
 x = torch.ones(2, requires_grad=True)
 named = Named(x * 3, name="n")
+labelled = Labelled(torch.ones(2, 3), ["a"])
+assert labelled.labels == ["a"] and type(labelled * 2) is Labelled and torch.Tensor.__new__(torch.Tensor, 2, 3).shape == (2, 3)
 named.sum().backward()
 assert named.called == "n" and named.tolist() == [3, 3] and x.grad.tolist() == [3, 3]
+
+# constructors of older programs give a tensor over, with its graph
+for make in (torch.Tensor, torch.FloatTensor, lambda x: Labelled(x, []), torch.ones(1).new):
+    x = torch.ones(2, requires_grad=True)
+    y = x * 3
+    made = make(y)
+    assert made.requires_grad and made.grad_fn is not None and made.data_ptr() == y.data_ptr()
+    made.sum().backward()
+    assert x.grad.tolist() == [3, 3]
 try:
     torch.Tensor(2, other=3)
 except TypeError:

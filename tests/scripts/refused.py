@@ -3,6 +3,7 @@ import torch
 from torch import nn
 from torch.ao.quantization import FakeQuantizeBase
 from torch.ao.quantization.observer import ObserverBase
+from torch.distributed.fsdp.api import MixedPrecision
 from torch.library import Library
 from torch.quantization import QConfig
 from torch.quantization.qconfig import QConfig as SameQConfig
@@ -34,6 +35,7 @@ for call, error, text in (
         (lambda: torch.lobpcg(torch.eye(2)), Exception, "torch.linalg.eigh finds all eigenvalues of a symmetric matrix"),
         (lambda: Library("own", "DEF"), Exception, "operations are declared by torch.library.custom_op"),
         (lambda: nn.CrossMapLRN2d(3), Exception, "torch.nn.LocalResponseNorm is what it was to be"),
+        (lambda: MixedPrecision(param_dtype=None), Exception, "MixedPrecision cannot be used in Volta: Volta trains in one process"),
         (lambda: download_url("a", "b"), Exception, "the datasets of volta.vision fetch their own files"),
         (lambda: torch.backends.opt_einsum.set_flags(True), ValueError, "einsum multiplies from the left"),
         (lambda: torch.nested.nested_tensor([x]), AttributeError, "torch.nested does not exist in Volta: pad the sequences by nn.utils"),

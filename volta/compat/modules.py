@@ -54,6 +54,8 @@ PLACES = {
     "torch.distributed.elastic.multiprocessing": "volta.compat.unused",
     "torch.distributed.elastic.multiprocessing.errors": "volta.compat.elastic",
     "torch.distributed.fsdp": "volta.compat.unused",
+    "torch.distributed.fsdp.api": "volta.compat.unused",
+    "torch.distributed.fsdp.fully_sharded_data_parallel": "volta.compat.unused",
     "torch.distributed.nn": "volta.compat.unused",
     "torch.distributed.optim": "volta.compat.unused",
     "torch.distributed.rpc": "volta.compat.unused",

@@ -40,8 +40,11 @@ _REASONS = {
     "torch.distributed.rpc": {"BackendType PyRRef RRef RpcBackendOptions WorkerInfo": _PROCESSES},
     "torch.distributed.optim": {"ZeroRedundancyOptimizer": _PROCESSES},
     **dict.fromkeys(("torch.distributed.tensor", "torch.distributed._tensor"), {"DTensor Replicate Shard": _PROCESSES}),
-    "torch.distributed.fsdp": {"CPUOffload CPUOffloadPolicy FSDPModule FullyShardedDataParallel MixedPrecision MixedPrecisionPolicy "
-                               "ShardingStrategy StateDictType fully_shard": _PROCESSES},
+    **dict.fromkeys(("torch.distributed.fsdp", "torch.distributed.fsdp.api", "torch.distributed.fsdp.fully_sharded_data_parallel"), {
+        "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig FullStateDictConfig FullyShardedDataParallel "
+        "LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision MixedPrecisionPolicy OptimStateDictConfig "
+        "ShardedOptimStateDictConfig ShardedStateDictConfig ShardingStrategy StateDictConfig StateDictSettings StateDictType "
+        "fully_shard": _PROCESSES}),
     "torch.distributed._tensor.experimental": {"implicit_replication": _PROCESSES},
     "torch.distributed._composable": {"checkpoint fully_shard replicate": _PROCESSES},
     "torch.distributed._composable.fsdp": {"FSDPModule MixedPrecisionPolicy fully_shard": _PROCESSES},

@@ -187,8 +187,9 @@ class Module(HookMethods, StateMethods):
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Hold a tensor that is no parameter but moves and is saved with the module (unless not `persistent`)."""
         self._check_name("buffer", name, "_buffers")
-        if tensor is not None and not isinstance(tensor, core.TensorBase):
-            raise RegistrationError(f"register_buffer: {name!r} must be a tensor or None, got {type(tensor).__name__}")
+        if tensor is not None and not isinstance(tensor, core.TensorBase) and not (getattr(tensor, "is_sparse", False) and not persistent):
+            raise RegistrationError(f"register_buffer: {name!r} must be a tensor or None, got {type(tensor).__name__}"
+                                    f"{'; a sparse one cannot be saved: persistent=False' if hasattr(tensor, 'is_sparse') else ''}")
         self._buffers[name] = registered("buffer", self, name, tensor)
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from volta._kernels import core
+from volta._kernels.core import operators
 from volta.copying import parts, rebuild
 from volta.errors import ArgumentError, CallError, UninitializedError
 from volta.ops.creation import empty
@@ -50,7 +51,7 @@ class Parameter(Tensor, metaclass=_Kind):
             raise ArgumentError(f"Parameter: needs a tensor, got {type(data).__name__}; wrap it with volta.tensor(...)")
         if (made := _of_own_class(data, cls._mark)) is not None:
             return made.requires_grad_(requires_grad)
-        self = super().__new__(cls)
+        self = operators.Operators.__new__(cls)
         core.assign(self, data)
         return self.requires_grad_(requires_grad)
 
@@ -86,7 +87,7 @@ class Buffer(Tensor, metaclass=_Kind):
         if (self := _of_own_class(data, cls._mark)) is not None:
             self.persistent = persistent
             return self
-        self = super().__new__(cls)
+        self = operators.Operators.__new__(cls)
         core.assign(self, data)
         self.persistent = persistent
         return self.requires_grad_(self.requires_grad)

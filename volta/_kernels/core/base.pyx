@@ -362,7 +362,7 @@ rare = False
 cdef TensorBase _new(Storage storage, tuple shape, tuple strides, Py_ssize_t offset, DType dtype):
     global rare
     cdef PyTypeObject* cls = <PyTypeObject*>_tensor_type
-    cdef TensorBase t = <TensorBase>cls.tp_new(cls, <PyObject*>(), NULL)
+    cdef TensorBase t = <TensorBase>(<PyTypeObject*>TensorBase).tp_new(cls, <PyObject*>(), NULL)       # Python's makes data, too
     t.storage = storage
     t.shape = shape
     t._strides = strides
