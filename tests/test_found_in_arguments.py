@@ -413,3 +413,8 @@ def test_limits_and_buffers_of_what_has_none():
     with pytest.raises(ArgumentError, match=r"Buffer: needs a tensor, got bool; wrap it with volta\.tensor"):
         volta.nn.Buffer(True)
     assert volta.nn.Buffer().shape == (0,)
+
+
+def test_windows_of_more_elements_than_can_be_counted_are_refused():
+    with pytest.raises(ShapeError, match=r"at most 32 dimensions and 2\*\*60 elements are possible, got \(6442450941, 4294967294\)"):
+        F.max_unpool2d(volta.ones(1, 1, 3, 2), volta.zeros(1, 1, 3, 2, dtype=volta.int64), 2**31 - 1)

@@ -103,3 +103,12 @@ def test_a_storage_has_its_size_whatever_shows_it():
         for same in (view, copy.copy(view), copy.deepcopy(view), view.detach()):
             assert same.untyped_storage().nbytes() == 96
     assert volta.zeros(5)[:0].untyped_storage().nbytes() == 20 and volta.zeros(0).untyped_storage().nbytes() == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "bool", "int16"])
+@pytest.mark.parametrize("place", ["device", "meta"])
+def test_the_size_of_a_storage_is_that_of_its_memory(place, dtype, device):
+    """In the elements of PyTorch, whatever a GPU keeps them in."""
+    x = volta.zeros(5, dtype=getattr(volta, dtype), device=device if place == "device" else place)
+    for view in (x, x[1:3], x[3:].detach(), x[:0], copy.deepcopy(x)[2:]):
+        assert view.untyped_storage().nbytes() == 5 * x.dtype.itemsize

@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 from volta._kernels import core
-from volta.dtypes import bfloat16, float16, float32
+from volta.dtypes import bfloat16, float32
 from volta.ops import copy as copies
 from volta.ops.arrange import as_strided
 from volta.ops.from_data import tensor
+from volta.storage import width
 
 
 def for_numpy(t):
@@ -16,7 +17,7 @@ def for_numpy(t):
 def copied(x, memo):
     """A copy of the same strides. What shares memory does so when it is copied, too: the memory is copied once, whole."""
     storage = x.storage
-    if not (x.device.is_gpu or x.device is core.CPU) or storage.nbytes % _width(x) or core.stands_in(x):
+    if not (x.device.is_gpu or x.device is core.CPU) or storage.nbytes % width(x) or core.stands_in(x):
         return core.alias(x).clone()
     key = "memory", id(storage.root or storage), x.dtype
     if key not in memo:
@@ -24,14 +25,9 @@ def copied(x, memo):
     return core.view(memo[key], x.shape, x._strides, x.offset)
 
 
-def _width(x):
-    """Bytes of an element where it lies."""
-    return x.dtype.itemsize if not x.device.is_gpu else 2 if x.dtype is float16 else 4
-
-
 def whole(x):
     """All of a tensor's memory as a line of elements."""
-    return core.view(x, (x.storage.nbytes // _width(x),), (1,), 0)
+    return core.view(x, (x.storage.nbytes // width(x),), (1,), 0)
 
 
 def parts(x):

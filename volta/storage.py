@@ -8,10 +8,15 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core import Device, TensorBase
-from volta.dtypes import uint8
+from volta.dtypes import float16, uint8
 from volta.errors import ArgumentError
 
 __all__ = ["UntypedStorage"]
+
+
+def width(x: TensorBase) -> int:
+    """Bytes of an element where it lies."""
+    return x.dtype.itemsize if not x.device.is_gpu or x.device.is_meta else 2 if x.dtype is float16 else 4
 
 
 def _shared(array: np.ndarray) -> TensorBase:
@@ -61,11 +66,7 @@ class UntypedStorage:
 
     def nbytes(self) -> int:
         """Its size. Units: bytes."""
-        if self.device is core.CPU:
-            return self._storage.nbytes
-        whole = self._whole                     # a GPU's elements have other sizes
-        elements = whole.offset + sum((n - 1) * step for n, step in zip(whole.shape, whole._strides)) + 1 if whole._size else 0
-        return elements * whole.dtype.itemsize
+        return self._storage.nbytes // width(self._whole) * self._whole.dtype.itemsize if self.device.is_gpu else self._storage.nbytes
 
     __len__ = size = nbytes
 

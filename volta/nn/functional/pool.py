@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import graph
+from volta._kernels.core import checked_size, graph
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.direct import as_batch, bare, only
 from volta.dtypes import int64
@@ -405,7 +405,7 @@ def _make_max_unpool(rank):
         if indices.shape != input.shape:
             raise ShapeError(f"{op}: indices must have the shape of the input, {input.shape}, got {indices.shape}")
         size = _unpooled_size(op, rank, x.shape[2:], kernel, stride, per_dim(op, "padding", padding, rank, 0, False), output_size)
-        plane, planes = math.prod(size), x.shape[0] * x.shape[1]
+        plane, planes = checked_size(size), x.shape[0] * x.shape[1]
         check_index(op, indices, plane)
         if not planes:
             return reshape_op(x, shape=x.shape[:2] + size)
