@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from volta.data.workers import Pass
+from volta.data.loader import _DatasetKind
+from volta.data.position import Batches
 from volta.nn import functional
 from volta.nn.container import ModuleList
 from volta.nn.conv import _Convolution
@@ -90,7 +91,8 @@ NAMES = {
     "_T_co": TypeVar("_T_co", covariant=True),
     "UninitializedTensorMixin": Uninitialized, "_ParameterMeta": type(Parameter),
     "ParamsT": Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
-    "_AvgPoolNd": _AvgPool, "_BaseDataLoaderIter": Pass, "_IncompatibleKeys": LoadResult, "is_lazy": is_lazy,
+    "_AvgPoolNd": _AvgPool, "_BaseDataLoaderIter": Batches, "_DatasetKind": _DatasetKind, "_IncompatibleKeys": LoadResult,
+    "is_lazy": is_lazy,
     "_BatchNorm": _BatchNorm, "_ConvNd": _Convolution, "_DropoutNd": _Dropout, "_InstanceNorm": _InstanceNorm,
     "_LRScheduler": LRScheduler, "_Loss": _Loss, "_MaxPoolNd": _MaxPool, "_NormBase": _BatchNorm, "_WeightedLoss": _Loss,
     "_calculate_correct_fan": _calculate_correct_fan, "_calculate_fan_in_and_fan_out": _calculate_fan_in_and_fan_out,
