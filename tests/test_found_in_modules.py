@@ -111,7 +111,7 @@ def test_steps_of_pytorch_that_are_plain_numbers_stay_such():
 
 def test_flags_of_optimizers_are_true_or_false_by_their_value():
     params = [nn.Parameter(volta.ones(2))]
-    for options in ({"amsgrad": 1}, {"maximize": None}, {"foreach": 0}, {"fused": 1, "foreach": 0}, {"capturable": 0}):
+    for options in ({"amsgrad": 1}, {"maximize": 0}, {"foreach": 0}, {"fused": 1, "foreach": 0}, {"capturable": 0}):
         volta.optim.Adam(params, **options)
     for options in ({"foreach": "x"}, {"maximize": "x"}, {"amsgrad": (1, 2)}):
         with pytest.raises(CallError, match="must be True or False"):
@@ -190,3 +190,58 @@ def test_assigned_parameters_have_no_gradient():
     assert layer.weight.grad is not None
     layer.load_state_dict({"weight": volta.zeros(1, 2, dtype=volta.float64), "bias": volta.zeros(1)}, assign=True)
     assert layer.weight.grad is None and layer.weight.dtype is volta.float64
+
+
+# ------------------------------------------------------------ data, devices, convolutions
+class _Stream(volta.data.IterableDataset):
+    def __iter__(self):
+        return iter(range(3))
+
+
+def test_a_loader_tells_packages_what_it_does():
+    kind = volta.data.loader._DatasetKind
+    loader, stream = volta.data.DataLoader(range(5), batch_size=2), volta.data.DataLoader(_Stream(), batch_size=None)
+    assert loader._dataset_kind == kind.Map == 0 and stream._dataset_kind == kind.Iterable == 1
+    assert loader._auto_collation and not stream._auto_collation
+    assert loader._index_sampler is loader.batch_sampler and stream._index_sampler is stream.sampler
+    batches = iter(loader)
+    assert batches._num_yielded == 0 and len(next(batches)) == 2 and batches._num_yielded == 1
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_a_transposed_convolution_that_leaves_nothing_is_empty(rank):
+    torch = pytest.importorskip("torch")
+    found = []
+    for lib in (torch, volta):
+        x, w, b = (lib.ones(shape, requires_grad=True) for shape in ((2, 4, *(1,) * rank), (4, 3, *(1,) * rank), (3,)))
+        y = getattr(lib.nn.functional, f"conv_transpose{rank}d")(x, w, b, stride=2, padding=1, output_padding=1)
+        y.sum().backward()
+        found.append([tuple(y.shape), *(t.grad.tolist() for t in (x, w, b))])
+    assert found[0] == found[1] and found[1][0] == (2, 3, *(0,) * rank)
+    with pytest.raises(ShapeError, match="leaves nothing"):
+        getattr(nn.functional, f"conv_transpose{rank}d")(volta.ones(2, 4, *(1,) * rank), volta.ones(4, 3, *(1,) * rank), padding=1)
+
+
+MORE_ERRORS = [
+    (ValueError, "needs tensors and numbers, got list, Tensor", lambda: volta.distributions.Normal([1.0], volta.ones(1))),
+    (TypeError, "needs tensors and numbers, got NoneType", lambda: volta.distributions.Gamma(None, 1.0)),
+    (AssertionError, "give exactly one of covariance_matrix", lambda: volta.distributions.Wishart(volta.tensor(3.0))),
+    (NotImplementedError, "total_count must be one int", lambda: volta.distributions.Multinomial(volta.tensor(5), volta.ones(2))),
+    (NotImplementedError, "there is no device 'mps' here", lambda: volta.ones(2, device="mps")),
+    (AssertionError, "there is no device 'xpu' here", lambda: volta.ones(2, device="xpu")),
+    (ValueError, "there is no process group", lambda: nn.parallel.DistributedDataParallel(nn.Linear(2, 2))),
+    (AssertionError, "must be in evaluation", lambda: nn.utils.fuse_linear_bn_eval(nn.Linear(2, 2), nn.BatchNorm1d(2))),
+    (AssertionError, "needs a mask", lambda: volta.nn.utils.prune.custom_from_mask(nn.Linear(2, 2), "weight", volta.ones(3))),
+    (TypeError, "num_workers must be an integer", lambda: volta.data.DataLoader(range(3), num_workers=1.5)),
+    (TypeError, "needs arrays, or a dataset", lambda: volta.data.DataLoader(3)),
+    (TypeError, "T_max must be a finite number", lambda: volta.optim.lr_scheduler.CosineAnnealingLR(_stepped()[0], None)),
+    (TypeError, "mode must be 'min' or 'max'", lambda: volta.optim.lr_scheduler.ReduceLROnPlateau(_stepped()[0], 3)),
+]
+
+
+def test_more_errors_are_of_the_kind_that_pytorch_raises(each):
+    def check(case):
+        kind, text, call = case
+        with pytest.raises(kind, match=text):
+            call()
+    each(check, MORE_ERRORS)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from volta import gpu
 from volta._kernels.core import CPU, Device, TensorBase, default_device
 from volta._kernels.core import set_default_device as _set_default_device
-from volta.errors import ArgumentError, CallError, DeviceError, GPUUnavailableWarning, MixedDeviceWarning
+from volta.errors import AbsentDeviceError, ArgumentError, CallError, DeviceError, GPUUnavailableWarning, MixedDeviceWarning
 
 __all__ = ["Device", "as_device", "current_gpu", "device", "get_default_device", "mixed_devices", "named", "set_current_gpu",
            "set_default_device", "set_gpu_gaps", "set_mixed_device"]
@@ -59,7 +59,7 @@ class _Absent(_Numbered):
     __slots__ = ("index", "type")
 
     def place(self) -> Device:
-        raise DeviceError(f"device: there is no device {self.type!r} here; a GPU of any maker is {GPU_WORDS}")
+        raise AbsentDeviceError(f"device: there is no device {self.type!r} here; a GPU of any maker is {GPU_WORDS}")
 
     def __repr__(self) -> str:
         return f"device(type={self.type!r})" if self.index is None else super().__repr__()

@@ -112,6 +112,10 @@ class BindingLimitError(DeviceError):
     """A GPU buffer larger than one kernel launch can see; the glue cuts the work and tries again."""
 
 
+class AbsentDeviceError(DeviceError, NotImplementedError, AssertionError):
+    """A kind of device on which nothing lies here; of some PyTorch asserts that it was built for them."""
+
+
 class TransferError(VoltaError):
     """A copy between host and GPU inside `forbid_transfers()`."""
 

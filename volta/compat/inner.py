@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from volta.data.loader import _DatasetKind
 from volta.data.position import Batches
 from volta.nn import functional
 from volta.nn.container import ModuleList
@@ -97,7 +98,7 @@ NAMES = {
     "UninitializedTensorMixin": Uninitialized, "_ParameterMeta": type(Parameter),
     "ParamsT": Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
     "_AdaptiveAvgPoolNd": _AdaptiveAvgPool, "_AdaptiveMaxPoolNd": _AdaptiveMaxPool, "_AvgPoolNd": _AvgPool,
-    "_BaseDataLoaderIter": Batches, "_IncompatibleKeys": LoadResult, "is_lazy": is_lazy,
+    "_BaseDataLoaderIter": Batches, "_DatasetKind": _DatasetKind, "_IncompatibleKeys": LoadResult, "is_lazy": is_lazy,
     "_BatchNorm": _BatchNorm, "_ConvNd": _Convolution, "_ConvTransposeMixin": _ConvTranspose,
     "_ConvTransposeNd": _ConvTranspose, "_DropoutNd": _Dropout, "_InstanceNorm": _InstanceNorm,
     "_LRScheduler": LRScheduler, "_Loss": _Loss, "_MaxPoolNd": _MaxPool, "_NormBase": _BatchNorm, "_WeightedLoss": _Loss,
@@ -127,7 +128,7 @@ OWN = {"torch._subclasses.fake_tensor": {"is_fake": "volta.compat.internal"},
        "torch.distributed.rpc": {"is_available": "volta.distributed"},
        "torch.distributed.autograd": {"is_available": "volta.distributed"},
        "torch.utils.data.dataloader": dict.fromkeys(
-           ("_DatasetKind", "_MultiProcessingDataLoaderIter", "_SingleProcessDataLoaderIter"), "volta.compat.iterators"),
+           ("_MultiProcessingDataLoaderIter", "_SingleProcessDataLoaderIter"), "volta.compat.iterators"),
        "torch.distributions.kl": {"_KL_REGISTRY": "volta.distributions.kl"},
        "torch.distributions.transforms": {"_clipped_sigmoid": "volta.distributions.elementwise_transforms"},
        "torch.autograd": dict.fromkeys(("gradcheck", "gradgradcheck"), "volta.testing"),

@@ -6,18 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from volta.data.fetch import Fetcher
-from volta.data.loader import DataLoader
+from volta.data.loader import DataLoader, _DatasetKind
 from volta.data.position import Batches
 from volta.data.processes import Processes
 from volta.data.sampler import draw_seed
 from volta.data.workers import END, Epoch, Pass
 
 __all__: list[str] = []
-
-
-class _DatasetKind:
-    Map = 0
-    Iterable = 1
 
 
 class _SingleProcessDataLoaderIter(Batches):

@@ -29,7 +29,7 @@ from volta.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialS
 from volta.data.workers import END, Epoch, Pass, Threads
 from volta.device import as_device
 from volta.dtypes import float32, float64
-from volta.errors import ArgumentError, AssertedError, DTypeError, NumberError
+from volta.errors import ArgumentError, AssertedError, CallError, DTypeError, NumberError
 from volta.ops.copy import clone
 from volta.ops.creation import empty
 from volta.ops.from_data import as_tensor, tensor, upload_into
@@ -67,6 +67,12 @@ class _Options(TypedDict, total=False):
     device: DeviceLike
     prefetch: int | None
     transform: Transform | None
+
+
+class _DatasetKind:
+    """The numbers that PyTorch has for kinds of datasets."""
+
+    Map, Iterable = 0, 1
 
 
 class DataLoader(Generic[B]):
@@ -122,7 +128,8 @@ class DataLoader(Generic[B]):
         for name, value, least in (("batch_size", batch_size, 1), ("prefetch", prefetch, 0), ("num_workers", num_workers, 0),
                                    ("prefetch_factor", prefetch_factor, 1)):
             if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__") or value < least):
-                raise ArgumentError(f"DataLoader: {name} must be an integer >= {least}, got {value!r}")
+                error = ArgumentError if hasattr(value, "__index__") else CallError
+                raise error(f"DataLoader: {name} must be an integer >= {least}, got {value!r}")
         check_generator("DataLoader", generator)
         if timeout < 0:
             raise ArgumentError(f"DataLoader: timeout option should be non-negative, got {timeout}")
@@ -140,7 +147,7 @@ class DataLoader(Generic[B]):
             dataset = TensorDataset(*dataset)
         self._stream = isinstance(dataset, IterableDataset)
         if not self._stream and not hasattr(dataset, "__getitem__"):
-            raise ArgumentError(f"DataLoader: needs arrays, or a dataset with __len__ and __getitem__, got {type(dataset).__name__}")
+            raise CallError(f"DataLoader: needs arrays, or a dataset with __len__ and __getitem__, got {type(dataset).__name__}")
         _check_exclusive(self._stream, batch_size, shuffle, sampler, batch_sampler, drop_last, seed)
         if batch_sampler is not None:
             batch_size = None
@@ -172,6 +179,18 @@ class DataLoader(Generic[B]):
             raise ArgumentError(f"DataLoader: {name} attribute should not be set after DataLoader is initialized; make another")
         super().__setattr__(name, value)
 
+    @property
+    def _dataset_kind(self) -> int:             # this and the next two are read by packages
+        return _DatasetKind.Iterable if self._stream else _DatasetKind.Map
+
+    @property
+    def _auto_collation(self) -> bool:
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self) -> Any:
+        return self.sampler if self.batch_sampler is None else self.batch_sampler
+
     def __len__(self) -> int:
         """Batches in an epoch. Raises: TypeError where the dataset or the sampler has no length."""
         if not self._stream:
@@ -179,15 +198,6 @@ class DataLoader(Generic[B]):
         samples = len(self.dataset)
         return samples if self.batch_size is None else samples // self.batch_size if self.drop_last else math.ceil(
             samples / self.batch_size)
-
-    @property
-    def _auto_collation(self):
-        """Packages ask for this, and for the next one."""
-        return self.batch_sampler is not None
-
-    @property
-    def _index_sampler(self):
-        return self.batch_sampler if self._auto_collation else self.sampler
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch that the next iteration is, for orders by `seed`; it counts on from there."""

@@ -17,10 +17,12 @@ class Batches(Iterator[Any]):
     """The batches of an epoch, as an iterator whose `len` is the loader's."""
 
     def __init__(self, loader: Sized, batches: PythonGenerator[Any, None, None]) -> None:
-        self._loader, self._batches = loader, batches
+        self._loader, self._batches, self._num_yielded = loader, batches, 0
 
     def __next__(self) -> Any:
-        return next(self._batches)
+        batch = next(self._batches)
+        self._num_yielded += 1                  # which packages read
+        return batch
 
     def __len__(self) -> int:
         return len(self._loader)

@@ -20,7 +20,7 @@ from volta.distributions.discrete import Binary, Categorical
 from volta.distributions.distribution import Distribution
 from volta.distributions.gamma import Gamma
 from volta.distributions.utils import broadcast_all
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, UnsupportedError
 from volta.nn.functional import logsigmoid
 from volta.ops import draws
 from volta.ops.math import where
@@ -120,7 +120,7 @@ class Multinomial(Distribution):
     def __init__(self, total_count: int = 1, probs: Tensor | None = None, logits: Tensor | None = None,
                  validate_args: bool | None = None) -> None:
         if not isinstance(total_count, int):
-            raise ArgumentError(f"Multinomial: total_count must be one int, got {type(total_count).__name__}")
+            raise UnsupportedError(f"Multinomial: total_count must be one int, got {type(total_count).__name__}")
         if total_count < 0:
             raise ArgumentError(f"Multinomial: total_count must not be negative, got {total_count}")
         self.total_count, self._choice = total_count, Categorical(probs, logits, validate_args)

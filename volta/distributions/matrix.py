@@ -19,7 +19,7 @@ from volta.distributions.distribution import Distribution
 from volta.distributions.exp_family import ExponentialFamily
 from volta.distributions.gamma import Beta, Gamma
 from volta.distributions.utils import _standard_normal, broadcast_all
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, AssertedError, ShapeError
 from volta.linalg import cholesky, inv, slogdet, solve_triangular
 from volta.ops.arrange import diag_embed
 from volta.ops.creation import eye
@@ -140,7 +140,7 @@ class Wishart(ExponentialFamily):
                  scale_tril: Tensor | None = None, validate_args: bool | None = None) -> None:
         given = [m for m in (covariance_matrix, precision_matrix, scale_tril) if m is not None]
         if len(given) != 1:
-            raise ArgumentError("Wishart: give exactly one of covariance_matrix, precision_matrix and scale_tril")
+            raise AssertedError("Wishart: give exactly one of covariance_matrix, precision_matrix and scale_tril")
         (matrix,) = given
         if matrix.ndim < 2 or matrix.shape[-1] != matrix.shape[-2]:
             raise ShapeError(f"Wishart: needs square matrices, got shape {matrix.shape}")

@@ -3,11 +3,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 from volta._kernels import core
 from volta.dtypes import get_default_dtype
-from volta.errors import ShapeError
+from volta.errors import CallError, ShapeError
 from volta.ops.creation import empty, full
 from volta.ops.ranges import tril_indices
 from volta.ops.records.chain import fused
@@ -25,7 +26,9 @@ euler_constant = 0.57721566490153286
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
-    """Parameters as tensors of one shape; numbers take the dtype and device of the tensors."""
+    """Parameters as tensors of one shape; numbers take the dtype and device of the tensors. Raises: CallError for anything else."""
+    if not all(isinstance(v, (core.TensorBase, Number)) for v in values):
+        raise CallError(f"broadcast_all: needs tensors and numbers, got {', '.join(type(v).__name__ for v in values)}")
     like = next((v for v in values if isinstance(v, core.TensorBase)), None)
     dtype, device = (get_default_dtype(), None) if like is None else (like.dtype, like.device)
     if not dtype.is_floating_point:

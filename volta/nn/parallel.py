@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from volta import distributed
-from volta.errors import DTypeError, VoltaError
+from volta.errors import ArgumentError, DTypeError
 from volta.nn.module import Module
 from volta.types import DeviceLike
 
@@ -49,7 +49,7 @@ class DistributedDataParallel(Module):
     """Calls `module`, whose state is saved under "module.". In a group of one process, the only one that there is, gradients are its own:
     what says how they would be exchanged has no meaning.
 
-    Raises: VoltaError without `distributed.init_process_group`.
+    Raises: ArgumentError, a ValueError, without `distributed.init_process_group`.
     """
 
     def __init__(self, module: Module, device_ids: Sequence[DeviceLike] | None = None, output_device: DeviceLike = None, dim: int = 0,
@@ -58,7 +58,7 @@ class DistributedDataParallel(Module):
                  static_graph: bool = False) -> None:
         super().__init__()
         if not distributed.is_initialized():
-            raise VoltaError("DistributedDataParallel: there is no process group; call torch.distributed.init_process_group first")
+            raise ArgumentError("DistributedDataParallel: there is no process group; call torch.distributed.init_process_group first")
         self.module, self.require_backward_grad_sync = module, True
         self.device_ids, self.output_device = list(device_ids or []) or None, output_device
 

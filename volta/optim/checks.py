@@ -62,7 +62,7 @@ def at_least(owner: str, name: str, value: object, least: float) -> float:
     """A finite number that is no less than `least`."""
     found = _real(value)
     if found is None or not isfinite(found):
-        raise ArgumentError(f"{owner}: {name} must be a finite number, got {value!r}")
+        raise (ArgumentError if found is not None else CallError)(f"{owner}: {name} must be a finite number, got {value!r}")
     if found < least:
         raise ArgumentError(f"{owner}: {name} must be at least {least}, got {value}")
     return value if type(value) is int else found
@@ -72,7 +72,7 @@ def metric(owner: str, name: str, value: object) -> float:
     """A number, which may be NaN."""
     found = _real(value)
     if found is None:
-        raise ArgumentError(f"{owner}: {name} must be a number, got {value!r}")
+        raise CallError(f"{owner}: {name} must be a number, got {value!r}")
     return found
 
 
@@ -91,10 +91,10 @@ def integer(owner: str, name: str, value: object) -> int:
 
 
 def flag(owner: str, name: str, value: object) -> bool:
-    """True or False; None is False, as in PyTorch."""
+    """True or False."""
     if type(value) is bool:
         return value
-    if not (value is None or isinstance(value, Real)):
+    if not isinstance(value, Real):
         raise CallError(f"{owner}: {name} must be True or False, got {value!r}")
     return bool(value)
 
@@ -102,7 +102,8 @@ def flag(owner: str, name: str, value: object) -> bool:
 def one_of(owner: str, name: str, value: object, choices: tuple[str, ...]) -> str:
     """One of some words."""
     if not isinstance(value, str) or value not in choices:
-        raise ArgumentError(f"{owner}: {name} must be {' or '.join(map(repr, choices))}, got {value!r}")
+        error = ArgumentError if isinstance(value, str) else CallError
+        raise error(f"{owner}: {name} must be {' or '.join(map(repr, choices))}, got {value!r}")
     return value
 
 
@@ -116,10 +117,10 @@ def sequence(owner: str, name: str, value: object, of: str) -> list:
 def implementation(owner: str, **options: object) -> None:
     """Check PyTorch's choices among its implementations of a step, which have no meaning here: a step is one launch, or one threaded pass.
 
-    Raises: CallError for what is neither a bool, None nor 0 or 1, ArgumentError for differentiable=True, since steps are not recorded.
+    Raises: CallError for what is no bool, 0 or 1, ArgumentError for differentiable=True, since steps are not recorded.
     """
     for name, value in options.items():
-        if not (isinstance(value, bool) or value is None or type(value) is int and value in (0, 1)):
+        if not (isinstance(value, bool) or value is None and name in ("foreach", "fused") or type(value) is int and value in (0, 1)):
             raise CallError(f"{owner}: {name} must be True or False, got {value!r}")
     if options.get("foreach") and options.get("fused"):
         raise ArgumentError(f"{owner}: foreach and fused cannot both be True")

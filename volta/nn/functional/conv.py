@@ -150,7 +150,7 @@ def _reshaped(x, shape):
 @functools.lru_cache(maxsize=1024)
 def _fitted_transpose(op, rank, input, weight, bias, stride, padding, more, dilation, groups):
     """(size, cut, stride, padding, dilation) of what fits: cut of a result without padding, where it is longer than what a convolution
-    could have read, else None. IN: shapes."""
+    could have read, or empty, else None. IN: shapes."""
     _check_weight(op, rank, input, weight, bias, groups, transposed=True)
     size, kernel = input[2:], weight[2:]
     stride, dilation = per_dim(op, "stride", stride, rank), per_dim(op, "dilation", dilation, rank)
@@ -159,10 +159,10 @@ def _fitted_transpose(op, rank, input, weight, bias, stride, padding, more, dila
         raise ArgumentError(f"{op}: output_padding {more} must be smaller than the stride {stride} or the dilation {dilation}")
     reach = tuple([(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(size, stride, dilation, kernel)])
     found = tuple([r - 2 * p + m for r, p, m in zip(reach, padding, more)])
-    if 0 in kernel or 0 in size or min(found) < 1:
+    if 0 in kernel or 0 in size or min(found) < 0:
         raise ShapeError(f"{op}: an input of {_sized(size)} with a kernel of {_sized(kernel)} and padding {padding} leaves "
                          f"nothing: the output would have {_sized(found)}")
-    if all(m < s for m, s in zip(more, stride)):
+    if 0 not in found and all(m < s for m, s in zip(more, stride)):
         return found, None, stride, padding, dilation
     cut = [side for n, r, p in zip(found[::-1], reach[::-1], padding[::-1]) for side in (-p, n + p - r)]
     return reach, cut, stride, (0,) * rank, dilation

@@ -4,7 +4,7 @@ from __future__ import annotations
 import copy
 from typing import TypeVar
 
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, AssertedError
 from volta.nn.module import Module
 from volta.nn.parameter import Parameter
 from volta.ops.creation import ones_like, zeros_like
@@ -48,7 +48,7 @@ def fuse_linear_bn_eval(linear: M, bn: Module) -> M:
 
 def _fused(name, layer, bn, transpose=False):
     if layer.training or bn.training:
-        raise ArgumentError(f"{name}: both layers must be in evaluation; call .eval()")
+        raise AssertedError(f"{name}: both layers must be in evaluation; call .eval()")
     if bn.running_mean is None:
         raise ArgumentError(f"{name}: the normalisation has no running statistics")
     out = copy.deepcopy(layer)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from volta.autograd import no_grad
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, AssertedShapeError, ShapeError
 from volta.nn.module import Module
 from volta.nn.utils.parameters import parameters_to_vector
 from volta.ops.creation import ones_like, rand, rand_like, zeros_like
@@ -138,7 +138,7 @@ class CustomFromMask(BasePruningMethod):
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Both masks. Raises: ShapeError where their shapes differ."""
         if self.mask.shape != default_mask.shape:
-            raise ShapeError(f"custom_from_mask: needs a mask {default_mask.shape}, got {self.mask.shape}")
+            raise AssertedShapeError(f"custom_from_mask: needs a mask {default_mask.shape}, got {self.mask.shape}")
         return default_mask * self.mask.to(default_mask.dtype)
 
 
@@ -301,5 +301,5 @@ def is_pruned(module: Module) -> bool:
 
 def _scores(scores, t):
     if scores is not None and scores.shape != t.shape:
-        raise ShapeError(f"prune: importance_scores must have the parameter's shape {t.shape}, got {scores.shape}")
+        raise AssertedShapeError(f"prune: importance_scores must have the parameter's shape {t.shape}, got {scores.shape}")
     return t if scores is None else scores
