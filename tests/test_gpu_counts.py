@@ -87,6 +87,7 @@ CASES = {
     "kl_divergence of Normal": (lambda: volta.distributions.kl_divergence(*[normal(rand(3, 4), rand(3, 4)) for _ in range(2)]), 5, 4),
     "lp_pool2d": (lambda: F.lp_pool2d(rand(*IMAGE), 2, 2), 4, 4), "lp_pool of 3": (lambda: F.lp_pool2d(rand(*IMAGE), 3, 2), 5, 8),
     "local_response_norm": (lambda: F.local_response_norm(rand(2, 5, 6, 6), 3), 6, 13),
+    "norm of order inf": (lambda: rand(3, 4).norm(float("inf")), 3, 7), "amax": (lambda: rand(3, 4).amax(1), 2, 4),
     "quantile": (lambda: volta.quantile(rand(3, 5), 0.3, dim=1), 5, 8), "median": (lambda: rand(3, 5).median(), 2, 9),
     "conv3d": (lambda: F.conv3d(rand(2, 4, 8, 8, 8), rand(8, 4, 3, 3, 3)), 3, 10),
     "conv_transpose3d": (lambda: F.conv_transpose3d(rand(2, 4, 4, 4, 4), rand(4, 2, 3, 3, 3), stride=2), 7, 8),

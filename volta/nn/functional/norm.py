@@ -356,9 +356,9 @@ def local_response_norm(input: Tensor, size: int, alpha: float | Tensor = 0.0001
     else:
         means = avg_pool2d(pad(squares, (0, 0, size // 2, (size - 1) // 2)), (size, 1), stride=1)
     means = reshape_op(means, shape=input.shape)
-    if input.storage.device.is_gpu and not any(isinstance(x, core.TensorBase) for x in (alpha, k, beta)):
-        return fused(responded, input, means, alpha, k, beta)
-    return responded(input, means, alpha, k, beta)
+    if any(isinstance(x, core.TensorBase) for x in (alpha, k, beta)):
+        return responded(input, means, alpha, k, beta)
+    return fused(responded, input, means, alpha, k, beta)
 
 
 @composed(out="cast", samples=(case((3, 4)), case((2, 3, 4), p=1, dim=-1)), domain=(0.3, 2.0), function=False, method=False,

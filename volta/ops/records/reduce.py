@@ -50,7 +50,11 @@ def _extreme_vjp(g, x, out, dim, keepdim):
     elements, whose gradient goes to NaN as to an extreme."""
     hit = x == _expanded(out, x.shape, dim, keepdim)
     hit = cast(hit if keepdim is not None else hit | (x != x), g.dtype)
-    return hit * _expanded(g, x.shape, dim, keepdim) / sum_op(hit, dim=dim, keepdim=True)
+    return fused(_shared, hit, _expanded(g, x.shape, dim, keepdim), sum_op(hit, dim=dim, keepdim=True))
+
+
+def _shared(hit, g, count):
+    return hit * g / count
 
 
 def _prod_vjp(g, x, out, dim, keepdim):
