@@ -356,8 +356,6 @@ def local_response_norm(input: Tensor, size: int, alpha: float | Tensor = 0.0001
     else:
         means = avg_pool2d(pad(squares, (0, 0, size // 2, (size - 1) // 2)), (size, 1), stride=1)
     means = reshape_op(means, shape=input.shape)
-    if any(isinstance(x, core.TensorBase) for x in (alpha, k, beta)):
-        return responded(input, means, alpha, k, beta)
     return fused(responded, input, means, alpha, k, beta)
 
 
