@@ -158,7 +158,7 @@ def test_factors_of_a_sum_may_be_tensors(name, shapes, alpha_held, beta_held, de
     alpha, beta = (volta.tensor(v, device=device) if held else v for v, held in ((0.75, alpha_held), (0.25, beta_held)))
     given = [volta.rand(shape, device=device) for shape in shapes]
     expected = getattr(volta, name)(*given, alpha=0.75, beta=0.25)
-    assert volta.equal(getattr(volta, name)(*given, alpha=alpha, beta=beta), expected)
+    assert_close(getattr(volta, name)(*given, alpha=alpha, beta=beta), expected)
 
 
 def test_addbmm_in_place_gives_the_size_of_the_product(device):

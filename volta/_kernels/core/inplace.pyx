@@ -256,9 +256,7 @@ cdef object run_into(Primitive op, TensorBase target, tuple inputs):
         refuse_shape(op, broadcast(op, inputs), target)
     if recorded and grad_mode() and not op.unrecorded:
         check_inplace(op.name, target)
-        source = as_before(target)
-        if _keeps(op, inputs, target):
-            source = _copied(<TensorBase>source)
+        source = _copied(as_before(target)) if _keeps(op, inputs, target) else as_before(target)
         return overwrite(target, apply(op, tuple([source if x is target else x for x in inputs]), {}))
     check_elements(op.name, target)
     if dtype is target.dtype:

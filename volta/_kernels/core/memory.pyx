@@ -3,8 +3,8 @@
 Freed blocks are kept by size class, since fresh pages of a large block cost more than most loops over it. Where none of its class is free,
 a large request takes the least of the free blocks up to twice as large: kernels' work space, of many sizes, then lies in few blocks. A
 block is malloc's; the bytes start at its next 64-byte boundary. Its first words are its class and that of the bytes asked for. Blocks that
-lie behind each other are kept apart: where a result starts a few vectors behind an operand, counted modulo 4096 bytes, a loop takes up to two
-fifths longer, since a processor then takes what it loads for what it has just stored. Knows no tensor.
+lie behind each other are kept apart: where a result starts a few vectors behind an operand, counted modulo 4096 bytes, a loop takes up to
+two fifths longer, since a processor then takes what it loads for what it has just stored. Knows no tensor.
 """
 import os
 
