@@ -9,6 +9,7 @@ import volta
 import volta.nn.functional as F
 import volta.optim
 from volta.errors import ArgumentError, AutogradError, DTypeError, NumberError, ShapeError
+from volta.testing import assert_close
 
 
 @pytest.mark.parametrize("median", [volta.median, volta.nanmedian])

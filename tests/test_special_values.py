@@ -174,6 +174,20 @@ def test_softmax_without_overflow(device):
         assert np.isnan(rows[:3]).any(axis=1).all() and np.isfinite(rows[3]).all()
 
 
+@pytest.mark.parametrize("shape", [(3, 28, 28), (2, 17, 33), (2, 5, 100), (4, 1, 15), (1, 3, 7)])
+def test_windows_of_whole_planes(shape, device, rng):
+    """The first of equal elements wins, or the last NaN."""
+    x = rng.integers(-9, 9, shape).astype(np.float32)
+    x[:, -1, shape[2] // 2] = x[:, 0, 0] = [8, np.nan, 8, 9][shape[0] - 1]
+    flat = x.reshape(shape[0], -1)
+    place = [row.size - 1 - np.isnan(row)[::-1].argmax() if np.isnan(row).any() else row.argmax() for row in flat]
+    for window in (lambda t: volta.nn.functional.adaptive_max_pool2d(t, 1, return_indices=True),
+                   lambda t: volta.nn.functional.max_pool2d(t, shape[1:], return_indices=True)):
+        out, index = window(volta.tensor(x, device=device, requires_grad=True))
+        assert index.flatten().tolist() == place
+        np.testing.assert_array_equal(out.detach().cpu().numpy().ravel(), flat[np.arange(shape[0]), place])
+
+
 def test_max_pool_of_nan_and_infinity(device):
     x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
     x[0, 0, 0, 0], x[0, 0, 3, 2], x[0, 0, :2, 2:] = NAN, INF, -INF

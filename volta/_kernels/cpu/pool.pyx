@@ -106,19 +106,24 @@ cdef extern from *:
             place[j] = (I)(some && count[j] > 0 ? at + start[j] : -1);                                              \\
         }                                                                                                           \\
     }                                                                                                               \\
-    /* n neighbours of one window, from place `at` on. Of few no branch is taken, since none could be foreseen. */  \\
+    /* n neighbours of one window, from place `at` on. Of few no branch is taken, since none could be foreseen; of many, 16 of \\
+       which none is larger or NaN, as most are, are passed at once. */                                                     \\
     static void volta_pool_run_##S(const T* VOLTA_RESTRICT x, Py_ssize_t step, Py_ssize_t n, long long at,          \\
                                    T* VOLTA_RESTRICT out, int64_t* VOLTA_RESTRICT place) {                          \\
         T top = *out;                                                                                               \\
-        Py_ssize_t i, k = -1;                                                                                       \\
-        for (i = 0; i < n; i++) {                                                                                   \\
+        Py_ssize_t i = 0, j, k = -1, stop;                                                                          \\
+        for (; n < 16 && i < n; i++) {                                                                              \\
             T v = x[i * step];                                                                                      \\
-            if (n < 16) {                                                                                           \\
-                k = (v > top) | (v != v) ? i : k;                                                                   \\
-                top = k < 0 ? top : x[k * step];                                                                    \\
-            } else if (v > top || v != v) {                                                                         \\
-                top = v;                                                                                            \\
-                k = i;                                                                                              \\
+            k = (v > top) | (v != v) ? i : k;                                                                       \\
+            top = k < 0 ? top : x[k * step];                                                                        \\
+        }                                                                                                           \\
+        for (; i < n; i = stop) {                                                                                   \\
+            int others = step != 1 || n - i < 16;                                                                   \\
+            stop = n - i < 16 ? n : i + 16;                                                                         \\
+            if (!others) for (j = i; j < i + 16; j++) others |= !(x[j] <= top);                                     \\
+            if (others) for (j = i; j < stop; j++) {                                                                \\
+                T v = x[j * step];                                                                                  \\
+                if (v > top || v != v) { top = v; k = j; }                                                          \\
             }                                                                                                       \\
         }                                                                                                           \\
         *out = top;                                                                                                 \\
@@ -221,15 +226,17 @@ cdef enum:
 
 # ---------------------------------------------------------------- maxima
 
-cdef void max_windows(Pool* p, const real* x, Py_ssize_t at, Py_ssize_t start, Py_ssize_t stop, real* out, int64_t* index) noexcept nogil:
-    """Take a row of a plane, which begins at place `at`, into the windows start .. stop of a line, one by one."""
+cdef void max_windows(Pool* p, const real* x, Py_ssize_t at, Py_ssize_t rows, Py_ssize_t start, Py_ssize_t stop, real* out,
+                      int64_t* index) noexcept nogil:
+    """Take a row of a plane, which begins at place `at`, into the windows start .. stop of a line, one by one; several where they are all
+    of the one window's."""
     cdef Py_ssize_t o, first
     for o in range(start, stop):
         first = at + p.x.start[o]
         if real is float:
-            pool_run_32(x + first, p.x.step, p.x.count[o], first, out + o, index + o)
+            pool_run_32(x + first, p.x.step, rows * p.x.count[o], first, out + o, index + o)
         else:
-            pool_run_64(x + first, p.x.step, p.x.count[o], first, out + o, index + o)
+            pool_run_64(x + first, p.x.step, rows * p.x.count[o], first, out + o, index + o)
 
 
 cdef void max_row(Pool* p, const real* x, Py_ssize_t at, Py_ssize_t start, Py_ssize_t stop, real* out, int* place32,
@@ -283,6 +290,7 @@ cdef void max_line(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, Py_ssize_
         max_columns(p, x, z, y, out, index)
         return
     cdef bint some = p.z.count[z] > 0 and p.y.count[y] > 0, windows = p.adaptive or p.size > 0x7FFFFFFF or p.x.kernel > NARROW
+    cdef Py_ssize_t rows = p.y.count[y] if windows and p.x.outs == p.x.step == p.y.step == 1 and p.x.count[0] == p.x.n else 1
     while start < end:
         stop = min(start + LINE, end)
         if real is float:
@@ -292,10 +300,10 @@ cdef void max_line(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, Py_ssize_
         for o in range(start, stop if windows else start):
             index[o] = corner + p.x.start[o] if some and p.x.count[o] else -1
         for i in range(p.z.count[z]):
-            for j in range(p.y.count[y]):
+            for j in range(p.y.count[y] // max(rows, 1)):
                 at = (p.z.start[z] + i * p.z.step) * p.y.n + p.y.start[y] + j * p.y.step
                 if windows:
-                    max_windows(p, x, at * p.x.n, start, stop, out, index)
+                    max_windows(p, x, at * p.x.n, rows, start, stop, out, index)
                 else:
                     max_row(p, x, at * p.x.n, start, stop, out, place32, place64)
         for o in range(start, start if windows else stop):
