@@ -107,7 +107,7 @@ class no_grad(_GradMode):
     __slots__ = ()
 
     @overload
-    def __new__(cls, function: F) -> F: ...                     # type: ignore[misc]
+    def __new__(cls, function: F) -> F: ...                     # type: ignore[misc]  (a function, decorated)
     @overload
     def __new__(cls, function: None = None) -> no_grad: ...
     def __new__(cls, function=None):
@@ -120,7 +120,7 @@ class enable_grad(_GradMode):
     __slots__ = ()
 
     @overload
-    def __new__(cls, orig_func: F) -> F: ...                    # type: ignore[misc]
+    def __new__(cls, orig_func: F) -> F: ...                    # type: ignore[misc]  (a function, decorated)
     @overload
     def __new__(cls, orig_func: None = None) -> enable_grad: ...
     def __new__(cls, orig_func=None):
@@ -134,7 +134,7 @@ class inference_mode(_GradMode):
     __slots__ = ("_outer",)
 
     @overload
-    def __new__(cls, mode: F) -> F: ...                         # type: ignore[misc]
+    def __new__(cls, mode: F) -> F: ...                         # type: ignore[misc]  (a function, decorated)
     @overload
     def __new__(cls, mode: bool = True) -> inference_mode: ...
     def __new__(cls, mode=True):
